@@ -56,6 +56,7 @@ ADAPTER ?=
 TESTS := python -m pytest -p tests.support.workers --workers 2 --durations 10
 
 test: setup ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
+	@python -m tests.support.public_data
 	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) $(TESTS) -m "not slow" $(ARGS)
 
 test-fast: setup ## Run the tests that take no vLLM, no gateway process and no exhaustive checks

@@ -171,7 +171,7 @@ def row(host: Host, gateway: bool, more: Sequence[str]) -> tuple[str, bool]:
         print(error, file=sys.stderr)
         return f"| {host} | not installed here | | | | |", False
     suites = ["tests/backend" if host.serves_models else "tests/proxy"]
-    suites += ["tests/gateway/requests/test_cases.py"] * (gateway and host.serves_models)
+    suites += ["tests/gateway/test_cases.py"] * (gateway and host.serves_models)
     ended = {outcome: Counter[str]() for outcome in ("passed", "failed", "skipped")}
     for suite in suites:
         for test, outcome in outcomes(host, suite, more).items():
@@ -221,7 +221,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", metavar="VERSION", help="only this version")
     parser.add_argument(
-        "--gateway", action="store_true", help="also run tests/gateway/requests/test_cases.py"
+        "--gateway", action="store_true", help="also run tests/gateway/test_cases.py"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the rows into FILE")
     parser.add_argument("pytest", nargs="*", metavar="PYTEST_ARGUMENT", help="passed to pytest")

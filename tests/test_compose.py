@@ -21,24 +21,20 @@ def services() -> dict[str, Any]:
     ("service", "after"),
     [("backend", "redis"), ("backend-cpu", "redis"), ("proxy", "backend")],
 )
-def test_each_service_waits_for_a_healthy_dependency(
-    services: dict[str, Any], service: str, after: str
-) -> None:
+def test_each_service_waits_for_a_healthy_dependency(services, service, after):
     assert services[service]["depends_on"] == {after: {"condition": "service_healthy"}}
     assert services[after]["healthcheck"]["test"]
 
 
 @pytest.mark.parametrize("profile", ["gpu", "cpu"])
-def test_each_profile_contains_redis_a_backend_and_a_proxy(
-    services: dict[str, Any], profile: str
-) -> None:
+def test_each_profile_contains_redis_a_backend_and_a_proxy(services, profile):
     chosen = {name for name, service in services.items() if profile in service["profiles"]}
     assert {name.removesuffix("-cpu") for name in chosen} == {"redis", "backend", "proxy"}
     for name in chosen:
         assert set(services[name].get("depends_on", {})) <= chosen
 
 
-def test_secrets_come_from_the_environment(services: dict[str, Any]) -> None:
+def test_secrets_come_from_the_environment(services):
     secrets = {
         value
         for service in services.values()

@@ -26,7 +26,7 @@ def shown(svg: str) -> list[str]:
     return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
 
 
-def test_the_picture_shows_the_printed_lines_in_their_colours(recorder: ModuleType) -> None:
+def test_the_picture_shows_the_printed_lines_in_their_colours(recorder):
     lines = ["\x1b[1mtitle\x1b[0m", "", "  \x1b[32m✓\x1b[0m <valid> & done", "\x1b[31m✗\x1b[0m no"]
     printed = [recorder.Printed(line, float(at)) for at, line in enumerate(lines)]
     svg = recorder.picture(printed)
@@ -35,7 +35,7 @@ def test_the_picture_shows_the_printed_lines_in_their_colours(recorder: ModuleTy
     assert {("bold", "title"), ("green", "✓"), ("red", "✗")} <= set(classes)
 
 
-def test_lines_appear_in_the_order_in_which_they_were_printed(recorder: ModuleType) -> None:
+def test_lines_appear_in_the_order_in_which_they_were_printed(recorder):
     printed = [recorder.Printed(f"line {at}", at * 40.0) for at in range(60)]
     frames = re.findall(
         r"([\d.]+)%\{transform:translateY\((-?\d+)px\)\}", recorder.picture(printed)
@@ -47,7 +47,7 @@ def test_lines_appear_in_the_order_in_which_they_were_printed(recorder: ModuleTy
     assert times[-1] < 100, "the end is shown for a while"
 
 
-def test_what_a_terminal_replaces_is_not_recorded(recorder: ModuleType) -> None:
+def test_what_a_terminal_replaces_is_not_recorded(recorder):
     progress = "\x1b[32m⠋\x1b[0m starting backend 3 s\r\x1b[2K✓ backend ready"
     assert recorder.visible(progress) == "✓ backend ready"
     assert recorder.is_shown(progress)
@@ -55,7 +55,7 @@ def test_what_a_terminal_replaces_is_not_recorded(recorder: ModuleType) -> None:
     assert not recorder.is_shown("logs: /tmp/run-1/logs")
 
 
-def test_the_recording_of_the_readme_is_complete_and_refers_to_no_other_host() -> None:
+def test_the_recording_of_the_readme_is_complete_and_refers_to_no_other_host():
     path = ROOT / "docs" / "guide" / "demo.svg"
     svg = path.read_text(encoding="utf-8")
     assert path.stat().st_size < 200_000
@@ -69,7 +69,7 @@ def test_the_recording_of_the_readme_is_complete_and_refers_to_no_other_host() -
     assert "docs/guide/demo.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_transcript_has_the_same_run_as_the_recording() -> None:
+def test_the_transcript_has_the_same_run_as_the_recording():
     svg = shown((ROOT / "docs" / "guide" / "demo.svg").read_text(encoding="utf-8"))
     transcript = (ROOT / "docs" / "guide" / "demo.txt").read_text(encoding="utf-8")
     missing = [line for line in svg[1:] if line.rstrip() not in transcript]

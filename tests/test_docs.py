@@ -17,13 +17,13 @@ DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("scripts/*_doc.py")))
-def test_generated_document_is_current(script: str) -> None:
+def test_generated_document_is_current(script):
     path = ROOT / "scripts" / script
     run = subprocess.run([sys.executable, path, "--check"], check=False)
     assert run.returncode == 0, "run `make docs`"
 
 
-def test_make_docs_runs_every_generator() -> None:
+def test_make_docs_runs_every_generator():
     makefile = (ROOT / "Makefile").read_text()
     missing = [
         path.name
@@ -43,7 +43,7 @@ PARENTS = [ROOT, ROOT / "tests", *PACKAGES, *(package.parent for package in PACK
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_and_pages_that_the_documentation_names_exist(page: Path) -> None:
+def test_files_and_pages_that_the_documentation_names_exist(page):
     text = page.read_text()
     named = {path for path in PATHS.findall(text) if "/" in path}
     assert not [path for path in named if not any((each / path).exists() for each in PARENTS)]
@@ -56,6 +56,6 @@ def test_files_and_pages_that_the_documentation_names_exist(page: Path) -> None:
     [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "deploy" / "README.md"],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_programs_that_the_documentation_names_exist(page: Path) -> None:
+def test_programs_that_the_documentation_names_exist(page):
     named = COMMANDS.findall(page.read_text())
     assert not [name for package, name in named if name not in PROGRAMS[package]]

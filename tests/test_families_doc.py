@@ -20,7 +20,7 @@ def generator(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module("families_doc")
 
 
-def test_document_has_a_line_for_every_dialect_with_calls(generator: Any) -> None:
+def test_document_has_a_line_for_every_dialect_with_calls(generator):
     expected = {name: each for name, each in DIALECTS.items() if each.calls}
     lines = dict(re.findall(r"^- `(\w+)`: (.+)$", generator.document({}), re.M))
     assert set(lines) == set(expected)
@@ -31,7 +31,7 @@ def test_document_has_a_line_for_every_dialect_with_calls(generator: Any) -> Non
             assert shown in lines[name]
 
 
-def test_document_has_a_call_of_every_shape(generator: Any) -> None:
+def test_document_has_a_call_of_every_shape(generator):
     document = generator.document({})
     shapes = {each.shape for each in DIALECTS.values() if each.calls and each.shape}
     assert len(shapes) > 5
@@ -42,7 +42,7 @@ def test_document_has_a_call_of_every_shape(generator: Any) -> None:
         assert any(text == golden.text.strip() for each in calls for golden in each.goldens)
 
 
-def test_measurements_are_summed_over_the_dialects(generator: Any) -> None:
+def test_measurements_are_summed_over_the_dialects(generator):
     assert "## Measurements" not in generator.document({})
     walked = {"walks": 1200, "calls": 1500, "invalid": 0, "splits": 6000, "differ": 0}
     measured = {

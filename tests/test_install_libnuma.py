@@ -44,31 +44,31 @@ def run(machine: Path) -> tuple[int, str, list[str]]:
     return done.returncode, done.stderr, log.read_text().splitlines() if log.exists() else []
 
 
-def test_nothing_is_done_if_it_is_there(machine: Path) -> None:
+def test_nothing_is_done_if_it_is_there(machine):
     (machine / "installed").touch()
     assert run(machine) == (0, "", [])
 
 
-def test_root_gets_it(machine: Path) -> None:
+def test_root_gets_it(machine):
     command(machine, "id", "echo 0")
     status, error, log = run(machine)
     assert (status, error) == (0, "")
     assert log == ["apt-get install --yes --quiet libnuma1"]
 
 
-def test_a_user_without_a_password_for_sudo_gets_it(machine: Path) -> None:
+def test_a_user_without_a_password_for_sudo_gets_it(machine):
     command(machine, "sudo", 'test "$1" = -n && shift', '"$@"')
     command(machine, "true", "exit 0")
     assert run(machine)[::2] == (0, ["apt-get install --yes --quiet libnuma1"])
 
 
-def test_other_users_are_told_what_to_install(machine: Path) -> None:
+def test_other_users_are_told_what_to_install(machine):
     status, error, log = run(machine)
     assert (status, log) == (1, [])
     assert "install libnuma1" in error
 
 
-def test_a_failed_installation_says_what_to_install(machine: Path) -> None:
+def test_a_failed_installation_says_what_to_install(machine):
     command(machine, "id", "echo 0")
     command(machine, "apt-get", "exit 1")
     status, error, _ = run(machine)

@@ -17,7 +17,7 @@ def section(text: str, title: str) -> str:
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def test_every_client_has_a_program_that_a_test_runs() -> None:
+def test_every_client_has_a_program_that_a_test_runs():
     tests = "\n".join(
         path.read_text()
         for folder in ("gateway", "proxy/process")
@@ -34,12 +34,12 @@ def test_every_client_has_a_program_that_a_test_runs() -> None:
             assert path.name.startswith("test_") or f'"{path.name}"' in tests, path.name
 
 
-def test_the_number_of_dialects_is_that_of_the_registry() -> None:
+def test_the_number_of_dialects_is_that_of_the_registry():
     [number] = re.findall(r"\[(\d+) dialects\]", section(README, "Models"))
     assert int(number) == len(DIALECTS.keys() - {PLAIN.name})
 
 
-def test_models_are_those_of_dialects() -> None:
+def test_models_are_those_of_dialects():
     named = " ".join(model for dialect in DIALECTS.values() for model in dialect.models)
     listed = section(README, "Models").partition("among them:")[2]
     models = [model.strip() for model in listed.strip().rstrip(".").split(",")]
@@ -47,5 +47,5 @@ def test_models_are_those_of_dialects() -> None:
     assert not [model for model in models if model not in named]
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert README.count("\n") <= MAX_LINES

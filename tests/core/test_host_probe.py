@@ -1,9 +1,11 @@
-"""The start-up probe of a host's private names, shared by the backend and the gateway."""
+"""The start-up probe of private names of hosts, imports, and the directory of a run."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -14,6 +16,7 @@ from toolgate_core.host_probe import (
     PrivateName,
     find,
     find_problems,
+    importing,
     incompatibility_message,
 )
 
@@ -70,7 +73,7 @@ def private(target: str, *arguments: str, **others: Any) -> PrivateName:
     ],
     ids=str,
 )
-def test_a_present_name_reports_no_problem(name: PrivateName) -> None:
+def test_a_present_name_reports_no_problem(name):
     assert [*find_problems((name,))] == []
 
 
@@ -97,29 +100,23 @@ def test_a_present_name_reports_no_problem(name: PrivateName) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_missing_name_or_argument_is_reported_with_its_use(
-    name: PrivateName, problem: str
-) -> None:
+def test_a_missing_name_or_argument_is_reported_with_its_use(name, problem):
     assert [*find_problems((name,))] == [f"host_of_the_test.{problem} (used for: x)"]
 
 
-def test_a_missing_module_is_reported_with_its_use() -> None:
+def test_a_missing_module_is_reported_with_its_use():
     missing = PrivateName("no_such_module_at_all:name", "x")
     assert [*find_problems((missing,))] == ["no_such_module_at_all.name is missing (used for: x)"]
 
 
-def test_a_failing_import_inside_a_module_is_raised(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+def test_a_failing_import_inside_a_module_is_raised(monkeypatch, tmp_path):
     (tmp_path / "host_that_fails.py").write_text("import no_such_module_at_all")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
         [*find_problems((PrivateName("host_that_fails:name", "x"),))]
 
 
-def test_a_wrapped_method_has_the_signature_of_the_original(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_wrapped_method_has_the_signature_of_the_original(monkeypatch):
     @wraps(Host.hooked)
     def wrapper(*arguments: Any) -> None: ...
 
@@ -127,16 +124,44 @@ def test_a_wrapped_method_has_the_signature_of_the_original(
     assert [*find_problems((private("Host.hooked", "self", "request", replaced=True),))] == []
 
 
-def test_find_returns_the_object_by_its_current_or_older_target() -> None:
+def test_find_returns_the_object_by_its_current_or_older_target():
     assert find(private("function")) is function
     assert find(private("current", older="host_of_the_test:function")) is function
     with pytest.raises(AttributeError):
         find(private("missing", older="host_of_the_test:missing_too"))
 
 
-def test_the_message_lists_every_problem_and_the_version_to_install() -> None:
+def test_the_message_lists_every_problem_and_the_version_to_install():
     message = incompatibility_message("host", "2.0", ["a is missing", "b is missing"], "host<2")
     assert message == (
         "host 2.0 is not compatible with this release of Toolgate: a is missing; b is missing. "
         "Install a tested version: pip install 'host<2'."
     )
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    gc.enable()
+    yield
+    gc.enable()
+
+
+def test_objects_made_inside_are_excluded_from_collections():
+    with importing():
+        assert not gc.isenabled()
+        made: list[list[int]] = [[] for _ in range(100_000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= len(made)
+
+
+def test_the_collector_is_enabled_after_an_error():
+    with pytest.raises(ImportError), importing():
+        raise ImportError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_disabled_stays_disabled():
+    gc.disable()
+    with importing():
+        pass
+    assert not gc.isenabled()

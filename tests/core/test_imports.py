@@ -16,14 +16,14 @@ HEAVY = {"torch", "vllm", "xgrammar", "llguidance"}
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("module", ["toolgate_core.segmenter", "toolgate_proxy.provider"])
-def test_importing_core_or_proxy_loads_no_engine(module: str) -> None:
+def test_importing_core_or_proxy_loads_no_engine(module):
     """Covers indirect imports: the gateway must run on a machine without torch."""
     script = f"import {module}, sys; print(sorted(set(sys.modules) & {HEAVY!r}))"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout.strip().splitlines()[-1] == "[]"
 
 
-def test_the_command_line_is_importable_without_optional_packages() -> None:
+def test_the_command_line_is_importable_without_optional_packages():
     """Each part must run on a machine without the packages of the other part."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
@@ -36,7 +36,7 @@ def test_the_command_line_is_importable_without_optional_packages() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_verify_runs_with_its_own_packages() -> None:
+def test_verify_runs_with_its_own_packages():
     """`toolgate-verify` is for machines that have nothing else of this project."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     verify = tomllib.loads((ROOT / "verify" / "pyproject.toml").read_text())["project"]

@@ -58,7 +58,7 @@ async def ended(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_worker_runs_one_job_after_another_and_the_last_result_counts(pool: Pool) -> None:
+async def test_a_worker_runs_one_job_after_another_and_the_last_result_counts(pool):
     assert await done(pool, "a", "b") == "b"
     assert await done(pool, "setup") == "given too"
     assert await done(pool, "pid") == await done(pool, "pid")
@@ -76,9 +76,7 @@ async def test_a_worker_runs_one_job_after_another_and_the_last_result_counts(po
         ("SIGABRT", AMPLE, "memory"),
     ],
 )
-async def test_a_job_over_a_limit_ends_with_it_and_others_go_on(
-    step: str, limits: Limits, limit: str
-) -> None:
+async def test_a_job_over_a_limit_ends_with_it_and_others_go_on(step, limits, limit):
     pool = made(workers=2)
     over = asyncio.create_task(done(pool, step, limits=limits))
     assert await done(pool, "a") == "a"
@@ -89,22 +87,20 @@ async def test_a_job_over_a_limit_ends_with_it_and_others_go_on(
     pool.close()
 
 
-async def test_a_job_over_a_limit_after_its_first_result_has_this_result(pool: Pool) -> None:
+async def test_a_job_over_a_limit_after_its_first_result_has_this_result(pool):
     for step in ("spin", "allocate", "SIGSEGV"):
         assert await done(pool, "a", step, limits=Limits(0.2, 120, 2**26)) == "a"
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV"])
-async def test_the_job_of_a_killed_worker_is_repeated(
-    pool: Pool, tmp_path: Path, name: str
-) -> None:
+async def test_the_job_of_a_killed_worker_is_repeated(pool, tmp_path, name):
     assert await done(pool, f"once {name}", "a", path=tmp_path / "attempts") == "a"
     first = await done(pool, "a", f"once {name}", "b", path=tmp_path / "after the first result")
     assert first == ("a" if name == "SIGSEGV" else "b")
 
 
 @pytest.mark.parametrize("step", ["SIGKILL", "fail"])
-async def test_a_job_whose_workers_end_twice_has_no_result(pool: Pool, step: str) -> None:
+async def test_a_job_whose_workers_end_twice_has_no_result(pool, step):
     with pytest.raises(ChecksFailed, match=r"killed by signal 9|ended with status 1") as failed:
         await done(pool, step)
     assert (failed.value.status, failed.value.retry_after) == (503, 1)
@@ -112,7 +108,7 @@ async def test_a_job_whose_workers_end_twice_has_no_result(pool: Pool, step: str
 
 
 @pytest.mark.parametrize("of_template", [False, True])
-async def test_what_is_killed_between_jobs_is_replaced(pool: Pool, of_template: bool) -> None:
+async def test_what_is_killed_between_jobs_is_replaced(pool, of_template):
     worker = int(await done(pool, "pid"))
     assert pool._template is not None
     os.kill(pool._template.pid if of_template else worker, signal.SIGKILL)
@@ -120,7 +116,7 @@ async def test_what_is_killed_between_jobs_is_replaced(pool: Pool, of_template: 
     assert await done(pool, "pid") != str(worker)
 
 
-async def test_the_job_of_a_killed_template_is_repeated(pool: Pool) -> None:
+async def test_the_job_of_a_killed_template_is_repeated(pool):
     busy = asyncio.create_task(done(pool, "busy", "a"))
     await asyncio.sleep(0)
     while not pool._idle and pool._template is None:  # noqa: ASYNC110
@@ -130,7 +126,7 @@ async def test_the_job_of_a_killed_template_is_repeated(pool: Pool) -> None:
     assert await busy == "a"
 
 
-async def test_the_worker_of_a_cancelled_job_is_killed(pool: Pool) -> None:
+async def test_the_worker_of_a_cancelled_job_is_killed(pool):
     worker = int(await done(pool, "pid"))
     running = asyncio.create_task(done(pool, "spin"))
     await asyncio.sleep(0.2)
@@ -140,7 +136,7 @@ async def test_the_worker_of_a_cancelled_job_is_killed(pool: Pool) -> None:
     assert await done(pool, "a") == "a"
 
 
-async def test_a_worker_is_replaced_after_an_expensive_job() -> None:
+async def test_a_worker_is_replaced_after_an_expensive_job():
     pool = made(renew_seconds=0.2)
     first = await done(pool, "pid")
     assert await done(pool, "busy", "pid") == first
@@ -150,14 +146,14 @@ async def test_a_worker_is_replaced_after_an_expensive_job() -> None:
 
 
 @pytest.mark.parametrize("target", ["no_such_module:work", f"{killable_work.__name__}:none"])
-async def test_workers_that_do_not_start_give_no_result(target: str) -> None:
+async def test_workers_that_do_not_start_give_no_result(target):
     pool = made(target=target)
     for attempt in (pool.warm_up(), done(pool, "a")):
         with pytest.raises(ChecksFailed, match="did not start"):
             await attempt
 
 
-async def test_jobs_that_get_no_worker_in_time_are_refused() -> None:
+async def test_jobs_that_get_no_worker_in_time_are_refused():
     """One owner has all workers but one, and no more than one of two here."""
     pool = made(workers=2, wait_seconds=0.1)
     await pool.warm_up()
@@ -171,7 +167,7 @@ async def test_jobs_that_get_no_worker_in_time_are_refused() -> None:
     pool.close()
 
 
-async def test_workers_do_not_pile_up() -> None:
+async def test_workers_do_not_pile_up():
     pool = made(workers=3, renew_seconds=0)
     await asyncio.gather(*(pool.run(Job(steps=("busy", "a")), str(at)) for at in range(6)))
     assert pool._template is not None
@@ -181,7 +177,7 @@ async def test_workers_do_not_pile_up() -> None:
     pool.close()
 
 
-async def test_nothing_is_left_when_the_host_is_killed() -> None:
+async def test_nothing_is_left_when_the_host_is_killed():
     """Not even a worker that would run for long."""
     code = (
         "import asyncio\nfrom tests.core.test_killable import done, made\n"
@@ -201,7 +197,7 @@ async def test_nothing_is_left_when_the_host_is_killed() -> None:
     host.stdout.close()
 
 
-async def test_workers_share_no_socket_with_each_other_or_with_the_host(pool: Pool) -> None:
+async def test_workers_share_no_socket_with_each_other_or_with_the_host(pool):
     await pool.warm_up()
     worker = await done(pool, "pid")
     links = [str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir()]
@@ -210,7 +206,7 @@ async def test_workers_share_no_socket_with_each_other_or_with_the_host(pool: Po
     assert os.getpgid(int(worker)) != os.getpgid(0)  # so that Ctrl-C does not end it
 
 
-async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(pool: Pool) -> None:
+async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(pool):
     for _ in range(3):
         starting = asyncio.create_task(done(pool, "a"))
         await asyncio.sleep(0.05)

@@ -19,20 +19,20 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_run_directory_is_removed_at_the_end(temporary: Path) -> None:
+def test_run_directory_is_removed_at_the_end(temporary):
     with RunDirectory() as directory:
         (directory.path / "file").touch()
         assert [*temporary.iterdir()] == [directory.path]
     assert not [*temporary.iterdir()]
 
 
-def test_directories_of_live_runs_are_not_removed() -> None:
+def test_directories_of_live_runs_are_not_removed():
     with RunDirectory() as first, RunDirectory() as second:
         assert first.path.is_dir()
         assert second.path.is_dir()
 
 
-def test_directory_of_a_killed_run_is_removed_at_the_next_start(temporary: Path) -> None:
+def test_directory_of_a_killed_run_is_removed_at_the_next_start(temporary):
     program = (
         "import os, signal, tempfile\n"
         "from toolgate_core.run_directory import RunDirectory\n"
@@ -48,7 +48,7 @@ def test_directory_of_a_killed_run_is_removed_at_the_next_start(temporary: Path)
         assert directory.path.is_dir()
 
 
-def test_kept_logs_are_removed_after_a_day(temporary: Path) -> None:
+def test_kept_logs_are_removed_after_a_day(temporary):
     with RunDirectory() as directory:
         logs = directory.path / "logs"
         logs.mkdir()

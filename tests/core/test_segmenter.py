@@ -1,4 +1,4 @@
-"""The segmenter over hand-made tokens: one id a mark, any text an ordinary token."""
+"""The segmenter over hand-made tokens, and stop strings: one id a mark, text is ordinary tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolgate_core.deltas import (
 )
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import EnforcementFailed
-from toolgate_core.segmenter import Segmenter
+from toolgate_core.segmenter import Segmenter, StopStrings
 from toolgate_core.wire import MarkIds
 
 MARKS = MarkIds(
@@ -61,7 +61,7 @@ def run(
     return joined_deltas(events + segmenter.finish(reason))
 
 
-def test_reasoning_content_and_two_calls_become_separate_events() -> None:
+def test_reasoning_content_and_two_calls_become_separate_events():
     tokens = [
         mark(3),
         *text("\n", "hm", "\n"),
@@ -85,14 +85,14 @@ def test_reasoning_content_and_two_calls_become_separate_events() -> None:
     ]
 
 
-def test_content_without_calls_keeps_its_white_space() -> None:
+def test_content_without_calls_keeps_its_white_space():
     assert run([*text(" a\n", "\nb", " \n"), mark(5)]) == [
         ContentDelta(" a\n\nb \n"),
         Finish("stop"),
     ]
 
 
-def test_output_starts_as_reasoning_when_the_prompt_opened_it() -> None:
+def test_output_starts_as_reasoning_when_the_prompt_opened_it():
     tokens = [*text("hm"), mark(4), *text("\n\n", "yes"), (6, "")]
     assert run(tokens, reasoning_open=True) == [
         ReasoningDelta("hm"),
@@ -101,7 +101,7 @@ def test_output_starts_as_reasoning_when_the_prompt_opened_it() -> None:
     ]
 
 
-def test_tokens_that_arrive_together_are_one_event_of_content_and_several_of_a_call() -> None:
+def test_tokens_that_arrive_together_are_one_event_of_content_and_several_of_a_call():
     words = ["word "] * 50
     content = Segmenter(QWEN3, MARKS).feed([ORDINARY] * 50 + [5], [*words, ""])
     assert content == [ContentDelta("".join(words).rstrip())]
@@ -110,7 +110,7 @@ def test_tokens_that_arrive_together_are_one_event_of_content_and_several_of_a_c
     assert len(parts) >= 3
 
 
-def test_arguments_are_streamed_in_fragments() -> None:
+def test_arguments_are_streamed_in_fragments():
     segmenter = Segmenter(QWEN3, MARKS)
     tokens = call("a", '{"city": ', '"Par', 'is"', "}")
     shown = [segmenter.feed([i], [t]) for i, t in tokens]
@@ -131,9 +131,7 @@ def test_arguments_are_streamed_in_fragments() -> None:
     ],
     ids=["name", "arguments", "whole", "tail", "line", "deep"],
 )
-def test_a_truncated_call_has_arguments_without_the_envelope(
-    cut: list[Token], shown: list[str]
-) -> None:
+def test_a_truncated_call_has_arguments_without_the_envelope(cut, shown):
     events = run([mark(1), *cut], reason="length")
     assert [e.text for e in events if isinstance(e, ArgumentsDelta)] == shown
     whole = shown == ['{"x": 1}']
@@ -153,23 +151,23 @@ def test_a_truncated_call_has_arguments_without_the_envelope(
         [*call("a", "[]"), mark(5)],  # arguments that are no object
     ],
 )
-def test_malformed_token_sequences_are_errors(tokens: list[Token]) -> None:
+def test_malformed_token_sequences_are_errors(tokens):
     with pytest.raises(EnforcementFailed):
         run(tokens)
 
 
-def test_a_missing_required_call_is_an_error() -> None:
+def test_a_missing_required_call_is_an_error():
     with pytest.raises(EnforcementFailed):
         run([*text("hi"), mark(5)], required=True)
 
 
 @pytest.mark.parametrize("reason", ["abort", "error"])
-def test_an_abort_or_error_of_the_engine_raises_enforcement_failed(reason: str) -> None:
+def test_an_abort_or_error_of_the_engine_raises_enforcement_failed(reason):
     with pytest.raises(EnforcementFailed):
         run([*text("hi")], reason=reason)
 
 
-def test_the_failure_token_raises_enforcement_failed() -> None:
+def test_the_failure_token_raises_enforcement_failed():
     segmenter = Segmenter(QWEN3, MARKS)
     segmenter.feed([ORDINARY, 7], ["hi", ""])
     with pytest.raises(EnforcementFailed):
@@ -197,14 +195,12 @@ def answers(draw: st.DrawFn) -> list[Token]:
 
 
 @given(answers(), st.lists(st.integers(0, 60), max_size=8), st.sampled_from(["stop", "length"]))
-def test_any_split_gives_the_same_events(
-    tokens: list[Token], splits: list[int], reason: str
-) -> None:
+def test_any_split_gives_the_same_events(tokens, splits, reason):
     assert run(tokens, reason=reason, splits=tuple(splits)) == run(tokens, reason=reason)
 
 
 @given(answers(), st.integers(0, 40))
-def test_a_truncated_response_is_a_prefix_of_the_complete_one(tokens: list[Token], at: int) -> None:
+def test_a_truncated_response_is_a_prefix_of_the_complete_one(tokens, at):
     """A truncated response contains no text that the complete one lacks."""
 
     def shown(events: list[Event]) -> str:
@@ -215,3 +211,40 @@ def test_a_truncated_response_is_a_prefix_of_the_complete_one(tokens: list[Token
     whole = shown(run(tokens))
     cut = shown(run(tokens[:at], reason="length"))
     assert whole.startswith(cut.rstrip()) or whole.startswith(cut)
+
+
+def shown(stops: list[str], pieces: list[str]) -> tuple[str, str | None]:
+    stop = StopStrings(stops)
+    events = [e for piece in pieces for e in stop.filter([ContentDelta(piece)])]
+    events += stop.filter([Finish("stop")])
+    return "".join(e.text for e in events if isinstance(e, ContentDelta)), stop.hit
+
+
+def test_the_first_complete_stop_string_ends_the_content():
+    assert shown(["END", "E"], ["a", "E", "ND b"]) == ("a", "E")
+
+
+def test_a_stop_string_split_over_deltas_is_found():
+    assert shown(["\n\nUser:"], ["hi\n", "\nUs", "er: x"]) == ("hi", "\n\nUser:")
+
+
+def test_a_partial_stop_string_is_released_as_content():
+    assert shown(["END"], ["E", "N", "d"]) == ("ENd", None)
+
+
+def test_stop_strings_in_reasoning_and_arguments_are_ignored():
+    events = [ReasoningDelta("END"), ArgumentsDelta(0, "END")]
+    stop = StopStrings(["END"])
+    assert stop.filter(events) == events
+    assert stop.hit is None
+
+
+@given(
+    st.text(alphabet="ab", max_size=20),
+    st.lists(st.text(alphabet="ab", min_size=1, max_size=3), min_size=1, max_size=3),
+    st.lists(st.integers(0, 20), max_size=6),
+)
+def test_any_split_of_the_content_stops_at_the_same_place(text, stops, cuts):
+    bounds = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
+    pieces = [text[a:b] for a, b in pairwise(bounds)]
+    assert shown(stops, pieces)[0] == shown(stops, list(text))[0]

@@ -18,55 +18,7 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "toolgate"
 Object = dict[str, Any]
 
-EVERYTHING: Object = {
-    "models": [
-        {
-            "name": "small",
-            "model": "Qwen/Qwen3-4B",
-            "replicas": 2,
-            "litellm": {"litellm_params": {"weight": 2}},
-        },
-        {
-            "name": "large",
-            "servedModelName": "Qwen/Qwen3-32B",
-            "model": "Qwen/Qwen3-32B",
-            "gpus": 4,
-            "args": ["--tensor-parallel-size=4"],
-            "resources": {"limits": {"memory": "96Gi"}},
-            "urls": ["http://elsewhere:8000"],
-        },
-        {"name": "elsewhere", "urls": ["http://elsewhere:8001"]},
-    ],
-    "litellm": {
-        "model_list": [
-            {
-                "model_name": "hosted",
-                "litellm_params": {"model": "openai/gpt", "api_key": "os.environ/OPENAI_API_KEY"},
-            }
-        ],
-        "router_settings": {"fallbacks": [{"small": ["hosted"]}]},
-    },
-    "gateway": {
-        "env": {
-            "TOOLGATE_LOG_FORMAT": "json",
-            "OPENAI_API_KEY": {"secret": "providers", "key": "openai"},
-        },
-        "ingress": {
-            "enabled": True,
-            "host": "llm.example",
-            "tlsSecret": "tls",
-            "className": "nginx",
-        },
-        "allowedNamespaces": ["ingress-nginx"],
-    },
-    "serviceAccount": {"annotations": {"role": "reader"}},
-    "monitoring": {
-        "labels": {"release": "prometheus"},
-        "podMonitors": True,
-        "rules": True,
-        "dashboard": True,
-    },
-}
+EVERYTHING: Object = yaml.safe_load(Path(__file__).with_name("everything.yaml").read_text())
 """Values that use every part of the chart."""
 FLEETS = pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 
@@ -110,14 +62,14 @@ def workloads(objects: list[Object]) -> Iterator[Object]:
     yield from (each for each in objects if each["kind"] in {"Deployment", "StatefulSet"})
 
 
-def test_helm_finds_nothing_to_improve() -> None:
+def test_helm_finds_nothing_to_improve():
     report = helm().lint(CHART, EVERYTHING, strict=True)
     assert report["errors"] == []
     assert [each["error"] for each in report["messages"]] == ["icon is recommended"]
 
 
 @FLEETS
-def test_selectors_match_the_pods_and_the_services(values: Object) -> None:
+def test_selectors_match_the_pods_and_the_services(values):
     objects = rendered(values)
     for workload in workloads(objects):
         spec = workload["spec"]
@@ -133,9 +85,7 @@ def test_selectors_match_the_pods_and_the_services(values: Object) -> None:
 
 
 @pytest.mark.parametrize(("values", "scrapers"), [({}, []), (EVERYTHING, ["monitoring"])])
-def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backends(
-    values: Object, scrapers: list[str]
-) -> None:
+def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backends(values, scrapers):
     for component, expected in (("valkey", []), ("backend", scrapers)):
         (rule,) = one(rendered(values), "NetworkPolicy", component)["spec"]["ingress"]
         gateway, *others = rule["from"]
@@ -145,7 +95,7 @@ def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backend
         assert rule["ports"]
 
 
-def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
+def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting():
     objects = rendered(EVERYTHING)
     assert "Secret" not in {each["kind"] for each in objects}
     page = (ROOT / "docs" / "reference" / "settings.md").read_text()
@@ -158,7 +108,7 @@ def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
                 assert variable["valueFrom"]["secretKeyRef"]["name"] in {"toolgate", "providers"}
 
 
-def test_pods_are_restricted_and_have_limits() -> None:
+def test_pods_are_restricted_and_have_limits():
     for workload in workloads(rendered()):
         each = container(workload)
         assert workload["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
@@ -168,7 +118,7 @@ def test_pods_are_restricted_and_have_limits() -> None:
         assert "memory" in each["resources"]["limits"]
 
 
-def test_a_backend_has_an_hour_to_load_its_model_and_is_ready_with_the_plug_in() -> None:
+def test_a_backend_has_an_hour_to_load_its_model_and_is_ready_with_the_plug_in():
     each = container(one(rendered(), "StatefulSet", "backend-toolgate"))
     startup = each["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] == 3600
@@ -177,7 +127,7 @@ def test_a_backend_has_an_hour_to_load_its_model_and_is_ready_with_the_plug_in()
     assert each["resources"]["limits"]["nvidia.com/gpu"] == 1
 
 
-def test_the_gateways_configuration_is_the_shipped_one_with_the_backends(tmp_path: Path) -> None:
+def test_the_gateways_configuration_is_the_shipped_one_with_the_backends(tmp_path):
     objects = rendered()
     content = one(objects, "ConfigMap", "gateway")["data"]["litellm_config.yaml"]
     (path := tmp_path / "litellm_config.yaml").write_text(content)
@@ -194,7 +144,7 @@ def test_the_gateways_configuration_is_the_shipped_one_with_the_backends(tmp_pat
     assert config == {name: part for name, part in shipped.items() if name != "model_list"}
 
 
-def test_each_model_has_its_backends_and_their_deployments() -> None:
+def test_each_model_has_its_backends_and_their_deployments():
     objects = rendered(EVERYTHING)
     config = config_of(objects)
     rows = [
@@ -221,7 +171,7 @@ def test_each_model_has_its_backends_and_their_deployments() -> None:
     )
 
 
-def test_zero_and_empty_values_of_a_model_replace_the_defaults() -> None:
+def test_zero_and_empty_values_of_a_model_replace_the_defaults():
     values = {
         "models": [{"name": "a", "model": "a", "replicas": 0, "gpus": 0, "args": []}],
         "backend": {"args": ["--enforce-eager"]},
@@ -242,7 +192,7 @@ def test_zero_and_empty_values_of_a_model_replace_the_defaults() -> None:
         {"litellm": {"router_settings": {"num_retries": 1}}},
     ],
 )
-def test_a_changed_configuration_replaces_the_pods_of_the_gateway(change: Object) -> None:
+def test_a_changed_configuration_replaces_the_pods_of_the_gateway(change):
     before, after = (
         one(rendered(values), "Deployment", "gateway")["spec"]["template"]
         for values in ({}, change)
@@ -266,12 +216,12 @@ def test_a_changed_configuration_replaces_the_pods_of_the_gateway(change: Object
     ],
     ids=str,
 )
-def test_misspelt_and_missing_values_are_refused(values: Object) -> None:
+def test_misspelt_and_missing_values_are_refused(values):
     with pytest.raises(helm().HelmError):
         rendered(values)
 
 
-def test_scraped_jobs_have_the_names_that_the_alerts_use() -> None:
+def test_scraped_jobs_have_the_names_that_the_alerts_use():
     objects = rendered(EVERYTHING)
     rules = one(objects, "PrometheusRule", "alerts")["spec"]["groups"]
     assert rules == yaml.safe_load((ROOT / "deploy/prometheus/rules.yml").read_text())["groups"]
@@ -292,14 +242,14 @@ def test_scraped_jobs_have_the_names_that_the_alerts_use() -> None:
     assert relabelled == named
 
 
-def test_the_dashboard_is_in_a_config_map_for_grafanas_sidecar() -> None:
+def test_the_dashboard_is_in_a_config_map_for_grafanas_sidecar():
     dashboard = one(rendered(EVERYTHING), "ConfigMap", "dashboard")
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     shown = dashboard["data"]["toolgate.json"].strip()
     assert shown == (ROOT / "deploy" / "grafana" / "toolgate.json").read_text().strip()
 
 
-def test_other_values_render_other_fleets() -> None:
+def test_other_values_render_other_fleets():
     values = {
         "valkey": {"enabled": False},
         "gateway": {"autoscaling": {"enabled": False}, "replicas": 4},
@@ -317,7 +267,7 @@ def test_other_values_render_other_fleets() -> None:
     assert "REDIS_PASSWORD" not in names
 
 
-def test_with_a_database_gateways_have_its_url_and_litellms_keys() -> None:
+def test_with_a_database_gateways_have_its_url_and_litellms_keys():
     objects = rendered({"database": {"enabled": True, "secret": "postgres"}})
     general = config_of(objects)["general_settings"]
     assert not {"custom_auth", "custom_auth_run_common_checks"} & general.keys()
@@ -326,7 +276,7 @@ def test_with_a_database_gateways_have_its_url_and_litellms_keys() -> None:
     assert {"name": "DATABASE_URL", "valueFrom": {"secretKeyRef": reference}} in variables
 
 
-def test_the_chart_has_the_version_of_the_distribution() -> None:
+def test_the_chart_has_the_version_of_the_distribution():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert chart["version"] == chart["appVersion"] == VERSION
@@ -335,7 +285,7 @@ def test_the_chart_has_the_version_of_the_distribution() -> None:
 
 
 @FLEETS
-def test_every_object_is_valid_against_the_schemas_of_kubernetes(values: Object) -> None:
+def test_every_object_is_valid_against_the_schemas_of_kubernetes(values):
     """Objects of the Prometheus operator have no schema here."""
     validator = pytest.importorskip("kubernetes_validate")
     for each in rendered(values):

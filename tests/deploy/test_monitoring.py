@@ -61,7 +61,7 @@ def expressions() -> Iterator[str]:
     yield from (each["query"] for each in dashboard["templating"]["list"])
 
 
-def test_every_metric_and_label_in_use_exists() -> None:
+def test_every_metric_and_label_in_use_exists():
     known = series()
     used = set()
     for expression in expressions():
@@ -76,7 +76,7 @@ def test_every_metric_and_label_in_use_exists() -> None:
     assert len(used) > 25
 
 
-def test_every_metric_of_the_gateway_is_on_the_dashboard_or_in_a_rule() -> None:
+def test_every_metric_of_the_gateway_is_on_the_dashboard_or_in_a_rule():
     shown = {name for expression in expressions() for name in NAME.findall(expression)}
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
     names = {name for name, _ in ROW.findall(METRICS.read_text())}
@@ -97,7 +97,7 @@ OF_REQUESTS = {"backend", "engine", "key", "model", "server", "surface"}
 """Labels whose values are those of the configuration and of requests."""
 
 
-def test_counters_whose_labels_have_known_values_begin_at_zero() -> None:
+def test_counters_whose_labels_have_known_values_begin_at_zero():
     """In a new process, because other tests count."""
     modules = [
         ".".join(path.relative_to(folder.parent).with_suffix("").parts)
@@ -122,7 +122,7 @@ def test_counters_whose_labels_have_known_values_begin_at_zero() -> None:
     assert names <= exposed, names - exposed
 
 
-def test_each_promise_has_an_alert() -> None:
+def test_each_promise_has_an_alert():
     alerted = {name for rule in rules() for name in NAME.findall(rule["expr"])}
     assert alerted >= PROMISES
     for rule in rules():
@@ -130,7 +130,7 @@ def test_each_promise_has_an_alert() -> None:
         assert {"summary", "description"} <= rule["annotations"].keys()
 
 
-def test_the_panels_do_not_overlap_and_have_queries() -> None:
+def test_the_panels_do_not_overlap_and_have_queries():
     taken: set[tuple[int, int]] = set()
     ids = set()
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
@@ -144,7 +144,7 @@ def test_the_panels_do_not_overlap_and_have_queries() -> None:
     assert len(ids) == len(json.loads(DASHBOARD.read_text())["panels"])
 
 
-def test_the_dashboard_is_current() -> None:
+def test_the_dashboard_is_current():
     command = [sys.executable, ROOT / "scripts" / "dashboard.py", "--check"]
     assert subprocess.run(command, check=False).returncode == 0, "run `make docs`"
 
@@ -153,7 +153,7 @@ def test_the_dashboard_is_current() -> None:
 @pytest.mark.parametrize(
     "arguments", [("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml")]
 )
-def test_prometheus_accepts_the_rules_and_they_fire(arguments: tuple[str, ...]) -> None:
+def test_prometheus_accepts_the_rules_and_they_fire(arguments):
     run = subprocess.run(
         ["promtool", *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False
     )
@@ -161,7 +161,7 @@ def test_prometheus_accepts_the_rules_and_they_fire(arguments: tuple[str, ...]) 
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool (package prometheus)")
-def test_prometheus_accepts_the_queries_of_the_dashboard(tmp_path: Path) -> None:
+def test_prometheus_accepts_the_queries_of_the_dashboard(tmp_path):
     queries = [
         expression.replace("$__rate_interval", "5m").replace("$__range", "1h")
         for panel in json.loads(DASHBOARD.read_text())["panels"]

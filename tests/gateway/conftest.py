@@ -1,62 +1,30 @@
 """Fixtures for the whole stack: the gateway's URL and clients, the backend, the requests' defaults.
 
-`way` and `adapter` are parameters of the modules that test both. Tests run in the order in which
-the servers that they need start; those that kill servers run last.
+`make test` has one vLLM server, `first`, and the gateway before it; modules have both adapters, and
+both ways of a request, where `kit.both_adapters` and `kit.both_ways` mark them. Tests run in the
+order in which the servers that they need start; those that kill servers run last.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 import pytest
 
 from tests.models import tiny_model
-from tests.support.servers.http_client import openai_client
-from toolgate_core import wire
+from tests.support.servers.http_client import bearer
 from toolgate_proxy.demo.model import closers
 
-from .servers import ORDER, Backend, Gateway, Servers, adapters
-from .stack import Stack
+from .servers import ORDER, Backend, Gateway, Servers, Stack, adapters
 
 HERE = Path(__file__).parent
-BOTH_WAYS = (
-    "test_answers",
-    "test_budgets",
-    "test_cases",
-    "test_clients",
-    "test_formats",
-    "test_parameters",
-    "test_refusals",
-)
-"""Modules that run on our own route and through LiteLLM's handler."""
-WITH_LITELLM = ("test_cases", "test_formats")
-"""Those of which `make test` runs both ways. What LiteLLM's handler does with the others' requests
-is tested with scripted backends (tests/proxy/process); with vLLM it would take minutes more."""
-BOTH_ADAPTERS = ("test_cases", "test_fuzz", "test_grammars", "test_traces")
-"""Modules that run on both adapters."""
-SLOW_WITH_SECOND = ("test_fuzz",)
-"""Those of which `make test` runs the first adapter only."""
-FIRST = "images"
-"""The folder has servers of its own, which have ended when the others start."""
+FIRST = "test_images"
+"""Has servers of its own, which have ended when the others start."""
 LAST = "test_faults"
 """Stops and kills servers."""
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    module = metafunc.module.__name__.rpartition(".")[2]
-    if module in BOTH_WAYS and "way" in metafunc.fixturenames:
-        marks = [] if module in WITH_LITELLM else [pytest.mark.slow]
-        metafunc.parametrize("way", ("own", pytest.param("litellm", marks=marks)))
-    if module in BOTH_ADAPTERS and "adapter" in metafunc.fixturenames:
-        marks = [pytest.mark.slow] if module in SLOW_WITH_SECOND else []
-        first, *others = adapters()
-        second = (pytest.param(adapter, marks=marks) for adapter in others)
-        metafunc.parametrize("adapter", (first, *second))
 
 
 @pytest.hookimpl(trylast=True)
@@ -68,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _position(item: pytest.Item) -> int:
-    if item.path.parent.name == FIRST:
+    if item.path.stem == FIRST:
         return -2
     if item.path.stem == LAST:
         return len(ORDER)
@@ -149,19 +117,16 @@ def gateway(servers: Servers, way: str, model: str) -> Gateway:
 
 
 @pytest.fixture
-def client(gateway: Gateway) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{gateway.url}/v1",
-        api_key=gateway.key,
-        max_retries=0,
-        http_client=openai.DefaultHttpxClient(verify=False),
-    ) as client:
-        yield client
+def impatient_gateway(servers: Servers, model: str) -> Gateway:
+    """A gateway with short time-outs before the backends of all other tests."""
+    return servers.gateway("impatient_gateway", model)
 
 
 @pytest.fixture
-def async_client(gateway: Gateway) -> openai.AsyncOpenAI:
-    return openai_client(gateway.url, gateway.key, timeout=600)
+def http(gateway: Gateway) -> Iterator[httpx.Client]:
+    headers = bearer(gateway.key)
+    with httpx.Client(base_url=gateway.url, headers=headers, timeout=300, verify=False) as http:
+        yield http
 
 
 @pytest.fixture
@@ -187,17 +152,3 @@ def bias() -> dict[str, float]:
 @pytest.fixture
 def common(bias: dict[str, float], model: str) -> dict[str, Any]:
     return {"model": model, "max_tokens": 400, "temperature": 1.0, "seed": 11, "logit_bias": bias}
-
-
-def status(backend: httpx.Client) -> wire.Status:
-    """Return the backend's status after a step of the engine with another request: what ended
-    leaves the batch with the next step."""
-    request = wire.GenerateRequest(
-        request_id=f"status-{uuid.uuid4().hex}",
-        model="tiny",
-        prompt=wire.TokensPrompt(token_ids=(1, 2, 3)),
-        sampling=wire.Sampling(max_tokens=2),
-        stream=False,
-    )
-    backend.post("/generate", content=request.model_dump_json()).raise_for_status()
-    return wire.Status.model_validate_json(backend.get("/status").content)

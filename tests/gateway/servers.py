@@ -1,7 +1,8 @@
-"""The servers of these tests: four vLLM backends of the tiny model, and three gateways.
+"""The servers of these tests: vLLM backends of the tiny model, and gateways.
 
-`toolgate serve` starts the first backend and its gateway. Of the others, those that the collected
-tests need start in the background, backends one after the other in the order of `ORDER`.
+`toolgate serve` starts the first backend and its gateway, with Valkey, as a user starts them. That
+one Ctrl-C ends all its processes with status 0 is a test, too. Of the others, those that the
+collected tests need start in the background, backends one after the other in the order of `ORDER`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import uuid
@@ -16,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,13 +28,10 @@ import psutil
 from tests.models import tiny_lora, tiny_model
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
-from toolgate_backend.errors import IncompatibleServer
-from toolgate_backend.launch import choose_adapter
 from toolgate_proxy.backend_client import client
 from toolgate_proxy.stack.processes import Child, free_port
 
-from .stack import START_SECONDS, STOP_SECONDS, Stack, serve
-
+START_SECONDS, STOP_SECONDS = 600, 60
 PLACES = 16
 """Sequences that the first and the second backend run at once."""
 MAX_REQUESTS = 40
@@ -55,7 +53,8 @@ DRAFTS = {
 }
 # A model on several processes: vLLM would bind each one to a NUMA node of its own.
 UNBOUND = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-
+ADAPTERS = ("structured_output", "logits_processor")
+"""The first backend has the one that GPUs use."""
 ORDER = (
     "litellm_gateway",
     "second",
@@ -71,18 +70,41 @@ def expect_silence() -> None:
     client.IDLE_SECONDS = SILENCE_SECONDS
 
 
-@cache
 def adapters() -> tuple[str, ...]:
     """Return the adapters under test, the first backend's first: both, or TOOLGATE_ADAPTER's."""
     wanted = os.environ.get("TOOLGATE_ADAPTER") or "auto"
-    if wanted != "auto":
-        return (wanted,)
-    try:
-        first = choose_adapter([], os.environ, wanted)
-    except IncompatibleServer:  # without vLLM, tests can only be collected
-        first = "logits_processor"
-    both = ("logits_processor", "structured_output")
-    return both if first == both[0] else both[::-1]
+    return ADAPTERS if wanted == "auto" else (wanted,)
+
+
+def vllm(
+    name: str,
+    model: Path,
+    port: int,
+    key: str,
+    adapter: str,
+    flags: Sequence[str],
+    logs: Path,
+    **more: str,
+) -> Child:
+    """Start a backend. `more` is added to its environment."""
+    command = [sys.executable, "-m", "toolgate_backend.launch", str(model)]
+    command += ["--host", "127.0.0.1", "--port", str(port), *SMALL_CACHE, *flags]
+    variables = {"VLLM_API_KEY": key, "TOOLGATE_ADAPTER": adapter, **UNBOUND, **more}
+    variables["TOOLGATE_MAX_REQUESTS"] = str(MAX_REQUESTS)
+    return Child(name, command, variables, logs / f"{name}.log")
+
+
+def await_backend(backend: Child, url: str, key: str, closing: Event) -> None:
+    """Wait until it answers, or until `closing` is set."""
+    headers = {"authorization": f"Bearer {key}"}
+    give_up = time.monotonic() + START_SECONDS
+    with httpx.Client(base_url=url, headers=headers, trust_env=False, verify=False) as http:
+        while not closing.wait(0.2):
+            backend.check()
+            assert time.monotonic() < give_up, f"{backend.log.read_text()[-4000:]}"
+            with suppress(httpx.TransportError):
+                if http.get("/v1/toolgate/info").is_success:
+                    return
 
 
 @dataclass(frozen=True)
@@ -129,6 +151,74 @@ class Gateway:
     key: str
 
 
+@dataclass
+class Stack:
+    """`toolgate serve`."""
+
+    url: str
+    master_key: str
+    backend_url: str
+    backend_key: str
+    process: subprocess.Popen[bytes]
+    output: Path
+    fails: bool = False
+    """Whether a test kills one of its parts."""
+
+    def said(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def require_alive(self) -> None:
+        assert self.fails or self.process.poll() is None, self.said()[-8000:]
+
+    def wait_ready(self) -> None:
+        give_up = time.monotonic() + START_SECONDS
+        while f"TOOLGATE READY {self.url}" not in self.said():
+            self.require_alive()
+            assert time.monotonic() < give_up, self.said()
+            time.sleep(0.2)
+
+    def backend_pid(self) -> int:
+        children = psutil.Process(self.process.pid).children()
+        [backend] = [child for child in children if "toolgate_backend.launch" in child.cmdline()]
+        return int(backend.pid)
+
+
+@contextmanager
+def serve(
+    ports: tuple[int, int], keys: tuple[str, str], adapter: str, output: Path
+) -> Iterator[Stack]:
+    """Start the stack without waiting for it. `ports` and `keys`: the gateway's, the backend's."""
+    command = [sys.executable, "-m", "toolgate_proxy", "serve", str(tiny_model())]
+    command += ["--port", str(ports[0]), "--backend-port", str(ports[1])]
+    command += ["--max-num-seqs", str(PLACES), *SMALL_CACHE]
+    variables = {
+        "TOOLGATE_MASTER_KEY": keys[0],
+        "TOOLGATE_BACKEND_KEY": keys[1],
+        "TOOLGATE_ADAPTER": adapter,
+        "TOOLGATE_MAX_REQUESTS": str(MAX_REQUESTS),
+        "PYTHONFAULTHANDLER": "1",  # a process that crashes writes its stack to its log
+    }
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            command, env={**os.environ, **variables}, stdout=sink, stderr=subprocess.STDOUT
+        )
+    launcher = psutil.Process(process.pid)
+    gateway, backend = (f"http://127.0.0.1:{port}" for port in ports)
+    running = Stack(gateway, keys[0], backend, keys[1], process, output)
+    try:
+        yield running
+        running.require_alive()
+    finally:
+        # By descent: vLLM's engine writes its title over the environment that it was given.
+        started = launcher.children(recursive=True) if process.poll() is None else []
+        process.send_signal(signal.SIGINT)
+        status = process.wait(STOP_SECONDS)
+        _, left = psutil.wait_procs(started, timeout=STOP_SECONDS)
+    assert status == (1 if running.fails else 0), running.said()
+    assert left == []
+    assert keys[0] not in running.said()
+
+
 class Servers:
     """A context manager. `wanted` holds names of `ORDER`; the stack starts in any case."""
 
@@ -147,24 +237,19 @@ class Servers:
         self.stack: Stack
 
     def __enter__(self) -> Servers:
+        first, *_, last = adapters() * 2
+        drafts = ["--speculative-config", json.dumps(DRAFTS), "--data-parallel-size", "2"]
         start: dict[str, Callable[[], None]] = {
             "second": self._second,
-            "drafting": self._drafting,
-            "two_ranks": lambda: self._two_ranks("two_ranks", adapters()[0]),
-            "two_ranks_second_adapter": lambda: self._two_ranks(
-                "two_ranks_second_adapter", adapters()[-1]
-            ),
+            # Two engines, each with an API server: one start serves the tests of both.
+            "drafting": lambda: self._start_backend("drafting", "auto", *drafts),
+            "two_ranks": lambda: self._two_ranks("two_ranks", first),
+            "two_ranks_second_adapter": lambda: self._two_ranks("two_ranks_second_adapter", last),
         }
         ports = self._ports["stack"], self._ports["first"]
         keys = MASTER_KEY, self._backend_key
-        flags = ["--max-num-seqs", str(PLACES), *SMALL_CACHE]
-        environment = {
-            "TOOLGATE_ADAPTER": adapters()[0],
-            "TOOLGATE_MAX_REQUESTS": str(MAX_REQUESTS),
-        }
-        output = self._logs / "serve.log"
         with ExitStack() as held:
-            self.stack = held.enter_context(serve(ports, keys, flags, environment, output))
+            self.stack = held.enter_context(serve(ports, keys, first, self._logs / "serve.log"))
             held.callback(self._stop)
             if "litellm_gateway" in self._wanted:
                 self._start_litellm_gateway()
@@ -211,6 +296,7 @@ class Servers:
     def let_end(self, name: str) -> None:
         """A test kills this server."""
         self._may_end.add(name)
+        self.stack.fails |= name == "first"
 
     def stop(self, name: str) -> None:
         """Stop a backend that no further test needs: each process of vLLM takes 0.5 to 1 GB."""
@@ -238,11 +324,12 @@ class Servers:
         before: Callable[[], None] | None = None,
         **environment: str,
     ) -> None:
-        """`models`: the backend of each model."""
+        """`models`: the backend of each model. Those that do not start have no model."""
         arguments = []
         for model, backend in models.items():
-            of_backend = model if model == LORA else "tiny"
-            arguments += ["--model", f"{model}={of_backend}@{self._url(backend)}"]
+            if backend == "first" or backend in self._wanted:
+                of_backend = model if model == LORA else "tiny"
+                arguments += ["--model", f"{model}={of_backend}@{self._url(backend)}"]
         environment["TOOLGATE_BACKEND_KEY"] = self._backend_key
         log, port = self._logs / f"{name}.log", self._ports[name]
         self._gateways[name] = gateway_process.start(
@@ -252,47 +339,23 @@ class Servers:
     def _second(self) -> None:
         flags = ["--max-num-seqs", str(PLACES), "--enable-lora", "--max-lora-rank", "8"]
         flags += ["--lora-modules", f"{LORA}={tiny_lora(self._logs / LORA)}"]
-        environment = {"TOOLGATE_MAX_REQUESTS": str(MAX_REQUESTS)}
-        self._start_backend("second", adapters()[-1], flags, environment)
-
-    def _drafting(self) -> None:
-        """Two engines, each with an API server: one start serves the tests of both."""
-        flags = ["--speculative-config", json.dumps(DRAFTS), "--data-parallel-size", "2"]
-        self._start_backend("drafting", "auto", flags, UNBOUND)
+        self._start_backend("second", adapters()[-1], *flags)
 
     def _two_ranks(self, name: str, adapter: str) -> None:
         """The engine and both ranks wait for each other in loops. With two cores they would keep
         the servers from running for many seconds, so they get the lowest priority."""
-        self._start_backend(name, adapter, ["--tensor-parallel-size", "2"], UNBOUND)
+        self._start_backend(name, adapter, "--tensor-parallel-size", "2")
         for process in psutil.Process(self._backends[name].pid).children(recursive=True):
             if process.name().startswith("VLLM::"):
                 for thread in process.threads():
                     os.setpriority(os.PRIO_PROCESS, thread.id, 19)
 
-    def _start_backend(
-        self, name: str, adapter: str, flags: Sequence[str], environment: Mapping[str, str]
-    ) -> None:
-        command = [sys.executable, "-m", "toolgate_backend.launch", str(tiny_model())]
-        command += ["--host", "127.0.0.1", "--port", str(self._ports[name])]
-        command += ["--served-model-name", "tiny", *SMALL_CACHE]
-        command += ["--max-num-seqs", str(FEW_PLACES), *flags]
-        variables = {"VLLM_API_KEY": self._backend_key, "TOOLGATE_ADAPTER": adapter}
-        child = Child(name, command, {**variables, **environment}, self._logs / f"{name}.log")
+    def _start_backend(self, name: str, adapter: str, *flags: str) -> None:
+        flags = ("--served-model-name", "tiny", "--max-num-seqs", str(FEW_PLACES), *flags)
+        port, key = self._ports[name], self._backend_key
+        child = vllm(name, tiny_model(), port, key, adapter, flags, self._logs)
         self._backends[name] = child
-        give_up = time.monotonic() + START_SECONDS
-        while not self._is_ready(name):
-            child.check()
-            assert time.monotonic() < give_up, f"{name} did not start"
-            if self._closing.wait(0.2):
-                return
-
-    def _is_ready(self, name: str) -> bool:
-        headers = {"authorization": f"Bearer {self._backend_key}"}
-        url = f"{self._url(name)}/v1/toolgate/info"
-        try:
-            return httpx.get(url, headers=headers, trust_env=False, verify=False).is_success
-        except httpx.TransportError:
-            return False
+        await_backend(child, self._url(name), key, self._closing)
 
     def _await_model(self, gateway: Gateway, model: str) -> None:
         """A gateway that started before a backend sees a second later that it answers."""

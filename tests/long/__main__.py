@@ -15,17 +15,15 @@ CHECKS = {
     "chaos": "chaos.run",
     "soak": "chaos.soak",
     "rolling": "chaos.rolling",
-    "fleet": "fleet.run",
+    "fleet": "fleet.scenario",
     "scheduler": "scheduler.simulation",
-    "walks": "walks.walk",
+    "walks": "walks",
     "transliterated": "transliterated",
     "fuzz": "fuzz.run",
-    "hostile-calls": "hostile_calls.run",
+    "hostile-calls": "hostile_calls",
     "hostile-loops": "hostile_loops.run",
-    "forced-calls": "forced_calls",
     "exactness": "exactness.run",
     "families": "families",
-    "verify": "verify",
 }
 """Module of each test."""
 

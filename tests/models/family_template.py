@@ -10,9 +10,10 @@ import json
 import re
 from dataclasses import dataclass
 
+from toolgate_core.dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, CallIds, Calls, Dialect
 
-from .family_arguments import quoted, write_macro
+from .tiny_random import TEMPLATES
 
 PASS_BACK = {
     *("deepseek_v32", "deepseek_v4", "deepseek_v41", "glm45", "glm47", "kimi_k2", "kimi_k3"),
@@ -21,57 +22,6 @@ PASS_BACK = {
 """Dialects of models whose own chat templates render the reasoning of earlier turns."""
 END = "<|im_end|>"
 """Ends all messages, except those of the assistant if the dialect names its end-of-turn tokens."""
-
-_TEXT = r"""
-{%-macro text(content) -%}
-    {%- if content is string %}{{- content }}
-    {%- else %}{%- for part in content or [] %}{{- part if part is string else part.text }}
-    {%- endfor %}{%- endif %}
-{%- endmacro %}
-"""
-_MESSAGES = r"""
-{%- set seen = namespace(last_user=-1, calls=0) %}
-{%- for message in messages %}
-    {%- if message.role == 'user' %}{%- set seen.last_user = loop.index0 %}{%- endif %}
-{%- endfor %}
-{%- set leads = messages and messages[0].role in ('system', 'developer') %}
-{%- if leads or tools %}
-    {{- '<|im_start|>system\n' ~ (text(messages[0].content) if leads else '') }}
-    {%- if tools %}
-        {{- '\n\nFunctions:' }}
-        {%- for tool in tools %}{{- '\n' ~ (tool | tojson) }}{%- endfor %}
-    {%- endif %}
-    {{- '<|im_end|>\n' }}
-{%- endif %}
-{%- for message in messages %}
-    {%- if message.role == 'assistant' %}
-        {{- @HEADER@ }}
-        {%- set said = text(message.content) %}
-        {%- set thought = message.reasoning_content or message.reasoning or '' %}
-        {%- set calls = message.tool_calls or [] %}
-        @REASONING@
-        {%- if calls %}
-            @CONTENT_BEFORE_CALLS@
-            {{- @BEGIN@ }}
-            {%- for each in calls %}
-                {%- set function = each.function or each %}
-                {%- if not loop.first %}{{- @SEPARATOR@ }}{%- endif %}
-                @CALL@
-                {%- set seen.calls = seen.calls + 1 %}
-            {%- endfor %}
-            {{- @CALLS_END@ ~ '\n' }}
-        {%- else %}
-            {{- @CONTENT@ ~ '\n' }}
-        {%- endif %}
-    {%- elif not (loop.first and leads) %}
-        {{- '<|im_start|>' ~ message.role ~ '\n' ~ text(message.content) ~ '<|im_end|>\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- @HEADER@ }}
-    @PROMPT_REASONING@
-{%- endif %}
-"""
 
 
 @dataclass(frozen=True)
@@ -107,8 +57,8 @@ def chat_template(dialect: Dialect) -> str:
         "BEGIN": quoted(calls.begin),
         "CALL": _call(calls),
     }
-    messages = re.sub(r"@([A-Z_]+)@", lambda found: filled[found[1]], _MESSAGES)
-    body = _TEXT + write_macro(calls.codec) + messages
+    messages = re.sub(r"@([A-Z_]+)@", lambda found: filled[found[1]], TEMPLATES["messages"])
+    body = TEMPLATES["text"] + write_macro(calls.codec) + messages
     missing = [text for text in dialect.recognition.template if text not in body]
     return ("{#- " + " ".join(missing) + " #}" if missing else "") + body.strip()
 
@@ -216,4 +166,124 @@ def _written_id(ids: CallIds) -> str:
     return (
         f"{{%- set prefix = {prefix} %}}{{%- set written = (each.id or '')[prefix | length:] %}}"
         f"{{%- if not {fits} %}}{{%- set written = {number} %}}{{%- endif %}}"
+    )
+
+
+# --- arguments: Jinja macros that write them in the form of a codec ---
+
+
+_JSON_VALUE = "{{- given | tojson }}"
+_COMMA = "{%- if not loop.first %}{{- @COMMA@ }}{%- endif %}"
+
+
+def quoted(text: str) -> str:
+    """A string literal of Jinja, which reads escapes as Python does."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def write_macro(codec: Codec) -> str:
+    """The macro `write`, which writes the arguments of a call, and those that it uses. Arguments
+    that are already text are written as they are."""
+    match codec:
+        case Json():
+            separators = f"{quoted(codec.item_separator)}, {quoted(codec.key_separator)}"
+            return _write(f"{{{{- arguments | tojson(separators=({separators})) }}}}")
+        case Tagged():
+            return TEMPLATES["kind"] + _write(_tagged(codec))
+        case NestedTags():
+            return _nested(codec) + _write("{{- value(arguments) }}")
+        case GemmaValues():
+            inner = "value(arguments)" if codec.braces else "value(arguments)[1:-1]"
+            return _gemma(codec) + _write(f"{{{{- {inner} }}}}")
+        case Pythonic():
+            members = "{{- key ~ '=' ~ value(each) }}"
+            return _pythonic(codec) + _write(_members("arguments.items()", members, ", "))
+
+
+def _write(arguments: str) -> str:
+    return TEMPLATES["write"].replace("@ARGUMENTS@", arguments)
+
+
+def _value(*, string: str, boolean: str, null: str, mapping: str, array: str) -> str:
+    parts = {"STRING": string, "BOOLEAN": boolean, "NULL": null, "OBJECT": mapping, "ARRAY": array}
+    macro = TEMPLATES["value"]
+    for name, part in parts.items():
+        macro = macro.replace(f"@{name}@", part)
+    return macro
+
+
+def _members(source: str, member: str, comma: str = "") -> str:
+    """A loop over the members of an object, as `key` and `each`."""
+    separator = _COMMA.replace("@COMMA@", quoted(comma)) if comma else ""
+    return f"{{%- for key, each in {source} %}}{separator}{member}{{%- endfor %}}"
+
+
+def _items(item: str, comma: str = "") -> str:
+    """A loop over the items of an array, as `each`."""
+    separator = _COMMA.replace("@COMMA@", quoted(comma)) if comma else ""
+    return f"{{%- for each in given %}}{separator}{item}{{%- endfor %}}"
+
+
+def _tagged(codec: Tagged) -> str:
+    key = "key" + "".join(
+        f" | replace({quoted(char)}, {quoted(text)})" for char, text in codec.escapes
+    )
+    types = ", ".join(f"{quoted(kind)}: {quoted(text)}" for kind, text in codec.types)
+    middle = quoted(codec.middle).replace("{type}", f'" ~ {{{types}}}[kind(each)] ~ "')
+    raw = "{{- each }}"
+    if codec.cdata:
+        wrapped = "{{- '<![CDATA[' ~ each ~ ']]>' }}"
+        marked = "'<' in each or '&' in each or '\\n' in each"
+        raw = f"{{%- if {marked} %}}{wrapped}{{%- else %}}{raw}{{%- endif %}}"
+    separators = f"{quoted(codec.item_separator)}, {quoted(codec.key_separator)}"
+    written = f"{{{{- each | tojson(separators=({separators})) }}}}"
+    return _members(
+        "arguments.items()",
+        f"{{{{- {quoted(codec.begin)} ~ ({key}) ~ {middle} }}}}"
+        f"{{%- if each is string %}}{raw}{{%- else %}}{written}{{%- endif %}}"
+        f"{{{{- {quoted(codec.end)} }}}}",
+    )
+
+
+def _nested(codec: NestedTags) -> str:
+    begin, end = quoted(f"{codec.namespace}<"), quoted(f"{codec.namespace}</")
+
+    def tags(name: str) -> str:
+        return f"{{{{- {begin} ~ {name} ~ '>' ~ value(each) ~ {end} ~ {name} ~ '>' }}}}"
+
+    return _value(
+        string="{{- given }}",
+        boolean=_JSON_VALUE,
+        null="",
+        mapping=_members("given.items() if each is not none", tags("key")),
+        array=_items(tags(quoted(codec.item))),
+    )
+
+
+def _gemma(codec: GemmaValues) -> str:
+    quote = quoted(codec.quote)
+    members = _members("given | dictsort(true)", "{{- key ~ ':' ~ value(each) }}", ",")
+    return _value(
+        string=f"{{{{- {quote} ~ given ~ {quote} }}}}",
+        boolean=_JSON_VALUE,
+        null=_JSON_VALUE,
+        mapping=f"{{{{- '{{' }}}}{members}{{{{- '}}' }}}}",
+        array=f"{{{{- '[' }}}}{_items('{{- value(each) }}', ',')}{{{{- ']' }}}}",
+    )
+
+
+def _pythonic(codec: Pythonic) -> str:
+    quote = quoted(codec.quote)
+    escapes = (("\\", "\\\\"), (codec.quote, f"\\{codec.quote}"), ("\n", "\\n"), ("\t", "\\t"))
+    escaped = "given" + "".join(
+        f" | replace({quoted(char)}, {quoted(text)})" for char, text in escapes
+    )
+    members = _members("given.items()", "{{- value(key) ~ ': ' ~ value(each) }}", ", ")
+    mapping = f"{{{{- '{{' }}}}{members}{{{{- '}}' }}}}"
+    return _value(
+        string=f"{{{{- {quote} ~ ({escaped}) ~ {quote} }}}}",
+        boolean="{{- 'True' if given else 'False' }}",
+        null="{{- 'None' }}",
+        mapping=_JSON_VALUE if codec.json_objects else mapping,
+        array=f"{{{{- '[' }}}}{_items('{{- value(each) }}', ', ')}{{{{- ']' }}}}",
     )

@@ -12,6 +12,8 @@ import transformers
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from tests.support.dialects.golden_tokens import SCHEMAS
+from tests.support.effort import rotating
+from toolgate_core.dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.recognition import recognise
@@ -20,17 +22,16 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds
 from toolgate_proxy.admin.turn_text import Message
 
-from .family_template import PASS_BACK, chat_template, turn_texts
+from .family_template import PASS_BACK, chat_template, turn_texts, write_macro
 from .tiny_family import MarkTokens, build, end_tokens, tokenizer
 
-pytestmark = pytest.mark.exhaustive
-
 WITH_CALLS = {name: dialect for name, dialect in DIALECTS.items() if dialect.calls}
-GOLDENS = [
-    pytest.param(name, golden, id=f"{name}-{at}")
-    for name, dialect in WITH_CALLS.items()
-    for at, golden in enumerate(dialect.goldens)
-]
+FAMILIES: pytest.MarkDecorator = rotating("name", WITH_CALLS, one_in=4)
+REASONING: pytest.MarkDecorator = rotating(
+    "name", [name for name, each in WITH_CALLS.items() if each.reasoning], one_in=4
+)
+
+
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": schema}}
     for name, schema in SCHEMAS.items()
@@ -101,21 +102,26 @@ def segment(name: str, marks: MarkTokens, text: str) -> dict[str, Any]:
     return message.body()
 
 
+@pytest.mark.exhaustive
+@FAMILIES
 @pytest.mark.parametrize("marks", ["all", pytest.param("none", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("name", "golden"), GOLDENS)
-def test_the_segmenter_reads_what_the_template_writes(
-    name: str, golden: Golden, marks: MarkTokens
-) -> None:
-    found = segment(name, marks, turn_of(name, golden))
-    assert found["content"] == golden.content
-    assert found.get("reasoning_content") == golden.reasoning
-    calls = found.get("tool_calls", [])
-    made = [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls]
-    assert made == [(call.name, call.arguments) for call in golden.calls]
-    assert all(call.id in (None, c["id"]) for call, c in zip(golden.calls, calls, strict=True))
+def test_the_segmenter_reads_what_the_template_writes(name: str, marks: MarkTokens) -> None:
+    found = recognise(model(name, marks).get_added_vocab(), template(name))
+    assert found.dialect.name == name, found.reason
+    for golden in WITH_CALLS[name].goldens:
+        read = segment(name, marks, turn_of(name, golden))
+        assert (read["content"], read.get("reasoning_content")) == (
+            golden.content,
+            golden.reasoning,
+        )
+        calls = read.get("tool_calls", [])
+        made = [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls]
+        assert made == [(call.name, call.arguments) for call in golden.calls]
+        assert all(call.id in (None, c["id"]) for call, c in zip(golden.calls, calls, strict=True))
 
 
-@pytest.mark.parametrize("name", WITH_CALLS)
+@pytest.mark.exhaustive
+@FAMILIES
 def test_the_template_writes_a_transcript_of_the_family(name: str) -> None:
     only_calls = [
         golden for golden in WITH_CALLS[name].goldens if not golden.content and not golden.reasoning
@@ -124,14 +130,7 @@ def test_the_template_writes_a_transcript_of_the_family(name: str) -> None:
     assert same or not only_calls
 
 
-@pytest.mark.parametrize("marks", ["all", pytest.param("none", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", WITH_CALLS)
-def test_the_model_is_recognised_as_its_family(name: str, marks: MarkTokens) -> None:
-    found = recognise(model(name, marks).get_added_vocab(), template(name))
-    assert found.dialect.name == name, found.reason
-
-
-@pytest.mark.parametrize("name", WITH_CALLS)
+@FAMILIES
 def test_prompts_have_the_tools_and_the_results(name: str) -> None:
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -147,7 +146,7 @@ def test_prompts_have_the_tools_and_the_results(name: str) -> None:
     assert render(name, messages, add_generation_prompt=True).count("Be brief.") == 1
 
 
-@pytest.mark.parametrize("name", [name for name, each in WITH_CALLS.items() if each.reasoning])
+@REASONING
 def test_the_switch_turns_the_reasoning_off(name: str) -> None:
     reasoning = WITH_CALLS[name].reasoning
     assert reasoning is not None
@@ -165,7 +164,7 @@ def test_the_switch_turns_the_reasoning_off(name: str) -> None:
     assert render(name, [USER], add_generation_prompt=True, **on) == default
 
 
-@pytest.mark.parametrize("name", [name for name, each in WITH_CALLS.items() if each.reasoning])
+@REASONING
 def test_reasoning_of_earlier_turns_is_left_out_unless_the_family_passes_it_back(name: str) -> None:
     earlier = {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."}
     assert ("Hm." in render(name, [USER, earlier, USER])) == (name in PASS_BACK)
@@ -203,3 +202,75 @@ def test_a_model_has_its_end_tokens_and_loads(tmp_path: Path) -> None:
     assert loaded.decode([mark]) == "<|channel|>"
     size = transformers.AutoConfig.from_pretrained(tmp_path / "tiny").vocab_size
     assert mark < len(loaded) <= size
+
+
+# --- arguments ---
+
+
+VALUES = {
+    "a": 'x "\\"\n',
+    "n": 3,
+    "z": 1.5,
+    "ok": True,
+    "no": None,
+    "l": ["p", False, []],
+    "o": {"k": {"b": "q"}},
+}
+TAGS = Tagged("<p=", ">", "</p>", close="</p>")
+
+
+def written(codec: Codec, arguments: Any) -> str:
+    call = {"role": "assistant", "content": None, "arguments": arguments}
+    template = write_macro(codec) + "{{- write(messages[0].arguments) }}"
+    rendered, _ = render_jinja_template([[call]], chat_template=template)
+    return str(rendered[0]).strip()
+
+
+@pytest.mark.parametrize(
+    ("codec", "expected"),
+    [
+        (
+            Json(),
+            '{"a": "x \\"\\\\\\"\\n", "n": 3, "z": 1.5, "ok": true, "no": null, '
+            '"l": ["p", false, []], "o": {"k": {"b": "q"}}}',
+        ),
+        (
+            Json(item_separator=",", key_separator=":"),
+            '{"a":"x \\"\\\\\\"\\n","n":3,"z":1.5,"ok":true,"no":null,'
+            '"l":["p",false,[]],"o":{"k":{"b":"q"}}}',
+        ),
+        (
+            TAGS,
+            '<p=a>x "\\"\n</p><p=n>3</p><p=z>1.5</p><p=ok>true</p><p=no>null</p>'
+            '<p=l>["p", false, []]</p><p=o>{"k": {"b": "q"}}</p>',
+        ),
+        (
+            NestedTags(namespace="]m["),
+            ']m[<a>x "\\"\n]m[</a>]m[<n>3]m[</n>]m[<z>1.5]m[</z>]m[<ok>true]m[</ok>]m[<l>'
+            "]m[<item>p]m[</item>]m[<item>false]m[</item>]m[<item>]m[</item>]m[</l>"
+            "]m[<o>]m[<k>]m[<b>q]m[</b>]m[</k>]m[</o>",
+        ),
+        (
+            GemmaValues(quote='<|"|>'),
+            '{a:<|"|>x "\\"\n<|"|>,l:[<|"|>p<|"|>,false,[]],n:3,no:null,'
+            'o:{k:{b:<|"|>q<|"|>}},ok:true,z:1.5}',
+        ),
+        (
+            GemmaValues(quote="<escape>", braces=False),
+            'a:<escape>x "\\"\n<escape>,l:[<escape>p<escape>,false,[]],n:3,no:null,'
+            "o:{k:{b:<escape>q<escape>}},ok:true,z:1.5",
+        ),
+        (
+            Pythonic(),
+            'a="x \\"\\\\\\"\\n", n=3, z=1.5, ok=True, no=None, l=["p", False, []], '
+            'o={"k": {"b": "q"}}',
+        ),
+        (
+            Pythonic(quote="'", json_objects=True),
+            "a='x \"\\\\\"\\n', n=3, z=1.5, ok=True, no=None, l=['p', False, []], "
+            'o={"k": {"b": "q"}}',
+        ),
+    ],
+)
+def test_values_are_written_in_the_form_of_the_codec(codec: Codec, expected: str) -> None:
+    assert written(codec, VALUES) == expected

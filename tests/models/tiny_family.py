@@ -32,8 +32,7 @@ from toolgate_core.dialects.registry import DIALECTS
 
 from . import tiny_model
 from .family_template import END, chat_template, turn_texts
-from .model_directory import write_model
-from .tiny_random import CONTEXT, weights
+from .tiny_random import CONTEXT, weights, write_model
 
 MarkTokens = Literal["named", "all", "none"]
 PAD = "<|endoftext|>"

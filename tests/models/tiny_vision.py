@@ -20,8 +20,7 @@ import numpy.typing as npt
 from tokenizers import AddedToken, Tokenizer
 
 from . import tiny_model
-from .model_directory import write_model
-from .tiny_random import CHAT_TEMPLATE, HIDDEN
+from .tiny_random import CHAT_TEMPLATE, HIDDEN, write_model
 from .tiny_random import weights as qwen3_weights
 
 SEED = 0

@@ -15,7 +15,7 @@ FAULT = Mutant(
 )
 
 
-def test_different_functions_of_all_packages_are_drawn() -> None:
+def test_different_functions_of_all_packages_are_drawn():
     found = drawn(60, seed=1)
     assert len({(each.module, each.function) for each in found}) == 60
     packages = {each.module.partition(".")[0] for each in found}
@@ -24,7 +24,7 @@ def test_different_functions_of_all_packages_are_drawn() -> None:
         compile(each.source(), str(each.path), "exec")
 
 
-def test_an_installed_fault_changes_the_function() -> None:
+def test_an_installed_fault_changes_the_function():
     code = pointer_of.__code__
     try:
         FAULT.install()
@@ -35,7 +35,7 @@ def test_an_installed_fault_changes_the_function() -> None:
 
 
 @pytest.mark.parametrize("part", ["module", "function", "old"])
-def test_a_fault_whose_place_is_gone_says_so(part: str) -> None:
+def test_a_fault_whose_place_is_gone_says_so(part):
     row = {**vars(FAULT), part: f"{getattr(FAULT, part)}_before"}
     with pytest.raises(Gone, match="_before"):
         Mutant(**row).source()

@@ -1,28 +1,24 @@
-"""Response headers and token counts kept in the context of a request."""
-
-from __future__ import annotations
+"""What a request keeps: its response headers and token counts; counts of the last minutes."""
 
 import re
-from typing import Any
 
 import pytest
 
+from tests.support.waiting import Clock
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of
 from toolgate_proxy.grammar_loads import slowest
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limit_lease import Lease
+from toolgate_proxy.recent_requests import MAX_TIMES, MINUTES, RecentRequests
 from toolgate_proxy.server.response_headers import own_headers
 
 
-def test_the_slowest_tier_counts() -> None:
+def test_the_slowest_tier_counts_and_times_add_up_over_the_sends_of_a_request():
     assert slowest() == "memory"
     assert slowest("redis", "memory") == "redis"
     assert slowest("memory", "compiled", "redis") == "compiled"
-
-
-def test_grammar_times_add_up_over_the_sends_of_a_request() -> None:
     context = RequestContext(enforced="full")
     context.grammars.note(3, "compiled", 10.0)
     context.grammars.note(3, "memory", 0.26)
@@ -32,38 +28,36 @@ def test_grammar_times_add_up_over_the_sends_of_a_request() -> None:
     }
 
 
+def keywords(*names):
+    return tuple(ResidualKeyword(pointer="", keyword=name) for name in names)
+
+
 @pytest.mark.parametrize(
-    ("constrained", "residual", "enforced"),
+    ("constrained", "residual", "enforced", "listed"),
     [
-        ((), {}, "none"),
-        (("a tool",), {}, "full"),
-        (("a tool",), {"hash": (ResidualKeyword(pointer="/not", keyword="not"),)}, "residual"),
+        ((), {}, "none", None),
+        (("a tool",), {}, "full", None),
+        (("a tool",), {"hash": keywords("not")}, "residual", "1; keywords=not"),
+        (
+            ("a tool",),  # once, and only safe ones
+            {"a": keywords("uniqueItems", "not"), "b": keywords("not", "x\r\ny", "$ref", "k" * 65)},
+            "residual",
+            "2; keywords=$ref,not,uniqueItems",
+        ),
     ],
 )
-def test_enforcement_is_none_full_or_residual(
-    constrained: object, residual: dict[str, tuple[ResidualKeyword, ...]], enforced: str
-) -> None:
-    context = RequestContext()
-    context.note_enforcement(constrained, residual)
-    assert own_headers(context)["x-toolgate-enforced"] == enforced
-    assert ("x-toolgate-residual" in own_headers(context)) == (enforced == "residual")
-
-
-def test_residual_keywords_are_listed_once_and_only_safe_ones() -> None:
-    def keywords(*names: str) -> tuple[ResidualKeyword, ...]:
-        return tuple(ResidualKeyword(pointer="", keyword=name) for name in names)
-
+def test_enforcement_is_none_full_or_residual_with_its_keywords(
+    constrained, residual, enforced, listed
+):
     context = RequestContext(resamples=2)
-    context.note_enforcement(
-        True,
-        {"a": keywords("uniqueItems", "not"), "b": keywords("not", "x\r\ny", "$ref", "k" * 65)},
-    )
+    context.note_enforcement(constrained, residual)
     headers = own_headers(context)
-    assert headers["x-toolgate-residual"] == "2; keywords=$ref,not,uniqueItems"
+    assert headers["x-toolgate-enforced"] == enforced
+    assert headers.get("x-toolgate-residual") == listed
     assert headers["x-toolgate-resamples"] == "2"
 
 
-def test_a_request_that_reached_no_model_has_no_headers_but_its_id() -> None:
+def test_a_request_that_reached_no_model_has_no_headers_but_its_id():
     assert own_headers(RequestContext()) == {}
     context = RequestContext.with_request_id("mine")
     context.resamples = 1
@@ -72,20 +66,16 @@ def test_a_request_that_reached_no_model_has_no_headers_but_its_id() -> None:
     assert own_headers(context) == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
 
 
-@pytest.mark.parametrize("sent", ["my-request.7", "a" * 128, "A_b:c/d=e+f"])
-def test_a_safe_request_id_is_kept(sent: str) -> None:
-    assert RequestContext.with_request_id(sent).request_id == sent
+def test_only_a_safe_request_id_is_kept():
+    for sent in ("my-request.7", "a" * 128, "A_b:c/d=e+f"):
+        assert RequestContext.with_request_id(sent).request_id == sent
+    others = (None, "", "no\tgood", "x" * 129, "line\nend", "é")
+    made = {RequestContext.with_request_id(sent).request_id for sent in others}
+    assert len(made) == len(others)
+    assert all(re.fullmatch(r"req_[0-9a-f]{32}", each) for each in made)
 
 
-@pytest.mark.parametrize("sent", [None, "", "no\tgood", "x" * 129, "line\nend", "é"])
-def test_another_request_id_is_replaced(sent: str | None) -> None:
-    made = RequestContext.with_request_id(sent).request_id
-    assert made is not None
-    assert re.fullmatch(r"req_[0-9a-f]{32}", made)
-    assert made != RequestContext.with_request_id(sent).request_id
-
-
-def test_uncounted_tokens_count_until_tokens_are_counted_or_the_request_failed() -> None:
+def test_uncounted_tokens_count_until_tokens_are_counted_or_the_request_failed():
     assert RequestContext(reserved_tokens=Tokens(20, 40)).used_tokens().total == 0
     context = RequestContext(uncounted=Tokens(20, 40))
     context.begin_response(200)
@@ -100,10 +90,20 @@ def test_uncounted_tokens_count_until_tokens_are_counted_or_the_request_failed()
     assert (failed.failed, failed.used_tokens().total) == (True, 0)
 
 
-async def test_a_request_is_settled_once_for_the_same_tokens() -> None:
-    settled: list[int] = []
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_backend_counted_before_a_fallback_does_not_count(stream):
+    context = RequestContext(reserved_tokens=Tokens(90, 900))
+    context.note_tokens(95, 2)
+    context.await_counts(stream=stream)
+    assert context.used_tokens() == (Tokens(90, 0) if stream else Tokens(90, 900))
+    context.note_tokens(95, 5000)
+    assert context.used_tokens() == Tokens(95, 5000)
 
-    async def settle() -> None:
+
+async def test_a_request_is_settled_once_for_the_same_tokens():
+    settled = []
+
+    async def settle():
         settled.append(1)
 
     context = RequestContext(lease=Lease(settle))
@@ -115,30 +115,43 @@ async def test_a_request_is_settled_once_for_the_same_tokens() -> None:
     assert settled == [1, 1], "corrected by what was counted since"
 
 
-def test_the_context_of_a_scope_is_made_once() -> None:
-    scope: dict[str, Any] = {"type": "http"}
+def test_the_context_of_a_scope_is_made_once():
+    scope = {"type": "http"}
     made = context_of(scope)
     assert context_of(scope) is made is scope[SCOPE]
     mine = RequestContext("mine")
     assert context_of({SCOPE: mine}) is mine
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_what_a_backend_counted_before_a_fallback_does_not_count(stream: bool) -> None:
-    context = RequestContext(reserved_tokens=Tokens(90, 900))
-    context.note_tokens(95, 2)
-    context.await_counts(stream=stream)
-    assert context.used_tokens() == (Tokens(90, 0) if stream else Tokens(90, 900))
-    context.note_tokens(95, 5000)
-    assert context.used_tokens() == Tokens(95, 5000)
-
-
-def test_changes_to_the_history_are_in_a_header_by_kind() -> None:
+def test_changes_to_the_history_are_in_a_header_by_kind():
     context = RequestContext()
     assert "x-toolgate-history" not in own_headers(context)
     arguments, image = HistoryChange("arguments", "input[0]"), HistoryChange("image", "input[1]")
     context.note_changes([arguments, image])
     context.note_changes([HistoryChange("arguments", "input[2]"), image])
-    assert (
-        own_headers(context)["x-toolgate-history"] == "arguments=input[0],input[2]; image=input[1]"
-    )
+    changes = own_headers(context)["x-toolgate-history"]
+    assert changes == "arguments=input[0],input[2]; image=input[1]"
+
+
+def test_requests_are_counted_in_their_minute_until_it_is_dropped():
+    clock = Clock()
+    recent = RecentRequests(clock)
+    recent.note("200", 0.25, "memory", omitted=True)
+    recent.note("429", None, None)
+    clock.seconds += 60
+    recent.note("502", None, "compiled")
+    recent.note("stream_error", 0.5, None)
+    recent.note("disconnected", None, None)
+    *earlier, before, now = recent.minutes()
+    assert [minute.requests for minute in earlier] == [0] * (MINUTES - 2)
+    assert (before.requests, before.refused, before.failed) == (2, 1, 0)
+    assert (before.omitted, now.omitted) == (1, 0)
+    assert (before.first_token_seconds, before.tiers) == ([0.25], {"memory": 1})
+    assert (now.requests, now.refused, now.failed) == (3, 0, 2)
+    assert now.start - before.start == 1
+    clock.seconds += 60 * MINUTES
+    assert [minute.requests for minute in recent.minutes()] == [0] * MINUTES
+    for _ in range(MAX_TIMES + 10):
+        recent.note("200", 0.1, None)
+    minute = recent.minutes()[-1]
+    assert (minute.requests, len(minute.first_token_seconds)) == (MAX_TIMES + 10, MAX_TIMES)

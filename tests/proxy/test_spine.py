@@ -44,11 +44,11 @@ def imported(module: str) -> set[str]:
 @pytest.mark.parametrize(
     "module", ["toolgate_proxy.app", "toolgate_proxy.pipeline", "toolgate_proxy.chat.engine"]
 )
-def test_a_file_of_the_spine_imports_few_modules(module: str) -> None:
+def test_a_file_of_the_spine_imports_few_modules(module):
     assert 8 < len(imported(module)) <= IMPORTED
 
 
-def test_a_streamed_request_enters_few_files() -> None:
+def test_a_streamed_request_enters_few_files():
     command = [sys.executable, "scripts/trace_request.py"]
     traced = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     files = {room: int(number) for number, room in re.findall(r"(\d+) files of the (\w+)", traced)}

@@ -33,7 +33,6 @@ class Index(Handler):
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(Index, "owners", {})
-    monkeypatch.setattr(Index, "down", False)
     with handling(Index) as url:
         yield f"{url}/"
 
@@ -44,23 +43,21 @@ def check(index: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_names_that_are_free_or_ours_pass(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_free_or_ours_pass(index, monkeypatch):
     monkeypatch.setattr(Index, "owners", {NAMES[0]: "ours"})
     done = check(index)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [f"{NAMES[0]}: ours", *(f"{x}: free" for x in NAMES[1:])]
 
 
-def test_a_name_with_another_owner_is_refused(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_with_another_owner_is_refused(index, monkeypatch):
     monkeypatch.setattr(Index, "owners", {NAMES[1]: "others"})
     done = check(index)
     assert done.returncode == 1
     assert done.stderr.startswith(f"{NAMES[1]} belongs to others at ")
 
 
-def test_an_index_that_does_not_respond_is_refused(
-    index: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_that_does_not_respond_is_refused(index, monkeypatch):
     assert check("http://127.0.0.1:9").returncode == 1
     monkeypatch.setattr(Index, "down", True)
     done = check(index)
@@ -101,11 +98,11 @@ def foreign(line: str) -> bool:
         ("helm install toolgate deploy/helm/toolgate", False),
     ],
 )
-def test_foreign_names_are_recognised(line: str, wanted: bool) -> None:
+def test_foreign_names_are_recognised(line, wanted):
     assert foreign(line) == wanted
 
 
-def test_no_file_installs_a_distribution_that_is_not_ours() -> None:
+def test_no_file_installs_a_distribution_that_is_not_ours():
     """`toolgate` at the package index belongs to others."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],

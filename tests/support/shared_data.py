@@ -1,4 +1,4 @@
-"""Data sets that are not part of this repository. Tests that need them are skipped without them."""
+"""Data sets that are not part of this repository: in $TOOLGATE_SHARED, or fetched from packages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from typing import Any
 from tests.models import ROOT
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
+CACHE = ROOT / ".cache" / "data"
+"""Where public_data.py puts what it fetches."""
 DATA = SHARED / "data"
 TEMPLATES = DATA / "templates"
 """Directory of chat templates of real models."""
 BFCL, MASKBENCH = "bfcl.jsonl.gz", "maskbench.jsonl.gz"
+SUITE, TOOLS = "json-schema-test-suite.tar.gz", "tool-schemas.jsonl.gz"
+
+
+def path_of(name: str) -> Path:
+    """Where the data set is, or would be in $TOOLGATE_SHARED."""
+    fetched = CACHE / name
+    return fetched if fetched.exists() and not (DATA / name).exists() else DATA / name
 
 
 def records(name: str) -> Iterator[Any]:
     """Read the records of a data set, in the order of the file."""
-    with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
+    with gzip.open(path_of(name), "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)

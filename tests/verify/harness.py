@@ -1,4 +1,4 @@
-"""Runs checks against the reference server, and serves it."""
+"""Runs checks against the reference server, in process or over HTTP."""
 
 from __future__ import annotations
 
@@ -9,13 +9,39 @@ from typing import Any
 import httpx
 
 from tests.support.servers.loopback import in_thread
-from tests.verify.faults.fault import Fault
+from tests.verify.faults.changes import Fault
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
-from tests.verify.transport import InProcess
 from toolgate_verify.check import Check
 from toolgate_verify.engine.client import SCENARIO, Client
 from toolgate_verify.engine.run import Run, run
 from toolgate_verify.engine.target import Target
+
+
+class InProcess(httpx.AsyncBaseTransport):
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        content = await request.aread()
+        scope = {
+            "type": "http",
+            "method": request.method,
+            "path": request.url.path,
+            "headers": [(name.lower(), value) for name, value in request.headers.raw],
+            "extensions": {SCENARIO: request.extensions.get(SCENARIO)},
+        }
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": content}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        return httpx.Response(
+            sent[0]["status"], headers=sent[0]["headers"], content=sent[1]["body"]
+        )
 
 
 async def verify(checks: Sequence[Check], fault: Fault | None = None, scenario: str = "") -> Run:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import cache
+from typing import Any
 
+import httpx
 import pytest
 
+from tests.verify.faults.changes import Fault
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import verify
+from tests.verify.harness import InProcess, verify
+from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
+from tests.verify.reference_server.reply import Reply
 from toolgate_verify.check import Check
 from toolgate_verify.checks import all_checks
-from toolgate_verify.engine.run import Run
+from toolgate_verify.engine.client import Client
+from toolgate_verify.engine.run import Result, Run, run
+from toolgate_verify.engine.target import Target
 from toolgate_verify.terms import Verdict
 
 CHECKS = all_checks()
@@ -30,25 +38,25 @@ def with_fault(check_id: str) -> Run:
     return asyncio.run(verify(others, fault_of(check), check.scenario.name))
 
 
-def test_every_check_passes_without_a_fault() -> None:
+def test_every_check_passes_without_a_fault():
     run = asyncio.run(verify(CHECKS))
     wrong = [(r.check.id, r.verdict, r.message) for r in run.results if r.verdict != Verdict.PASS]
     assert not wrong
 
 
-def test_every_check_has_a_fault() -> None:
+def test_every_check_has_a_fault():
     assert not [check.id for check in CHECKS if fault_of(check) is None]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
-def test_a_fault_fails_its_check(check: Check) -> None:
+def test_a_fault_fails_its_check(check):
     [result] = [each for each in with_fault(check.id).results if each.check.id == check.id]
     assert result.verdict == Verdict.FAIL
     assert result.message
     assert result.exchange is not None
 
 
-def test_most_faults_fail_no_other_check() -> None:
+def test_most_faults_fail_no_other_check():
     """Some rules imply others: text that differs between two forms also has another length."""
     alone = 0
     for check in CHECKS:
@@ -57,9 +65,57 @@ def test_most_faults_fail_no_other_check() -> None:
     assert alone / len(CHECKS) >= SPECIFIC
 
 
-def test_ids_and_scenarios_are_unique() -> None:
+def test_ids_and_scenarios_are_unique():
     assert len({check.id for check in CHECKS}) == len(CHECKS)
     by_name: dict[str, object] = {}
     for check in CHECKS:
         same = by_name.setdefault(check.scenario.name, check.scenario.requests)
         assert same == check.scenario.requests, check.scenario.name
+
+
+CHECKS_CUT_CALLS = [check for check in all_checks() if check.scenario.name.endswith(".cut")]
+
+
+async def result(check: Check, fault: Fault | None = None) -> Result:
+    server = ReferenceServer(fault, check.scenario.name)
+
+    async def careful(scope: Any, receive: Any, send: Any) -> None:
+        message = await receive()
+        if "minLength" in message["body"].decode():
+            headers = [(b"content-type", b"application/json")]
+            error = {"error": {"message": "No call fits the limit."}}
+            await send({"type": "http.response.start", "status": 400, "headers": headers})
+            await send({"type": "http.response.body", "body": json.dumps(error).encode()})
+            return
+
+        async def again() -> Any:
+            return message
+
+        await server(scope, again, send)
+
+    async with httpx.AsyncClient(transport=InProcess(careful)) as http:
+        made = await run(Client(Target("http://reference/v1", MODEL, KEY), http), [check])
+    return made.results[0]
+
+
+@pytest.mark.parametrize("check", CHECKS_CUT_CALLS, ids=lambda check: check.id)
+async def test_the_second_request_is_judged(check):
+    assert (await result(check)).verdict == Verdict.PASS
+    found = await result(check, fault_of(check))
+    assert found.verdict == Verdict.FAIL
+    assert found.exchange is not None
+    assert "save_text" in found.exchange.request.content
+
+
+@pytest.mark.parametrize("check", CHECKS_CUT_CALLS, ids=lambda check: check.id)
+async def test_short_calls_show_nothing(check):
+    def brief(made: Reply, _: Any) -> None:
+        made.calls[0].text, made.calls[0].complete = '{"text": "Brief."}', True
+        made.finish, made.completion_tokens = "calls", 9
+
+    found = await result(check, Fault(reply=brief))
+    assert found.verdict == Verdict.SKIP
+
+
+def test_all_apis_have_such_checks():
+    assert {check.api for check in CHECKS_CUT_CALLS} == {"chat", "responses", "messages"}

@@ -44,7 +44,7 @@ def browser(page: str) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(WIDE, "dark"), (NARROW, "light")])
-def test_the_page(browser: Any, page: str, size: tuple[int, int], scheme: str) -> None:
+def test_the_page(browser, page, size, scheme):
     with opened(browser, page, size=size, scheme=scheme) as shown:
         for element in shown.locator("details").all():
             element.evaluate("each => { each.open = true }")

@@ -1,8 +1,9 @@
-"""Running checks: one run of each scenario, limits, confirmation, the probe, tools of the user."""
+"""Running and reading: scenarios, limits, confirmation, the probe, tools of the user, the page."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +12,19 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.verify.faults.changes import arguments, no_calls, setting
-from tests.verify.faults.fault import Fault
+from tests.verify.faults.changes import Fault, arguments, no_calls, setting
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import verify
+from tests.verify.harness import InProcess, verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
-from tests.verify.transport import InProcess
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.checks.user_tools import checks_of, checks_of_samples
 from toolgate_verify.engine.client import Client
 from toolgate_verify.engine.run import Run, estimate, run, scenarios_of
 from toolgate_verify.engine.session import probe
 from toolgate_verify.engine.target import Target, base_url
+from toolgate_verify.exchange import Exchange, Request
+from toolgate_verify.reading import read
+from toolgate_verify.reading.answer import Answer, Call
 from toolgate_verify.report.record import replay, report
 from toolgate_verify.report.sample_metrics import SampleMetrics, metrics
 from toolgate_verify.terms import Api, Severity, Suite, Verdict
@@ -37,21 +39,21 @@ def client_of(app: App, **more: Any) -> Client:
     return Client(TARGET, httpx.AsyncClient(transport=InProcess(app)), **more)
 
 
-async def test_a_run_sends_what_the_estimate_states() -> None:
+async def test_a_run_sends_what_the_estimate_states():
     server = ReferenceServer()
     checks = all_checks()
     made = await run(client_of(server), checks)
     assert server.requests == made.requests == estimate(checks).requests
 
 
-async def test_checks_of_one_scenario_share_its_requests() -> None:
+async def test_checks_of_one_scenario_share_its_requests():
     checks = select([Api.CHAT], only=["text", "usage"])
     assert len(scenarios_of(checks)) == 1
     made = await verify(checks)
     assert made.requests == 2
 
 
-async def test_no_more_requests_than_the_limit() -> None:
+async def test_no_more_requests_than_the_limit():
     server = ReferenceServer()
     checks = select([Api.CHAT], Suite.QUICK)
     made = await run(client_of(server, max_requests=21), checks)
@@ -62,7 +64,7 @@ async def test_no_more_requests_than_the_limit() -> None:
     assert all("--max-requests" in each.message for each in skipped)
 
 
-async def test_a_difference_counts_if_it_occurs_twice(tmp_path: Path) -> None:
+async def test_a_difference_counts_if_it_occurs_twice(tmp_path):
     """Rules of equality at temperature 0: rounding differs between batches. A report has both
     runs."""
     [check] = select(only=["chat.text.same"])
@@ -88,7 +90,7 @@ async def test_a_difference_counts_if_it_occurs_twice(tmp_path: Path) -> None:
         assert again.results[0].runs == 2
 
 
-async def test_a_server_that_does_not_answer_fails_the_checks() -> None:
+async def test_a_server_that_does_not_answer_fails_the_checks():
     async def broken(_: Any, __: Any, ___: Any) -> None:
         raise httpx.ConnectError("connection refused")
 
@@ -97,7 +99,7 @@ async def test_a_server_that_does_not_answer_fails_the_checks() -> None:
     assert "connection refused" in made.results[0].message
 
 
-async def test_a_refused_feature_is_no_failure() -> None:
+async def test_a_refused_feature_is_no_failure():
     [check] = select(only=["chat.choice.allowed_tools"])
 
     async def refuses(scope: Any, receive: Any, send: Any) -> None:
@@ -109,7 +111,7 @@ async def test_a_refused_feature_is_no_failure() -> None:
     assert made.results[0].verdict == Verdict.REFUSED
 
 
-async def test_the_check_of_keys_needs_a_key() -> None:
+async def test_the_check_of_keys_needs_a_key():
     checks = select([Api.CHAT], only=["errors.wrong_key"])
     client = client_of(ReferenceServer())
     client.target = replace(TARGET, key="")
@@ -119,7 +121,7 @@ async def test_the_check_of_keys_needs_a_key() -> None:
 
 
 @pytest.mark.parametrize("api", Api)
-async def test_the_check_of_keys_needs_a_server_that_checks_keys(api: Api) -> None:
+async def test_the_check_of_keys_needs_a_server_that_checks_keys(api):
     server = ReferenceServer()
 
     async def open_to_all(scope: Any, receive: Any, send: Any) -> None:
@@ -133,7 +135,7 @@ async def test_the_check_of_keys_needs_a_server_that_checks_keys(api: Api) -> No
     assert made.requests == 2
 
 
-async def test_fields_that_the_server_does_not_know_are_left_out() -> None:
+async def test_fields_that_the_server_does_not_know_are_left_out():
     server, seen = ReferenceServer(), list[str]()
 
     async def old(scope: Any, receive: Any, send: Any) -> None:
@@ -152,7 +154,7 @@ async def test_fields_that_the_server_does_not_know_are_left_out() -> None:
     assert seen == ["none", "absent", "absent", "absent", "medium", "medium"]
 
 
-async def test_an_api_that_is_missing_is_reported() -> None:
+async def test_an_api_that_is_missing_is_reported():
     async def nothing(_: Any, __: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 404, "headers": []})
         await send({"type": "http.response.body", "body": b"not here"})
@@ -170,11 +172,11 @@ async def test_an_api_that_is_missing_is_reported() -> None:
         ("https://a/openai/v1/messages", "https://a/openai/v1"),
     ],
 )
-def test_base_urls(url: str, base: str) -> None:
+def test_base_urls(url, base):
     assert base_url(url) == base
 
 
-def test_selection_by_beginnings_of_ids() -> None:
+def test_selection_by_beginnings_of_ids():
     assert {check.family for check in select(only=["schema"])} == {"schema"}
     assert [check.id for check in select(only=["chat.choice.named"])] == ["chat.choice.named"]
     quick, full = select(suite=Suite.QUICK), select(suite=Suite.FULL)
@@ -183,7 +185,7 @@ def test_selection_by_beginnings_of_ids() -> None:
         select(only=["colour"])
 
 
-def test_every_check_states_its_rule_and_source() -> None:
+def test_every_check_states_its_rule_and_source():
     for check in all_checks():
         assert check.title, check.id
         assert check.rule.endswith((".", "…")), check.id
@@ -191,7 +193,7 @@ def test_every_check_states_its_rule_and_source() -> None:
         assert check.severity in Severity, check.id
 
 
-def test_examples_of_tools_are_valid_and_wrong_ones_are_not() -> None:
+def test_examples_of_tools_are_valid_and_wrong_ones_are_not():
     from tests.verify.reference_server.reply import TOOLS
     from toolgate_verify.checks.common import violation
 
@@ -201,7 +203,7 @@ def test_examples_of_tools_are_valid_and_wrong_ones_are_not() -> None:
             assert violation(tool.parameters, tool.wrong), tool.name
 
 
-async def test_the_users_own_tools_are_called(tmp_path: Path) -> None:
+async def test_the_users_own_tools_are_called(tmp_path):
     path = tmp_path / "tools.json"
     schema = EVERYDAY[0].parameters
     openai = {"type": "function", "function": {"name": "light", "parameters": schema}}
@@ -212,7 +214,7 @@ async def test_the_users_own_tools_are_called(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '[{"type": "function"}]', '["x"]'])
-def test_a_file_without_tools_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_tools_is_refused(tmp_path, text):
     path = tmp_path / "tools.json"
     path.write_text(text)
     with pytest.raises(NoTools, match=r"tools\.json"):
@@ -236,7 +238,7 @@ async def _of_samples(tmp_path: Path, fault: Fault | None = None) -> Run:
     return await verify(checks_of_samples(read_samples(path)), fault, "chat.sample.00001")
 
 
-async def test_recorded_requests_are_sent_and_judged(tmp_path: Path) -> None:
+async def test_recorded_requests_are_sent_and_judged(tmp_path):
     made = await _of_samples(tmp_path)
     assert [each.verdict for each in made.results] == [Verdict.PASS, Verdict.FAIL, Verdict.PASS]
     assert made.results[1].message == "a call was made"
@@ -245,7 +247,7 @@ async def test_recorded_requests_are_sent_and_judged(tmp_path: Path) -> None:
     assert "expected_tool_call" not in sent
 
 
-async def test_rates_of_recorded_requests(tmp_path: Path) -> None:
+async def test_rates_of_recorded_requests(tmp_path):
     made = await _of_samples(tmp_path)
     assert metrics(made.evidence) == SampleMetrics(3, 3, 2, 2, 0)
     wrong = await _of_samples(tmp_path, arguments({"room": "cellar"}))
@@ -254,7 +256,7 @@ async def test_rates_of_recorded_requests(tmp_path: Path) -> None:
     assert metrics(silent.evidence) == SampleMetrics(3, 3, 1, 1, 1)
 
 
-async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path: Path) -> None:
+async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path):
     official = (await _of_samples(tmp_path)).evidence
     other = (await _of_samples(tmp_path, no_calls())).evidence
     same, less = metrics(official, official), metrics(other, official)
@@ -263,3 +265,85 @@ async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path: Pat
     assert (same.similarity, same.same_prompt_tokens) == (1.0, 1.0)
     assert less.similarity == pytest.approx(2 / 3)
     assert "trigger similarity 66.7%" in less.line
+
+
+Json = dict[str, Any]
+CUSTOM = {
+    "type": "custom_tool_call",
+    "call_id": "call_1",
+    "namespace": "files",
+    "name": "write",
+    "input": "a b",
+    "status": "completed",
+}
+LEGACY = {"name": "look", "arguments": '{"a": 1}'}
+
+
+def read_whole(api: Api, body: Json) -> Answer:
+    return read(api, Exchange(Request("/"), 200, {}, json.dumps(body)))
+
+
+def read_stream(api: Api, *events: Json) -> Answer:
+    text = "".join(f"data: {json.dumps(each)}\n\n" for each in events)
+    return read(api, Exchange(Request("/", {"stream": True}), 200, {}, text))
+
+
+def answers_with_a_custom_call() -> list[Answer]:
+    response = {"status": "completed", "output": [CUSTOM]}
+    begun = {**CUSTOM, "input": "", "status": "in_progress"}
+    delta = {"type": "response.custom_tool_call_input.delta", "output_index": 0}
+    return [
+        read_whole(Api.RESPONSES, response),
+        read_stream(
+            Api.RESPONSES,
+            {"type": "response.output_item.added", "output_index": 0, "item": begun},
+            {**delta, "delta": "a "},
+            {**delta, "delta": "b"},
+            {"type": "response.output_item.done", "output_index": 0, "item": CUSTOM},
+            {"type": "response.completed", "response": response},
+        ),
+    ]
+
+
+def answers_with_a_function_call() -> list[Answer]:
+    def chunk(finish: str | None = None, **delta: Any) -> Json:
+        return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    message = {"content": None, "function_call": LEGACY}
+    return [
+        read_whole(Api.CHAT, {"choices": [{"message": message, "finish_reason": "function_call"}]}),
+        read_stream(
+            Api.CHAT,
+            chunk(function_call={"name": "look", "arguments": ""}),
+            chunk(function_call={"arguments": '{"a"'}),
+            chunk(function_call={"arguments": ": 1}"}),
+            chunk("function_call"),
+        ),
+    ]
+
+
+@pytest.mark.parametrize("answer", answers_with_a_custom_call(), ids=["whole", "streamed"])
+def test_a_call_of_a_custom_tool_has_its_input(answer):
+    assert answer.calls == [Call("call_1", "files.write", "a b", custom=True)]
+    assert answer.finish == "calls"
+
+
+@pytest.mark.parametrize("answer", answers_with_a_function_call(), ids=["whole", "streamed"])
+def test_a_function_call_is_a_call_without_an_id(answer):
+    assert answer.calls == [Call("", "look", '{"a": 1}')]
+    assert answer.finish == "calls"
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "verify.md").read_text()
+FAMILIES = {check.family for check in all_checks()}
+
+
+def _described(heading: str) -> set[str]:
+    """The names before the colon, in the list of a section."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split(": ")[0] for line in section.splitlines() if line.startswith("- ")]
+    return {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)}
+
+
+def test_every_family_is_described():
+    assert _described("What is checked") == FAMILIES

@@ -18,6 +18,7 @@ OTHERS = frozenset({
     "MEMBER_ORDER", "QUARANTINE_MEMORY_MB",
     "API_KEY", "CONFIG", "MODEL", "PORT", "VERIFY_KEY",
     "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
+    "TEST_SAMPLE",
 })  # fmt: skip
 """Variables of the backend, of clients, and of tests, without the prefix."""
 OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")

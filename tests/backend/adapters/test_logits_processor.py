@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -17,20 +16,20 @@ from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.worker_rpc import source_text
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
 
+# --- logits processor ---
 @pytest.fixture
-def processor(model_config: Any) -> EnforcementLogitsProcessor:
+def processor(model_config):
     config = SimpleNamespace(model_config=model_config)
     return EnforcementLogitsProcessor(config, torch.device("cpu"), False)
 
 
 @pytest.fixture
-def key(processor: EnforcementLogitsProcessor) -> str:
+def key(processor):
     """A loaded grammar of get_weather."""
     [tool] = parse_tools([tools.WEATHER])
     key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
@@ -41,16 +40,11 @@ def key(processor: EnforcementLogitsProcessor) -> str:
     return key
 
 
-def params(**spec: Any) -> SamplingParams:
+def params(**spec):
     return SamplingParams(extra_args=Spec(**spec).to_extra_args())
 
 
-def update(
-    processor: EnforcementLogitsProcessor,
-    added: list[tuple[int, SamplingParams, list[int]]] | None = None,
-    removed: list[int] | None = None,
-    moved: list[tuple[int, int, MoveDirectionality]] | None = None,
-) -> None:
+def update(processor, added=None, removed=None, moved=None):
     processor.update_state(
         BatchUpdate(
             batch_size=8,
@@ -61,27 +55,20 @@ def update(
     )
 
 
-def allowed(processor: EnforcementLogitsProcessor, vocabulary: Vocabulary) -> list[set[int]]:
+def allowed(processor, vocabulary):
     """What each of four rows may sample."""
     logits = processor.apply(torch.zeros(4, vocabulary.size))
     return [set(torch.nonzero(row > float("-inf")).flatten().tolist()) for row in logits]
 
 
-def test_only_enforced_requests_are_masked(
-    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
-) -> None:
-    update(
-        processor,
-        [(0, SamplingParams(), []), (1, params(choice="required", keys=(key,)), [])],
-    )
+def test_only_enforced_requests_are_masked(processor, vocabulary, key):
+    update(processor, [(0, SamplingParams(), []), (1, params(choice="required", keys=(key,)), [])])
     free, forced, *_ = allowed(processor, vocabulary)
     assert len(free) == vocabulary.size
     assert forced == {vocabulary.marks.tokens["<tool_call>"]}
 
 
-def test_moved_and_swapped_rows_keep_their_state(
-    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
-) -> None:
+def test_moved_and_swapped_rows_keep_their_state(processor, vocabulary, key):
     begun = [vocabulary.marks.tokens["<tool_call>"]]
     update(
         processor,
@@ -97,11 +84,9 @@ def test_moved_and_swapped_rows_keep_their_state(
     assert len(rows[1]) == vocabulary.size
 
 
-def test_a_preempted_sequence_is_rebuilt_from_its_output(
-    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
-) -> None:
+def test_a_preempted_sequence_is_rebuilt_from_its_output(processor, vocabulary, key):
     text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
-    output: list[int] = []
+    output = []
     given = params(choice="required", keys=(key,))
     update(processor, [(0, given, output)])
     for token in [vocabulary.marks.tokens["<tool_call>"], *text]:
@@ -114,12 +99,10 @@ def test_a_preempted_sequence_is_rebuilt_from_its_output(
     assert allowed(processor, vocabulary)[2] == expected
 
 
-def test_a_resumed_sequence_is_rebuilt_after_preemption(
-    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
-) -> None:
+def test_a_resumed_sequence_is_rebuilt_after_preemption(processor, vocabulary, key):
     text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
     tokens = [vocabulary.marks.tokens["<tool_call>"], *text]
-    wanted: dict[str, Any] = {"choice": "required", "keys": (key,)}
+    wanted = {"choice": "required", "keys": (key,)}
     update(processor, [(0, params(**wanted), tokens)])
     update(processor, [(1, params(**wanted, accepted=tuple(tokens[:4])), output := tokens[4:])])
     heir = params(**wanted, accepted=tuple(tokens[:4]))
@@ -136,14 +119,10 @@ def test_a_resumed_sequence_is_rebuilt_after_preemption(
     "trouble", ["grammar missing", "masked token", "matcher breaks", "nothing to go on from"]
 )
 def test_a_failing_sequence_does_not_affect_others(
-    processor: EnforcementLogitsProcessor,
-    vocabulary: Vocabulary,
-    key: str,
-    trouble: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    processor, vocabulary, key, trouble, monkeypatch
+):
     """The failing sequence gets the failure token; no exception reaches the engine."""
-    output: list[int] = []
+    output = []
     accepted = (5, 6) if trouble == "nothing to go on from" else ()
     keys_ = ("gone",) if trouble == "grammar missing" else (key,)
     update(
@@ -166,17 +145,15 @@ def test_a_failing_sequence_does_not_affect_others(
     assert len(neighbour) > 1000
 
 
-def test_slow_masks_end_their_sequence(
-    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_masks_end_their_sequence(processor, vocabulary, monkeypatch):
     now = 0.0
     for clock in ("thread_time", "perf_counter"):
         monkeypatch.setattr(f"time.{clock}", lambda: now)
     update(processor, [(0, params(choice="none"), []), (1, params(choice="none"), [])])
-    machine: Any = processor._sequences[0].automaton
+    machine = processor._sequences[0].automaton
     row = machine.next_row()
 
-    def slow() -> Any:
+    def slow():
         nonlocal now
         now += 60.0
         return row
@@ -192,13 +169,7 @@ def test_slow_masks_end_their_sequence(
 
 
 @pytest.mark.parametrize("prefix", ["", '\n{"name": "get_weather", "arguments": {"city": "a'])
-def test_the_applied_mask_equals_the_automatons_mask(
-    processor: EnforcementLogitsProcessor,
-    vocabulary: Vocabulary,
-    key: str,
-    automaton: Any,
-    prefix: str,
-) -> None:
+def test_the_applied_mask_equals_the_automatons_mask(processor, vocabulary, key, automaton, prefix):
     """Sparse or dense, what apply leaves is what fill_bitmask says."""
     import numpy as np
 
@@ -217,9 +188,7 @@ WITHOUT_SEED = {"choice": "auto", "keys": [], "stop_ids": [], "accepted": [], "b
 
 
 @pytest.mark.parametrize("sent", ["x", 3, [], {"choice": "auto"}, {"keys": 1}, WITHOUT_SEED])
-def test_client_set_extra_args_are_rejected_without_affecting_others(
-    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, sent: Any
-) -> None:
+def test_client_set_extra_args_are_rejected_without_affecting_others(processor, vocabulary, sent):
     given = SamplingParams(extra_args={EXTRA_ARG: sent}, seed=1)
     with pytest.raises(ValueError, match="vllm_xargs"):
         processor.validate_params(given)

@@ -1,29 +1,37 @@
-"""The behaviour of vLLM's private names that the adapters use (adapters/private_names.py)."""
+"""vLLM's private names: that they exist, and what the adapters expect of them."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import queue
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from packaging.specifiers import SpecifierSet
 from vllm.v1.engine import EngineCoreRequestType
 from vllm.v1.engine.core import EngineCore, EngineCoreProc, EngineShutdownState
 from vllm.v1.engine.core_client import AsyncMPClient
+from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.serial_utils import run_method
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.worker.worker_base import WorkerBase
 
 from tests.models import tiny_model
-from toolgate_backend import plugin
-from toolgate_backend.adapters import vllm_host
+from tests.support.loop_errors import no_loop_errors
+from toolgate_backend import launch, plugin
+from toolgate_backend.adapters import probe, vllm_host
+from toolgate_backend.adapters.lifetimes import before_shutdown, while_engine_lives
+from toolgate_backend.adapters.private_names import COMMAND_LINE, SERVER, STRUCTURED_OUTPUT
 from toolgate_backend.errors import IncompatibleServer
+from toolgate_core.errors import BackendUnavailable
+from toolgate_core.host_probe import PrivateName, find_problems
 
+# --- vllm host ---
 vllm_host.register()
 
 
-def config(*, processors: Any = None, drafts: Any = None, v2: bool = False) -> Any:
+def config(*, processors=None, drafts=None, v2=False):
     return SimpleNamespace(
         model_config=SimpleNamespace(logits_processors=processors),
         speculative_config=drafts,
@@ -34,7 +42,7 @@ def config(*, processors: Any = None, drafts: Any = None, v2: bool = False) -> A
 OURS = ["toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"]
 
 
-def test_the_adapter_is_detected_from_the_server_config() -> None:
+def test_the_adapter_is_detected_from_the_server_config():
     assert vllm_host.detect_adapter(config(processors=OURS), "auto") == "logits_processor"
     assert vllm_host.detect_adapter(config(), "auto") == "structured_output"
     assert vllm_host.detect_adapter(config(processors=["a:B"]), "auto") == "structured_output"
@@ -50,22 +58,20 @@ def test_the_adapter_is_detected_from_the_server_config() -> None:
         (config(processors=OURS), "structured_output"),
     ],
 )
-def test_a_server_that_cannot_apply_masks_is_rejected(given: Any, wanted: str) -> None:
+def test_a_server_that_cannot_apply_masks_is_rejected(given, wanted):
     with pytest.raises(IncompatibleServer, match="TOOLGATE_ADAPTER"):
         vllm_host.detect_adapter(given, wanted)
 
 
 @pytest.mark.parametrize("name", ["_create_grammar", "validate_tokens"])
-def test_a_server_with_missing_hooks_is_rejected(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_server_with_missing_hooks_is_rejected(monkeypatch, name):
     monkeypatch.setattr(StructuredOutputManager, name, lambda self, request, other, one: None)
     with pytest.raises(IncompatibleServer, match=rf"{name} .* TOOLGATE_ADAPTER=logits_processor"):
         vllm_host.detect_adapter(config(), "auto")
     assert vllm_host.detect_adapter(config(processors=OURS), "auto") == "logits_processor"
 
 
-def test_vllm_without_the_hooks_is_not_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vllm_without_the_hooks_is_not_patched(monkeypatch):
     monkeypatch.delattr(EngineCore, "toolgate_report")
     monkeypatch.delattr(StructuredOutputManager, "_create_grammar")
     vllm_host.register()
@@ -73,11 +79,11 @@ def test_vllm_without_the_hooks_is_not_patched(monkeypatch: pytest.MonkeyPatch) 
     assert not hasattr(StructuredOutputManager, "_create_grammar")
 
 
-async def test_an_rpc_returns_a_result_from_every_engine() -> None:
-    client: Any = AsyncMPClient.__new__(AsyncMPClient)
+async def test_an_rpc_returns_a_result_from_every_engine():
+    client = AsyncMPClient.__new__(AsyncMPClient)
     client.core_engines = [b"0", b"1"]
 
-    async def call(method: str, *args: Any, engine: bytes) -> Any:
+    async def call(method, *args, engine):
         await asyncio.sleep(0)
         return method, args, engine
 
@@ -90,14 +96,14 @@ async def test_an_rpc_returns_a_result_from_every_engine() -> None:
 
 
 @pytest.mark.parametrize(("model_type", "kind"), [("qwen3", "random"), ("kimi_k2", "kimi_k2")])
-def test_call_id_kind_follows_the_model_type(model_type: str, kind: str) -> None:
+def test_call_id_kind_follows_the_model_type(model_type, kind):
     held = SimpleNamespace(model_type=model_type)
     model_config = SimpleNamespace(hf_overrides=None, hf_config=held, hf_text_config=held)
     assert vllm_host.call_ids(model_config) == kind
 
 
 @pytest.fixture(scope="module")
-def manager() -> Any:
+def manager():
     """vLLM's manager as far as the hook needs it, and the same for the engine's methods."""
     from vllm.config import ModelConfig
 
@@ -107,9 +113,9 @@ def manager() -> Any:
     return manager
 
 
-def test_the_engine_runs_toolgate_methods_by_name(manager: Any) -> None:
+def test_the_engine_runs_toolgate_methods_by_name(manager):
     """The engine handles the call as a utility request from its client."""
-    engine: Any = EngineCoreProc.__new__(EngineCoreProc)
+    engine = EngineCoreProc.__new__(EngineCoreProc)
     engine.vllm_config = manager.vllm_config
     engine.shutdown_state = EngineShutdownState.RUNNING
     engine.output_queue = queue.Queue()
@@ -121,7 +127,7 @@ def test_the_engine_runs_toolgate_methods_by_name(manager: Any) -> None:
     assert answer.result.result == {"grammars": 0, "sequences": 0}
 
 
-def test_workers_run_toolgate_methods_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_run_toolgate_methods_by_name(monkeypatch):
     monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
     plugin.register()
     monkeypatch.setattr("toolgate_backend.grammars.store._installed", {})
@@ -129,3 +135,151 @@ def test_workers_run_toolgate_methods_by_name(monkeypatch: pytest.MonkeyPatch) -
     worker = WorkerBase.__new__(WorkerBase)
     found = run_method(worker, "toolgate_report", (), {})
     assert found == {"grammars": 0, "sequences": 3}
+
+
+# --- probe ---
+EVERY = (COMMAND_LINE, *SERVER, *STRUCTURED_OUTPUT)
+
+
+def test_the_installed_vllm_has_every_private_name():
+    assert [*find_problems(EVERY)] == []
+
+
+def test_the_installed_vllm_is_among_the_tested_releases():
+    assert probe._installed()[1] in SpecifierSet(probe.TESTED)
+
+
+def test_the_error_names_the_version_every_problem_and_what_to_install(monkeypatch):
+    names = tuple(PrivateName(f"json:{name}", "x") for name in ("loads", "gone", "lost"))
+    for name in ("SERVER", "STRUCTURED_OUTPUT"):
+        monkeypatch.setattr(probe, name, names)
+    with pytest.raises(IncompatibleServer) as raised:
+        probe.check_server()
+    message = str(raised.value)
+    distribution, installed = probe._installed()
+    assert message.startswith(f"{distribution} {installed} is not compatible")
+    assert "json.gone is missing (used for: x)" in message
+    assert "json.lost is missing (used for: x)" in message
+    assert "loads" not in message
+    assert message.endswith(f"pip install '{distribution}{probe.TESTED}'.")
+    with pytest.raises(IncompatibleServer, match=r", or set TOOLGATE_ADAPTER=logits_processor\.$"):
+        probe.check_structured_output()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vllm.v1.worker.worker_base.WorkerBase",
+        "vllm.v1.engine.core.EngineCore",
+        "vllm.renderers.base.BaseRenderer.render_chat_async",
+        "vllm.entrypoints.serve.utils.api_utils.with_cancellation",
+    ],
+)
+def test_a_missing_private_name_stops_the_server(monkeypatch, name):
+    """The plug-in checks the names, however vLLM was started."""
+    monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
+    plugin.register()
+    monkeypatch.delattr(name)
+    with pytest.raises(IncompatibleServer, match=f"{name} is missing"):
+        plugin.register()
+
+
+def test_launch_fails_without_the_vllm_command_line(monkeypatch):
+    monkeypatch.delattr("vllm.entrypoints.cli.main.main")
+    monkeypatch.setattr(importlib.metadata, "version", importlib.metadata.version)
+    monkeypatch.setattr(launch, "_text_config", lambda model: None)
+    monkeypatch.setattr(launch.os, "environ", {})
+    with pytest.raises(launch.LaunchError, match=r"vllm\.entrypoints\.cli\.main\.main is missing"):
+        launch.main(["model"])
+
+
+def test_the_launcher_reports_an_incompatible_server_without_a_traceback(monkeypatch):
+    def misfit(arguments):
+        raise IncompatibleServer("vLLM lacks a name.")
+
+    monkeypatch.setattr(launch.vllm_cli, "main", misfit)
+    monkeypatch.setattr(launch, "_text_config", lambda model: None)
+    monkeypatch.setattr(launch.os, "environ", {})
+    with pytest.raises(launch.LaunchError, match=r"^vLLM lacks a name\.$"):
+        launch.main(["model"])
+
+
+# --- engine watch ---
+class Engine:
+    errored = False
+    dead_error = EngineDeadError()
+
+
+async def never(*args, **kwargs):
+    await asyncio.Event().wait()
+    return ()
+
+
+async def test_an_rpc_fails_when_the_engine_dies():
+    engine = Engine()
+    waiting = asyncio.create_task(while_engine_lives(engine, never)("load"))
+    await asyncio.sleep(0.05)
+    engine.errored = True
+    async with asyncio.timeout(10):
+        with pytest.raises(BackendUnavailable, match="engine died"):
+            await waiting
+        with pytest.raises(BackendUnavailable, match="engine died"):
+            await while_engine_lives(engine, never)("load")
+
+
+async def test_an_rpc_has_a_deadline():
+    with pytest.raises(BackendUnavailable, match="did not respond within"):
+        await while_engine_lives(Engine(), never, deadline=0.1)("load")
+
+
+async def test_an_rpc_that_fails_after_its_deadline_is_not_reported():
+    async def late(*args, **kwargs):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise EngineDeadError from None
+        return ()
+
+    async with no_loop_errors():
+        with pytest.raises(BackendUnavailable):
+            await while_engine_lives(Engine(), late, deadline=0.1)("load")
+
+
+async def test_results_and_errors_are_passed_on():
+    async def rpc(method, args=()):
+        if method == "fail":
+            raise ValueError(args)
+        return [method, *args]
+
+    call = while_engine_lives(Engine(), rpc)
+    assert await call("load", args=(1, 2)) == ["load", 1, 2]
+    with pytest.raises(ValueError, match="3"):
+        await call("fail", args=(3,))
+
+
+# --- shutdown ---
+class Client:
+    def __init__(self):
+        self.calls = []
+
+    def shutdown(self, timeout=None):
+        self.calls.append(f"shutdown {timeout}")
+
+
+@pytest.mark.parametrize(("limit", "waited"), [(30.0, "30.0"), (None, "0.0")])
+async def test_new_requests_are_refused_and_active_ones_finish_first(limit, waited):
+    client = Client()
+    before_shutdown(
+        client,
+        lambda: client.calls.append("refuse"),
+        lambda seconds: client.calls.append(f"wait {seconds}"),
+    )
+    await asyncio.to_thread(client.shutdown, limit)
+    assert client.calls == ["refuse", f"wait {waited}", f"shutdown {limit}"]
+
+
+async def test_the_event_loop_is_not_blocked():
+    client = Client()
+    before_shutdown(client, lambda: None, lambda _: client.calls.append("wait"))
+    client.shutdown(timeout=30)
+    assert client.calls == ["shutdown 30"]

@@ -1,8 +1,9 @@
+"""Errors of vLLM's renderer, and images."""
+
 from __future__ import annotations
 
 import base64
 from io import BytesIO
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -23,6 +24,7 @@ from toolgate_core.errors import (
 from toolgate_core.wire import ChatPrompt
 
 
+# --- rendering ---
 @pytest.mark.parametrize(
     "part",
     [
@@ -36,7 +38,7 @@ from toolgate_core.wire import ChatPrompt
     ],
     ids=str,
 )
-def test_media_urls_are_rejected(part: dict[str, Any]) -> None:
+def test_media_urls_are_rejected(part):
     """Some content part formats are specific to vLLM, which also accepts parts without a type."""
     text = {"type": "text", "text": "see"}
     messages = ({"role": "user", "content": "hi"}, {"role": "user", "content": [text, part]})
@@ -45,7 +47,7 @@ def test_media_urls_are_rejected(part: dict[str, Any]) -> None:
     assert refused.value.param == "messages[1].content[1]"
 
 
-def test_data_urls_are_accepted() -> None:
+def test_data_urls_are_accepted():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     refuse_media_urls(ChatPrompt(messages=({"role": "user", "content": [image, "hm"]},)))
 
@@ -58,7 +60,7 @@ def test_data_urls_are_accepted() -> None:
         "truncate_prompt_tokens=5000 cannot be greater than max_model_len = 4096.",
     ],
 )
-def test_errors_about_lengths_are_recognized(text: str) -> None:
+def test_errors_about_lengths_are_recognized(text):
     error = rendering_error(VLLMValidationError(text, parameter="input_tokens", value=4097))
     assert isinstance(error, ContextLengthExceeded)
 
@@ -71,7 +73,7 @@ def test_errors_about_lengths_are_recognized(text: str) -> None:
         ("99999 characters (more than 40960 characters).", None),
     ],
 )
-def test_numbers_of_an_error_about_lengths_are_known(contained: str, prompt: int | None) -> None:
+def test_numbers_of_an_error_about_lengths_are_known(contained, prompt):
     text = (
         "This model's maximum context length is 4096 tokens. However, your prompt contains "
         f"{contained}"
@@ -81,35 +83,35 @@ def test_numbers_of_an_error_about_lengths_are_known(contained: str, prompt: int
     assert (error.context, error.prompt, error.param) == (4096, prompt, "messages")
 
 
-def test_messages_with_the_words_of_those_errors_are_not() -> None:
+def test_messages_with_the_words_of_those_errors_are_not():
     text = "continue_final_message is set but … Rendered chat: the maximum context length is"
     assert isinstance(rendering_error(ValueError(text)), TemplateRefused)
 
 
-def test_reasoning_is_in_the_field_that_vllm_reads() -> None:
+def test_reasoning_is_in_the_field_that_vllm_reads():
     turn = {"role": "assistant", "content": "Hi"}
     assert for_vllm({**turn, "reasoning_content": "Hm"})["reasoning"] == "Hm"
     assert for_vllm({**turn, "reasoning_content": "Hm", "reasoning": "Oh"})["reasoning"] == "Oh"
     assert for_vllm(turn) == turn
 
 
-def data_uri(data: bytes) -> str:
+def data_uri(data):
     return f"data:image/png;base64,{base64.b64encode(data).decode()}"
 
 
-def png(side: int = 8) -> bytes:
+def png(side=8):
     file = BytesIO()
     Image.effect_noise((side, side), 50).save(file, "PNG")
     return file.getvalue()
 
 
-def messages(*uris: str) -> list[dict[str, Any]]:
+def messages(*uris):
     parts = [{"type": "image_url", "image_url": {"url": uri}} for uri in uris]
     text = {"type": "text", "text": "see"}
     return [{"role": "user", "content": "hi"}, {"role": "user", "content": [text, *parts]}]
 
 
-def broken_chunk() -> bytes:
+def broken_chunk():
     """Pillow raises SyntaxError."""
     data = bytearray(png())
     at = data.index(b"IDAT")
@@ -126,7 +128,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("name", INVALID)
-async def test_an_image_that_cannot_be_decoded_is_named(name: str) -> None:
+async def test_an_image_that_cannot_be_decoded_is_named(name):
     given = messages(data_uri(png()), data_uri(INVALID[name]), data_uri(png()))
     error = await image_error(given, ValueError("Failed to load image"), truncated=False)
     assert isinstance(error, InvalidRequest)
@@ -134,7 +136,7 @@ async def test_an_image_that_cannot_be_decoded_is_named(name: str) -> None:
     assert "can't be decoded" in error.message
 
 
-async def test_invalid_base64_is_named() -> None:
+async def test_invalid_base64_is_named():
     given = messages("data:image/png;base64,AAAAA")
     error = await image_error(given, ValueError("Incorrect padding"), truncated=False)
     assert error is not None
@@ -142,9 +144,7 @@ async def test_invalid_base64_is_named() -> None:
 
 
 @pytest.mark.parametrize(("limit", "of_pillow", "most"), [("100", 1000, 100), ("0", 50, 100)])
-async def test_an_image_with_too_many_pixels_is_named(
-    monkeypatch: pytest.MonkeyPatch, limit: str, of_pillow: int, most: int
-) -> None:
+async def test_an_image_with_too_many_pixels_is_named(monkeypatch, limit, of_pillow, most):
     """By the limit of vLLM, or that of Pillow, twice its setting."""
     monkeypatch.setenv("VLLM_MAX_IMAGE_PIXELS", limit)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", of_pillow)
@@ -155,7 +155,7 @@ async def test_an_image_with_too_many_pixels_is_named(
     assert f"at most {most}" in error.message
 
 
-async def test_more_images_than_the_backend_accepts() -> None:
+async def test_more_images_than_the_backend_accepts():
     given = messages(*[data_uri(png())] * 3)
     limit = ValueError("At most 2 image(s) may be provided in one prompt. Set --limit-mm-…")
     error = await image_error(given, limit, truncated=False)
@@ -166,7 +166,7 @@ async def test_more_images_than_the_backend_accepts() -> None:
 
 
 @pytest.mark.parametrize("truncated", [True, False])
-async def test_images_that_the_prompt_lacks(truncated: bool) -> None:
+async def test_images_that_the_prompt_lacks(truncated):
     lacking = AssertionError("Failed to apply prompt replacement for mm_items['image'][0]")
     error = await image_error(messages(data_uri(png())), lacking, truncated=truncated)
     assert error is not None
@@ -177,6 +177,6 @@ async def test_images_that_the_prompt_lacks(truncated: bool) -> None:
         assert "leaves out an image" in error.message
 
 
-async def test_other_errors_are_not_errors_of_images() -> None:
+async def test_other_errors_are_not_errors_of_images():
     for given in (messages(), messages(data_uri(png()))):
         assert await image_error(given, ValueError("No user query"), truncated=True) is None

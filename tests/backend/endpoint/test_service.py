@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
@@ -26,9 +24,9 @@ from toolgate_core.errors import (
     ContextLengthExceeded,
     EnforcementFailed,
     InvalidRequest,
-    ToolgateError,
 )
 
+# --- service ---
 CONTEXT = 100
 LONG = {"role": "user", "content": "one two three " * CONTEXT}
 
@@ -36,20 +34,18 @@ LONG = {"role": "user", "content": "one two three " * CONTEXT}
 class Engine:
     """Keeps the prompts and parameters that it is asked with, and generates nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.model_config = ModelConfig(
             model=str(tiny_model()), dtype="float32", max_model_len=CONTEXT
         )
         self.vllm_config = VllmConfig(model_config=self.model_config)
         self.renderer = renderer_from_config(self.vllm_config)
         self.engine_core = SimpleNamespace(core_engines=[b"0"])
-        self.asked: list[tuple[list[int], int]] = []
-        self.fault: Exception | None = None
-        self.trace_headers: dict[str, str] | None = None
+        self.asked = []
+        self.fault = None
+        self.trace_headers = None
 
-    async def generate(
-        self, prompt: Any, params: Any, request_id: str, **others: Any
-    ) -> AsyncIterator[Any]:
+    async def generate(self, prompt, params, request_id, **others):
         self.asked.append((prompt["prompt_token_ids"], params.max_tokens))
         self.trace_headers = others["trace_headers"]
         if self.fault is not None:
@@ -59,23 +55,21 @@ class Engine:
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
+def engine():
     engine = Engine()
     yield engine
     engine.renderer.shutdown()
 
 
 @pytest.fixture
-def service(engine: Engine) -> Service:
+def service(engine):
     models = SimpleNamespace(base_model_paths=[SimpleNamespace(name="tiny")], lora_requests={})
     engine.asked.clear()
     engine.fault = None
     return Service(engine, models, from_model_config(engine.model_config), Settings())
 
 
-def cut(
-    *, side: Any = None, max_tokens: int | None = None, accepted: tuple[int, ...] = ()
-) -> wire.GenerateRequest:
+def cut(*, side=None, max_tokens=None, accepted=()):
     """A prompt that is longer than the context, to be cut to what there is room for."""
     tokenizing = wire.Tokenizing(truncate_prompt_tokens=-1, truncation_side=side)
     return wire.GenerateRequest(
@@ -87,9 +81,7 @@ def cut(
     )
 
 
-async def prompt_and_budget(
-    service: Service, engine: Engine, request: wire.GenerateRequest
-) -> tuple[list[int], int]:
+async def prompt_and_budget(service, engine, request):
     async for _ in service.generate(request):
         pass
     [asked] = engine.asked
@@ -100,16 +92,14 @@ async def prompt_and_budget(
 @pytest.mark.parametrize("side", [None, "left", "right"])
 @pytest.mark.parametrize(("max_tokens", "kept"), [(None, 99), (1, 99), (20, 80), (99, 1)])
 async def test_a_truncated_prompt_leaves_room_for_max_tokens(
-    service: Service, engine: Engine, side: Any, max_tokens: int | None, kept: int
-) -> None:
+    service, engine, side, max_tokens, kept
+):
     request = cut(side=side, max_tokens=max_tokens)
     ids, budget = await prompt_and_budget(service, engine, request)
     assert (len(ids), budget) == (kept, CONTEXT - kept)
 
 
-async def test_tokens_that_do_not_fit_are_counted_in_the_error(
-    service: Service, engine: Engine
-) -> None:
+async def test_tokens_that_do_not_fit_are_counted_in_the_error(service, engine):
     sampling = wire.Sampling(max_tokens=CONTEXT)
     request = chat("t").model_copy(update={"sampling": sampling})
     with pytest.raises(ContextLengthExceeded) as refused:
@@ -121,9 +111,7 @@ async def test_tokens_that_do_not_fit_are_counted_in_the_error(
 
 
 @pytest.mark.parametrize(("words", "fits"), [(1, True), (70, True), (84, False)])
-async def test_max_tokens_are_lowered_to_what_the_context_leaves(
-    service: Service, engine: Engine, words: int, fits: bool
-) -> None:
+async def test_max_tokens_are_lowered_to_what_the_context_leaves(service, engine, words, fits):
     """But not to a few tokens: then the conversation is to be shortened."""
     sampling = wire.Sampling(max_tokens=CONTEXT * 10)
     request = chat("t " * words).model_copy(update={"sampling": sampling, "fit_max_tokens": True})
@@ -133,7 +121,7 @@ async def test_max_tokens_are_lowered_to_what_the_context_leaves(
         return
     [start] = [each async for each in service.generate(request)][:1]
     [(prompt, budget)] = engine.asked
-    assert budget == CONTEXT - len(prompt) == start.max_tokens  # type: ignore[union-attr]
+    assert budget == CONTEXT - len(prompt) == start.max_tokens
 
 
 STRICT = """{% for m in messages %}{% if m.role == "system" and not loop.first %}
@@ -141,8 +129,8 @@ STRICT = """{% for m in messages %}{% if m.role == "system" and not loop.first %
 
 
 async def test_a_message_that_the_template_refuses_is_shown_in_another_form(
-    service: Service, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    service, engine, monkeypatch
+):
     monkeypatch.setattr(engine.renderer.get_tokenizer(), "chat_template", STRICT)
     system = {"role": "system", "content": "b"}
     user = {"role": "user", "content": "a"}
@@ -160,17 +148,13 @@ async def test_a_message_that_the_template_refuses_is_shown_in_another_form(
 
 
 @pytest.mark.parametrize("max_tokens", [CONTEXT, CONTEXT + 1])
-async def test_max_tokens_without_room_for_the_prompt_are_rejected(
-    service: Service, engine: Engine, max_tokens: int
-) -> None:
+async def test_max_tokens_without_room_for_the_prompt_are_rejected(service, engine, max_tokens):
     with pytest.raises(ContextLengthExceeded) as refused:
         await prompt_and_budget(service, engine, cut(max_tokens=max_tokens))
     assert refused.value.param == "max_tokens"
 
 
-async def test_a_resumed_request_gets_the_same_truncated_prompt(
-    service: Service, engine: Engine
-) -> None:
+async def test_a_resumed_request_gets_the_same_truncated_prompt(service, engine):
     first, _ = await prompt_and_budget(service, engine, cut(side="left", max_tokens=20))
     again = cut(side="left", max_tokens=15, accepted=(5, 6, 7, 8, 9))
     ids, budget = await prompt_and_budget(service, engine, again)
@@ -178,7 +162,7 @@ async def test_a_resumed_request_gets_the_same_truncated_prompt(
     assert budget == 15
 
 
-def chat(content: Any, **more: Any) -> wire.GenerateRequest:
+def chat(content, **more):
     messages = ({"role": "user", "content": content},)
     prompt = wire.ChatPrompt(messages=messages, **more)
     return wire.GenerateRequest(
@@ -198,13 +182,13 @@ def chat(content: Any, **more: Any) -> wire.GenerateRequest:
     ids=["ascii", "utf-8", "parts", "tools", "template"],
 )
 async def test_text_beyond_the_context_is_refused_before_it_is_rendered(
-    service: Service, engine: Engine, monkeypatch: pytest.MonkeyPatch, request_: Any
-) -> None:
+    service, engine, monkeypatch, request_
+):
     """Rendered and tokenized, 50 MB of text would take 5 GB of memory."""
     room = CONTEXT * (service.info().limits.max_token_bytes or 0)
-    rendered: list[Any] = []
+    rendered = []
 
-    async def render(conversations: Any, *arguments: Any) -> Any:
+    async def render(conversations, *arguments):
         rendered.append(conversations)
         raise AssertionError
 
@@ -216,9 +200,7 @@ async def test_text_beyond_the_context_is_refused_before_it_is_rendered(
     assert not engine.asked
 
 
-async def test_tools_in_the_messages_have_the_form_of_the_template(
-    service: Service, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tools_in_the_messages_have_the_form_of_the_template(service, engine, monkeypatch):
     tokenizer = engine.renderer.get_tokenizer()
     template = (
         "{% for tool in tools or [] %}<t>{{ tool.function.name }}</t>{% endfor %}"
@@ -239,7 +221,7 @@ async def test_tools_in_the_messages_have_the_form_of_the_template(
     assert tokenizer.decode(ids) == shown
 
 
-async def test_text_within_the_context_is_rendered(service: Service, engine: Engine) -> None:
+async def test_text_within_the_context_is_rendered(service, engine):
     """The tokenizer decides then."""
     longest = service.info().limits.max_token_bytes or 0
     assert longest >= 1
@@ -250,7 +232,7 @@ async def test_text_within_the_context_is_rendered(service: Service, engine: Eng
     assert engine.asked
 
 
-async def test_refused_texts_take_no_memory(service: Service) -> None:
+async def test_refused_texts_take_no_memory(service):
     process = psutil.Process()
     text = "t" * 50_000_000
     before = process.memory_info().rss
@@ -261,9 +243,7 @@ async def test_refused_texts_take_no_memory(service: Service) -> None:
 
 
 @pytest.mark.parametrize("truncated", [None, -1, 10])
-async def test_a_count_is_the_length_of_the_prompt(
-    service: Service, engine: Engine, truncated: int | None
-) -> None:
+async def test_a_count_is_the_length_of_the_prompt(service, engine, truncated):
     tokenizing = wire.Tokenizing(truncate_prompt_tokens=truncated)
     message = LONG if truncated else {"role": "user", "content": "one two three"}
     prompt = wire.ChatPrompt(messages=(message,), tokenizing=tokenizing)
@@ -275,7 +255,7 @@ async def test_a_count_is_the_length_of_the_prompt(
     assert not engine.asked
 
 
-async def test_a_count_has_the_checks_of_a_response(service: Service) -> None:
+async def test_a_count_has_the_checks_of_a_response(service):
     prompt = wire.ChatPrompt(messages=(LONG,))
     with pytest.raises(InvalidRequest) as unknown:
         await service.count(wire.CountTokens(model="other", prompt=prompt))
@@ -295,8 +275,8 @@ async def test_a_count_has_the_checks_of_a_response(service: Service) -> None:
     ],
 )
 async def test_vllm_rejects_parameters_but_not_for_a_grammar_of_ours(
-    service: Service, engine: Engine, message: str, error: type[ToolgateError]
-) -> None:
+    service, engine, message, error
+):
     """vLLM 0.33 reports a grammar that could not be created as an error of the client."""
     engine.fault = VLLMValidationError(message)
     with pytest.raises(error):
@@ -307,9 +287,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CARRIED = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
 
 
-async def test_a_generation_is_a_span_between_the_gateways_and_the_engines(
-    service: Service, engine: Engine
-) -> None:
+async def test_a_generation_is_a_span_between_the_gateways_and_the_engines(service, engine):
     exporter = InMemorySpanExporter()
     tracing.start_with(SimpleSpanProcessor(exporter), "toolgate-backend")
     secret = chat("swordfish")
@@ -331,9 +309,7 @@ async def test_a_generation_is_a_span_between_the_gateways_and_the_engines(
     assert failed.status.status_code is StatusCode.ERROR
 
 
-async def test_without_an_exporter_the_engine_gets_the_gateways_context(
-    service: Service, engine: Engine
-) -> None:
+async def test_without_an_exporter_the_engine_gets_the_gateways_context(service, engine):
     for headers in (CARRIED, None):
         async for _ in service.generate(chat("t"), headers):
             pass

@@ -6,24 +6,22 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.endpoint.trace import MAX_TRACES, Trace, Tracer
+from tests.support.walker.walk import Enforced, Liking, walk
+from toolgate_backend.endpoint.trace import MAX_TRACES, Tracer
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import BackendUnavailable
 from toolgate_core.tools import parse_tools
-from toolgate_core.wire import GrammarSource, TokenTrace
+from toolgate_core.wire import GrammarSource
 
+# --- trace ---
 MakeAutomaton = Callable[..., Automaton]
 CLOSERS = b'"}],'
-SPECS: dict[str, dict[str, Any]] = {
+SPECS = {
     "required": {"choice": "required", "max_calls": 1},
     "auto with reasoning": {"choice": "auto", "reasoning": "must", "max_calls": 1},
     "no call": {"choice": "none"},
@@ -31,42 +29,33 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def tracer(vocabulary: Vocabulary) -> Tracer:
+def tracer(vocabulary):
     return Tracer(vocabulary)
 
 
-def walk(
-    machine: Automaton, vocabulary: Vocabulary, seed: int, limit: int = 80
-) -> tuple[list[int], list[tuple[str, int]]]:
+def walked(machine, vocabulary, seed, limit=80):
     """Random tokens that the masks allow, and for each its phase and the number of allowed
     tokens."""
-    dice = random.Random(seed)
-    closers = np.array([bool(b) and set(b) <= set(CLOSERS) for b in vocabulary.token_bytes])
-    row = np.zeros(masks.words_per_row(vocabulary.size), dtype=np.int32)
-    ids: list[int] = []
-    seen: list[tuple[str, int]] = []
-    while not machine.is_terminated() and len(ids) < limit:
-        machine.fill_bitmask(row)
-        allowed = masks.unpack(row)
-        allowed = allowed[allowed < vocabulary.size]
-        seen.append((machine.state.phase.name.lower(), len(allowed)))
-        closing = allowed[closers[allowed]]
-        token = int(dice.choice(closing if len(closing) and dice.random() < 0.5 else allowed))
-        assert machine.accept_tokens([token])
-        ids.append(token)
-    return ids, seen
+    source, seen = Enforced(machine, vocabulary.size), []
+    closers = (bool(text) and {*text} <= {*CLOSERS} for text in vocabulary.token_bytes)
+
+    def see(allowed):
+        seen.append((machine.state.phase.name.lower(), int((allowed < vocabulary.size).sum())))
+
+    walk(source, Liking(closers, random.Random(seed), 0.5), limit, see)
+    return source.tokens, seen
 
 
-def sources(listed: list[dict[str, Any]]) -> list[GrammarSource]:
+def sources(listed):
     return [
         GrammarSource(key=f"key of {tool.name}", name=tool.name, parameters=tool.parameters)
         for tool in parse_tools(listed)
     ]
 
 
-async def traced(trace: Trace, ids: list[int], size: int, choice: int = 0) -> list[TokenTrace]:
+async def traced(trace, ids, size, choice=0):
     """`size`: tokens of one event."""
-    found: list[TokenTrace] = []
+    found = []
     for at in range(0, len(ids), size):
         event = await trace.event(choice, ids[at : at + size])
         assert event.choice == choice
@@ -76,15 +65,13 @@ async def traced(trace: Trace, ids: list[int], size: int, choice: int = 0) -> li
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SPECS)
-async def test_a_trace_has_the_masks_and_phases_of_the_engine(
-    tracer: Tracer, automaton: MakeAutomaton, vocabulary: Vocabulary, name: str
-) -> None:
+async def test_a_trace_has_the_masks_and_phases_of_the_engine(tracer, automaton, vocabulary, name):
     listed = [] if name == "no call" else [tools.WEATHER, tools.TAGS]
     given = sources(listed)
     spec = Spec(**SPECS[name], keys=tuple(source.key for source in given))
-    kinds: set[str] = set()
+    kinds = set()
     for seed in range(6):
-        ids, seen = walk(automaton(listed, **SPECS[name]), vocabulary, seed)
+        ids, seen = walked(automaton(listed, **SPECS[name]), vocabulary, seed)
         async with tracer.trace(spec, given) as trace:
             found = await traced(trace, ids, size=1 + seed)
         assert [(each.phase, each.allowed) for each in found] == seen
@@ -100,12 +87,10 @@ async def test_a_trace_has_the_masks_and_phases_of_the_engine(
         assert "free" in kinds
 
 
-async def test_a_continued_response_is_traced_from_its_place(
-    tracer: Tracer, automaton: MakeAutomaton, vocabulary: Vocabulary
-) -> None:
+async def test_a_continued_response_is_traced_from_its_place(tracer, automaton, vocabulary):
     given = sources([tools.WEATHER])
     spec = Spec(choice="required", max_calls=1, keys=(given[0].key,))
-    ids, seen = walk(automaton([tools.WEATHER], choice="required", max_calls=1), vocabulary, 3)
+    ids, seen = walked(automaton([tools.WEATHER], choice="required", max_calls=1), vocabulary, 3)
     half = len(ids) // 2
     async with tracer.trace(replace(spec, accepted=tuple(ids[:half])), given) as trace:
         found = await traced(trace, ids[half:], size=4)
@@ -113,13 +98,11 @@ async def test_a_continued_response_is_traced_from_its_place(
     assert [(each.phase, each.allowed) for each in found] == seen[half:]
 
 
-async def test_choices_are_traced_apart(
-    tracer: Tracer, automaton: MakeAutomaton, vocabulary: Vocabulary
-) -> None:
+async def test_choices_are_traced_apart(tracer, automaton, vocabulary):
     given = sources([tools.WEATHER])
     spec = Spec(choice="required", max_calls=1, keys=(given[0].key,))
     walks = [
-        walk(automaton([tools.WEATHER], choice="required", max_calls=1), vocabulary, seed)
+        walked(automaton([tools.WEATHER], choice="required", max_calls=1), vocabulary, seed)
         for seed in range(2)
     ]
     async with tracer.trace(spec, given) as trace:
@@ -130,9 +113,7 @@ async def test_choices_are_traced_apart(
         assert [(each.phase, each.allowed) for each in found] == seen
 
 
-async def test_a_trace_ends_where_the_engine_ended_the_sequence_with_an_error(
-    tracer: Tracer, vocabulary: Vocabulary
-) -> None:
+async def test_a_trace_ends_where_the_engine_ended_the_sequence_with_an_error(tracer, vocabulary):
     given = sources([tools.WEATHER])
     spec = Spec(choice="required", keys=(given[0].key,))
     begin, failure = vocabulary.marks.tokens["<tool_call>"], vocabulary.marks.failure
@@ -143,7 +124,7 @@ async def test_a_trace_ends_where_the_engine_ended_the_sequence_with_an_error(
         assert (await trace.event(0, [begin])).tokens == ()
 
 
-async def test_the_number_of_traced_responses_is_bounded(tracer: Tracer) -> None:
+async def test_the_number_of_traced_responses_is_bounded(tracer):
     spec = Spec(choice="none")
     held = [tracer.trace(spec, []) for _ in range(MAX_TRACES)]
     for each in held:
@@ -157,7 +138,7 @@ async def test_the_number_of_traced_responses_is_bounded(tracer: Tracer) -> None
         pass
 
 
-async def test_grammars_are_released_with_their_last_trace(tracer: Tracer) -> None:
+async def test_grammars_are_released_with_their_last_trace(tracer):
     given = sources([tools.TAGS])
     spec = Spec(choice="auto", keys=(given[0].key,))
     async with tracer.trace(spec, given), tracer.trace(spec, given):

@@ -1,29 +1,33 @@
-"""A model that would write a number, or open values, for ever comes to the end of them."""
+"""A model that would write a value, or the same text, for ever comes to the end of it."""
 
 from __future__ import annotations
 
 import json
 import random
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
-from typing import Any
 
+import jsonschema
 import jsonschema_rs
 import numpy as np
 import pytest
 
 from tests.support.dialects.model import DialectModel, calls_in
+from tests.support.walker.walk import Enforced, Liking, mask_of, walk
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.token_limits import LEAST_REPEATS, repeats
 from toolgate_backend.grammars.compiled_grammar import DIGITS, EXPONENT_DIGITS, limits_of
 from toolgate_backend.grammars.graph.value_bounds import MAX_NESTING
 from toolgate_backend.tokens import masks
-from toolgate_core.deltas import ContentDelta, Event, Finish
+from toolgate_core import grammar_key
+from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import TEXT
 
+# --- endless values ---
 CODECS = {
     "qwen3": True,
     "qwen3_coder": False,
@@ -36,7 +40,7 @@ CODECS = {
     "glm45": True,
 }
 """Dialects with each codec, and whether their marks are tokens."""
-NUMBERS: dict[str, Any] = {
+NUMBERS = {
     "any": {"type": "number"},
     "whole": {"type": "integer"},
     "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
@@ -63,41 +67,30 @@ QUOTES = {"qwen3_coder": b"", "gemma4": b'<|"|>', "minimax_m3": b""}
 NESTED = {("gemma4", b'{"a": '): b"{a:"}
 
 
-def parameters(*names: str) -> dict[str, Any]:
+def parameters(*names):
     properties = {name: NUMBERS[name] for name in names or NUMBERS}
     return {"type": "object", "properties": properties, "required": [*properties]}
 
 
-def tool(schema: dict[str, Any]) -> dict[str, Any]:
+def tool(schema):
     return {"type": "function", "function": {"name": "send", "parameters": schema}}
 
 
 @cache
-def model(dialect: str) -> DialectModel:
+def model(dialect):
     tokens = mark_texts(DIALECTS[dialect]) if CODECS[dialect] else ()
     return DialectModel(DIALECTS[dialect], tokens, [tool(parameters())])
 
 
-def hostile(
-    machine: Automaton, found: DialectModel, liked: Callable[[bytes], bool], seed: int = 0
-) -> list[int]:
+def hostile(machine, found, liked, seed=0):
     """The tokens of a model that writes what is `liked` wherever it may, and else anything."""
-    rng = random.Random(seed)
-    likes = np.array([*map(liked, found.vocabulary.token_bytes)])
-    row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
-    tokens: list[int] = []
-    while len(tokens) < LIMIT and not machine.is_terminated():
-        machine.fill_bitmask(row)
-        may = masks.unpack(row)
-        wanted = may[likes[may]]
-        token = int(rng.choice(wanted if len(wanted) else may))
-        assert machine.accept_tokens([token])
-        tokens.append(token)
-    assert machine.is_terminated(), found.text(tokens)[:1500]
-    return tokens
+    source = Enforced(machine, found.vocabulary.size)
+    choose = Liking(map(liked, found.vocabulary.token_bytes), random.Random(seed))
+    assert walk(source, choose, LIMIT), found.text(source.tokens)[:1500]
+    return source.tokens
 
 
-def begun(dialect: str, schema: dict[str, Any]) -> tuple[DialectModel, Automaton]:
+def begun(dialect, schema):
     """A call up to the value of its argument."""
     tokens = mark_texts(DIALECTS[dialect]) if CODECS[dialect] else ()
     found = DialectModel(DIALECTS[dialect], tokens, [tool(schema)])
@@ -106,7 +99,7 @@ def begun(dialect: str, schema: dict[str, Any]) -> tuple[DialectModel, Automaton
     return found, machine
 
 
-def write(machine: Automaton, found: DialectModel, text: bytes) -> bytes:
+def write(machine, found, text):
     """The part of a text that masks allow, in the longest tokens that they do."""
     texts, at = found.vocabulary.token_bytes, 0
     row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
@@ -120,22 +113,22 @@ def write(machine: Automaton, found: DialectModel, text: bytes) -> bytes:
     return text[:at]
 
 
-def digits(first: bytes) -> Callable[[bytes], bool]:
+def digits(first):
     return lambda text: text.isdigit() and text.startswith(first)
 
 
-def arguments(found: DialectModel, tokens: list[int], schema: dict[str, Any]) -> str:
+def arguments(found, tokens, schema):
     ((_, text),) = calls_in(found.segment(tokens, required=True, schemas={"send": schema}))
     return text
 
 
-def content(events: list[Event]) -> str:
+def content(events):
     return "".join(each.text for each in events if isinstance(each, ContentDelta))
 
 
-def assert_short(text: str, most: int = DIGITS) -> None:
+def assert_short(text, most=DIGITS):
     for number in re.findall(r"\d[\d.eE+-]*", text):
-        integer, fraction, exponent = re.fullmatch(  # type: ignore[union-attr]
+        integer, fraction, exponent = re.fullmatch(
             r"(\d+)(?:\.(\d+))?(?:[eE][+-]?(\d+))?", number
         ).groups("")
         assert len(integer) <= most
@@ -145,7 +138,7 @@ def assert_short(text: str, most: int = DIGITS) -> None:
 
 @pytest.mark.parametrize("first", [b"", b"0", b"9"])
 @pytest.mark.parametrize("dialect", CODECS)
-def test_numbers_of_calls_end(dialect: str, first: bytes) -> None:
+def test_numbers_of_calls_end(dialect, first):
     found = model(dialect)
     machine = found.automaton(choice="required", max_calls=1)
     tokens = hostile(machine, found, digits(first))
@@ -156,7 +149,7 @@ def test_numbers_of_calls_end(dialect: str, first: bytes) -> None:
 
 @pytest.mark.parametrize("first", [b"", b"0", b"9"])
 @pytest.mark.parametrize("names", [XGRAMMAR, tuple(NUMBERS)])
-def test_numbers_of_formats_end(names: tuple[str, ...], first: bytes) -> None:
+def test_numbers_of_formats_end(names, first):
     found, schema = model("qwen3_coder"), parameters(*names)
     machine = found.automaton(schema, choice="none")
     text = content(found.segment(hostile(machine, found, digits(first))))
@@ -165,7 +158,7 @@ def test_numbers_of_formats_end(names: tuple[str, ...], first: bytes) -> None:
 
 
 @pytest.mark.parametrize("dialect", BEGUN)
-def test_the_numbers_that_a_schema_names_may_be_longer(dialect: str) -> None:
+def test_the_numbers_that_a_schema_names_may_be_longer(dialect):
     named = {"type": "integer", "minimum": 10**30}
     schema = {"type": "object", "properties": {"a": named}, "required": ["a"]}
     found, machine = begun(dialect, schema)
@@ -178,7 +171,7 @@ def test_the_numbers_that_a_schema_names_may_be_longer(dialect: str) -> None:
     assert write(machine, found, text + b"9" * 10) == text
 
 
-def test_every_double_and_64_bit_integer_may_be_written() -> None:
+def test_every_double_and_64_bit_integer_may_be_written():
     found = model("qwen3")
     for value in (5e-324, 1.7976931348623157e308, -2.2250738585072014e-308, 0.1 + 0.2, 2**64 - 1):
         written = json.dumps(value)
@@ -187,14 +180,12 @@ def test_every_double_and_64_bit_integer_may_be_written() -> None:
             machine = found.automaton({"type": "object"}, choice="none")
             whole = f'{{"a": {text}}}'
             for token in found.vocabulary.encode(whole):
-                row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
-                machine.fill_bitmask(row)
-                assert row[token // 32] >> (token % 32) & 1, (whole, token)
+                assert token in mask_of(machine, found.vocabulary.size), (whole, token)
                 assert machine.accept_tokens([token])
 
 
 @pytest.mark.parametrize("dialect", BEGUN)
-def test_digits_in_strings_have_no_bound(dialect: str) -> None:
+def test_digits_in_strings_have_no_bound(dialect):
     for form in ({"pattern": "^[0-9]+,[0-9]+$"}, {"pattern": "^[0-9]+$"}, {}):
         schema = {"type": "object", "properties": {"a": {"type": "string", **form}}}
         found, machine = begun(dialect, schema)
@@ -203,7 +194,7 @@ def test_digits_in_strings_have_no_bound(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", BEGUN)
-def test_brackets_in_strings_have_no_bound(dialect: str) -> None:
+def test_brackets_in_strings_have_no_bound(dialect):
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}}
     found, machine = begun(dialect, schema)
     text = SPACES.get(dialect, b"") + QUOTES.get(dialect, b'"') + b"[{" * 300
@@ -212,7 +203,7 @@ def test_brackets_in_strings_have_no_bound(dialect: str) -> None:
 
 @pytest.mark.parametrize("nested", [b"[", b'{"a": '])
 @pytest.mark.parametrize("dialect", BEGUN)
-def test_nesting_ends(dialect: str, nested: bytes) -> None:
+def test_nesting_ends(dialect, nested):
     found, machine = begun(dialect, {"type": "object", "properties": {"a": {}}, "required": ["a"]})
     nested = NESTED.get((dialect, nested), nested)
     if dialect != "minimax_m3":  # the schema allows no undeclared members there
@@ -221,42 +212,35 @@ def test_nesting_ends(dialect: str, nested: bytes) -> None:
         assert closed(machine, found)
 
 
-@pytest.mark.parametrize("nested", [b"[", b'{"a": ', b'{"": [{"]": '])
-def test_nesting_of_formats_ends(nested: bytes) -> None:
+@pytest.mark.parametrize("nested", [b"[", b'{"a": ', b'{"": [{"]": ', b'{"x\\"[": '])
+def test_nesting_of_formats_ends(nested):
     found = model("qwen3_coder")
     machine = found.automaton({"type": "object"}, choice="none")
     written = write(machine, found, b'{"a": ' + nested * 200)
-    assert written.count(b"{") + written.count(b"[") <= MAX_NESTING + 1
+    opened = re.sub(rb'"(\\.|[^"\\])*"?', b"", written)
+    assert opened.count(b"{") + opened.count(b"[") <= MAX_NESTING + 1
     assert len(written) > MAX_NESTING
     assert closed(machine, found)
 
 
-def closed(machine: Automaton, found: DialectModel) -> bool:
+def closed(machine, found):
     """Whether a text ends that closes what it can."""
     ends = [b'"', b"'", b"]", b"}", b"1", b"\n", b"<", b">", b")"]
     ranks = np.array(
         [ends.index(t) if t in ends else len(ends) for t in found.vocabulary.token_bytes]
     )
-    row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
-    for _ in range(1000):
-        if machine.is_terminated():
-            return True
-        machine.fill_bitmask(row)
-        may = masks.unpack(row)
-        assert machine.accept_tokens([int(may[np.argmin(ranks[may])])])
-    return False
+    source = Enforced(machine, found.vocabulary.size)
+    return walk(source, lambda may: int(may[np.argmin(ranks[may])]), 1000)
 
 
-def test_bounds_hold_after_a_rollback() -> None:
+def test_bounds_hold_after_a_rollback():
     found = model("qwen3")
     form = {"type": "number"}
     machine = found.automaton(form, choice="none")
     seven = found.vocabulary.encode("7")
-    row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
 
-    def may_go_on() -> bool:
-        machine.fill_bitmask(row)
-        return bool(row[seven[0] // 32] >> (seven[0] % 32) & 1)
+    def may_go_on():
+        return seven[0] in mask_of(machine, found.vocabulary.size)
 
     assert machine.accept_tokens(seven * DIGITS)
     assert not may_go_on()
@@ -271,7 +255,7 @@ def test_bounds_hold_after_a_rollback() -> None:
     assert may_go_on()
 
 
-def test_grammars_of_text_have_no_limits() -> None:
+def test_grammars_of_text_have_no_limits():
     found = model("qwen3")
     machine = found.automaton({"type": "object"}, choice="none")
     assert machine.state.candidates is not None
@@ -281,7 +265,7 @@ def test_grammars_of_text_have_no_limits() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["qwen3", "gpt_oss", "gemma4"])
-def test_content_that_repeats_itself_is_closed(dialect: str) -> None:
+def test_content_that_repeats_itself_is_closed(dialect):
     found = DialectModel(DIALECTS[dialect], mark_texts(DIALECTS[dialect]), [])
     row = {"type": "array", "items": {"type": "integer"}}
     properties = {"a": {"type": "string"}, "b": row}
@@ -306,3 +290,139 @@ def test_content_that_repeats_itself_is_closed(dialect: str) -> None:
     assert events[-1] == Finish("length", repeats=True)
     assert content(events).startswith('{"a": "haha')
     assert len(tokens) < 600
+
+
+# --- repetition ---
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "to": {"type": "string"},
+        "rows": {"type": "array", "items": {"type": "integer"}, "minItems": 3},
+    },
+    "required": ["text", "to", "rows"],
+}
+TOOL = {"type": "function", "function": {"name": "send", "parameters": PARAMETERS}}
+LENGTH = 96
+
+
+def test_only_whole_periods_up_to_the_end_count():
+    period = [1, 2, 1, 3]
+    looped = [9, *period * 30]
+    assert repeats(looped, 100)
+    assert repeats([7] * 100, 100)
+    assert not repeats([7] * 99, 100)
+    assert not repeats([*looped, 9], 100)
+    assert not repeats([*looped[:60], 9, *looped[60:]], 100)
+    assert not repeats([*range(LEAST_REPEATS), *range(LEAST_REPEATS)] * 100, 0)
+    # Too few repeats of a long period.
+    assert not repeats([*range(30)] * 10, 30 * (LEAST_REPEATS - 1))
+    assert repeats([*range(30)] * 10, 30 * LEAST_REPEATS)
+
+
+def sender(dialect, marks):
+    tokens = mark_texts(DIALECTS[dialect]) if marks else ()
+    return DialectModel(DIALECTS[dialect], tokens, [TOOL])
+
+
+def allowed(machine, found):
+    return mask_of(machine, found.vocabulary.size).tolist()
+
+
+def loop(machine, found, liked, seed):
+    """Tokens of a model that writes `liked` again and again wherever it may, and else anything."""
+    source, dice = Enforced(machine, found.vocabulary.size), random.Random(seed)
+    texts = found.vocabulary.token_bytes
+    ids = {text: [token for token, other in enumerate(texts) if other == text] for text in liked}
+
+    def choose(allowed):
+        wanted = ids[liked[len(source.tokens) % len(liked)]]
+        return next((token for token in wanted if token in allowed), int(dice.choice(allowed)))
+
+    walk(source, choose, LIMIT)
+    return source.tokens
+
+
+def events_of(found, tokens):
+    """The last token ended the response, as vLLM would say."""
+    return found.segment(tokens, stop=tokens[-1], required=True)
+
+
+BEGIN = b'<tool_call>\n{"name": "send", "arguments": {"text": "'
+CUT = Finish("length", call="cut", repeats=True)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "marks"), [("qwen3", True), ("qwen3_coder", False), ("gemma4", True)]
+)
+@pytest.mark.parametrize("liked", [(b"a",), (b"a", b"b", b"a")])
+def test_calls_that_repeat_themselves_end_as_whole_or_as_cut(dialect, marks, liked):
+    found = sender(dialect, marks)
+    machine = found.automaton(choice="required", repetition_tokens=LENGTH)
+    cut = 0
+    for seed in range(8):
+        machine.reset()
+        tokens = loop(machine, found, liked, seed)
+        assert machine.is_terminated(), found.text(tokens)[-300:]
+        *events, last = events_of(found, tokens)
+        marked = tokens[-1] == found.vocabulary.marks.cut
+        assert marked == (last == CUT)
+        for _, call in calls_in(events)[: -1 if marked else None]:
+            jsonschema.validate(json.loads(call), PARAMETERS)
+        cut += marked
+    assert cut
+
+
+def test_only_the_token_that_repeats_itself_is_excluded_and_only_once():
+    found = sender("qwen3", True)
+    machine = found.automaton(choice="required", repetition_tokens=LENGTH)
+    write(machine, found, BEGIN)
+    free = allowed(machine, found)
+    [token] = [each for each in free if found.vocabulary.token_bytes[each] == b"a"]
+    [other] = [each for each in free if found.vocabulary.token_bytes[each] == b"b"]
+    while machine.accept_tokens([token]):
+        assert len(machine.call_tokens) <= 2 * LENGTH
+    assert allowed(machine, found) == [each for each in free if each != token]
+    assert machine.accept_tokens([other])
+    assert allowed(machine, found) == free
+    while machine.accept_tokens([token]):
+        assert len(machine.call_tokens) <= 4 * LENGTH
+    assert allowed(machine, found) == [found.vocabulary.marks.cut]
+
+
+def test_rolled_back_tokens_do_not_count():
+    found = sender("qwen3", True)
+    machine = found.automaton(choice="required", repetition_tokens=LENGTH)
+    write(machine, found, BEGIN)
+    before = allowed(machine, found)
+    [token] = [each for each in before if found.vocabulary.token_bytes[each] == b"a"]
+    count = 0
+    while machine.accept_tokens([token]):
+        count += 1
+    excluded = allowed(machine, found)
+    machine.rollback(count)
+    assert allowed(machine, found) == before
+    for _ in range(count):
+        assert token in allowed(machine, found)
+        assert machine.accept_tokens([token])
+    assert allowed(machine, found) == excluded
+    assert token not in excluded
+
+
+def test_text_of_a_format_that_repeats_itself_is_cut():
+    found = sender("qwen3", True)
+    form = found.grammar(grammar_key.CONTENT, {TEXT: {"regex": "(ab )*c"}})
+    spec = Spec("none", content="format", repetition_tokens=LENGTH)
+    machine = Automaton(found.data, spec, [], form)
+    assert len(write(machine, found, b"ab " * 300)) < 900
+    assert allowed(machine, found) == [found.vocabulary.marks.cut]
+    [last] = found.segment([found.vocabulary.marks.cut], stop=found.vocabulary.marks.cut)
+    assert last == Finish("length", repeats=True)
+
+
+@pytest.mark.exhaustive
+def test_without_a_length_nothing_is_excluded():
+    found = sender("qwen3", True)
+    machine = found.automaton(choice="required")
+    write(machine, found, BEGIN)
+    assert write(machine, found, b"ha" * 500) == b"ha" * 500

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import random
 import zlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,38 +16,34 @@ from tests.support.effort import repeats
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
-from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.grammars.examination import CompilerSetup
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.tools import parse_tools
 
+# --- blob ---
 KEY = "k:qwen3:t:f"
 VALID = blob.pack("key", '{"grammar": "x"}') or ""
-SCHEMAS: list[dict[str, Any]] = [
+SCHEMAS = [
     *(tool["function"]["parameters"] for tool in (tools.WEATHER, tools.RETURN_JSON, tools.RANGE)),
     hostile_schemas.of(a={"type": "string", "enum": [f"value {i}" for i in range(300)]}),
     hostile_schemas.of(**{f"p{i}": {"type": "integer", "minimum": -5} for i in range(12)}),
 ]
 
 
-def parameters(schema: dict[str, Any]) -> str:
+def parameters(schema):
     return canonical_json(canonical_parameters(schema))
 
 
-def compiled(compiler: Compiler, schema: dict[str, Any]) -> CompiledGrammar:
+def compiled(compiler, schema):
     grammar = compiler.compile(KEY, "f", parameters(schema)).grammar
     assert grammar is not None
     return grammar
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_a_loaded_grammar_has_the_masks_of_a_fresh_compile(
-    compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any]
-) -> None:
+def test_a_loaded_grammar_has_the_masks_of_a_fresh_compile(compiler, vocabulary, schema):
     """The masks of a blob from another compiler are compared along random walks."""
     elsewhere = CompilerSetup.from_vocabulary(vocabulary).compiler(cache_bytes=2**26)
     packed = elsewhere.pack(KEY, compiled(elsewhere, schema))
@@ -70,7 +65,7 @@ def test_a_loaded_grammar_has_the_masks_of_a_fresh_compile(
                 break
 
 
-def _bomb() -> str:
+def _bomb():
     return base64.b64encode(
         zlib.compress(f"{KEY}\n".encode() + b" " * (blob.MAX_BYTES + 1))
     ).decode()
@@ -91,13 +86,13 @@ def _bomb() -> str:
     ],
     ids=["empty", "text", "zlib", "utf8", "json", "fields", "nesting", "more", "bomb"],
 )
-def test_an_invalid_blob_is_rejected(compiler: Compiler, packed: str) -> None:
+def test_an_invalid_blob_is_rejected(compiler, packed):
     with pytest.raises(BlobRejected):
         compiler.load(KEY, packed, parameters(SCHEMAS[0]))
 
 
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.99])
-def test_a_truncated_blob_is_rejected(compiler: Compiler, cut: float) -> None:
+def test_a_truncated_blob_is_rejected(compiler, cut):
     packed = compiler.pack(KEY, compiled(compiler, SCHEMAS[0]))
     assert packed is not None
     whole = base64.b64decode(packed)
@@ -106,7 +101,7 @@ def test_a_truncated_blob_is_rejected(compiler: Compiler, cut: float) -> None:
         compiler.load(KEY, part, parameters(SCHEMAS[0]))
 
 
-def test_a_blob_of_another_key_engine_or_vocabulary_is_rejected(compiler: Compiler) -> None:
+def test_a_blob_of_another_key_engine_or_vocabulary_is_rejected(compiler):
     packed = compiler.pack(KEY, compiled(compiler, SCHEMAS[0]))
     assert packed is not None
     with pytest.raises(BlobRejected, match="another grammar key"):
@@ -121,21 +116,21 @@ def test_a_blob_of_another_key_engine_or_vocabulary_is_rejected(compiler: Compil
         compiler.load(KEY, other, parameters(SCHEMAS[0]))
 
 
-def test_llguidance_grammars_have_no_blob(compiler: Compiler) -> None:
+def test_llguidance_grammars_have_no_blob(compiler):
     [tool] = parse_tools([tools.TAGS])
     assert compiler.pack(KEY, compiled(compiler, tool.parameters)) is None
 
 
 @settings(max_examples=repeats(100, nightly=300))
 @given(st.text(max_size=80) | st.binary(max_size=80).map(lambda b: base64.b64encode(b).decode()))
-def test_other_texts_are_rejected(text: str) -> None:
+def test_other_texts_are_rejected(text):
     with pytest.raises(BlobRejected):
         blob.unpack("key", text)
 
 
 @settings(max_examples=repeats(100, nightly=300))
 @given(st.integers(0, len(VALID) - 1), st.sampled_from("Aa0+/=é\x00"))
-def test_a_changed_character_is_rejected_or_without_effect(at: int, character: str) -> None:
+def test_a_changed_character_is_rejected_or_without_effect(at, character):
     changed = VALID[:at] + character + VALID[at + 1 :]
     try:
         text = blob.unpack("key", changed)
@@ -146,7 +141,7 @@ def test_a_changed_character_is_rejected_or_without_effect(at: int, character: s
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("megabytes", [17, 400])
-def test_decompression_bombs_are_rejected(megabytes: int) -> None:
+def test_decompression_bombs_are_rejected(megabytes):
     compressor = zlib.compressobj(9)
     parts = [compressor.compress(b"key\n")]
     parts += [compressor.compress(bytes(2**20)) for _ in range(megabytes)]

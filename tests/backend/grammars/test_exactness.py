@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.long.exactness.cases import Case
 from tests.long.exactness.engines import Engines, bytes_vocabulary
-from tests.long.exactness.judgement import Found, Judge, Judgement
+from tests.long.exactness.judgement import Judge
 from tests.long.exactness.run import document, isolated
 from tests.support.schemas.judge import COMPACT
 from toolgate_backend.grammars.instances import written
 from toolgate_core.schema.canonical import canonical_schema
 
 
+# --- exactness ---
 @pytest.fixture(scope="module")
-def engines() -> Engines:
+def engines():
     return Engines(bytes_vocabulary())
 
 
-def judged(engines: Engines, engine: str, schema: dict[str, Any], *values: Any) -> Judgement:
+def judged(engines, engine, schema, *values):
     case = Case("c", "suite", "g", schema, canonical_schema(schema, param="schema"), [*values])
     judge = Judge(case, engine, 1, counts=(30, 20))
     masks = engines.masks(engine, case.schema, case.canonical)
@@ -29,11 +28,11 @@ def judged(engines: Engines, engine: str, schema: dict[str, Any], *values: Any) 
     return judge.judgement
 
 
-def of(judgement: Judgement, side: str, form: str | None = None) -> list[Found]:
+def of(judgement, side, form=None):
     return [f for f in judgement.found if f.side == side and form in (None, f.form)]
 
 
-def test_what_an_engine_forgets_is_found(engines: Engines) -> None:
+def test_what_an_engine_forgets_is_found(engines):
     schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
     found = judged(engines, "xgrammar", schema, [1, 2, 3])
     assert {f.keyword for f in of(found, "allowed")} == {"uniqueItems"}
@@ -41,13 +40,13 @@ def test_what_an_engine_forgets_is_found(engines: Engines) -> None:
     assert judged(engines, "toolgate", schema, [1, 2, 3]).residual
 
 
-def test_what_an_engine_forbids_is_found_with_its_place(engines: Engines) -> None:
+def test_what_an_engine_forbids_is_found_with_its_place(engines):
     schema = {"type": "object", "properties": {"a": {"multipleOf": 2}, "b": {"type": "string"}}}
     found = of(judged(engines, "llguidance", schema, {"a": -4, "b": ""}), "forbidden", "given")
     assert [(f.kind, f.keyword, f.pointer) for f in found] == [("keyword", "multipleOf", "/a")]
 
 
-def test_white_space_and_undeclared_members_have_causes_of_their_own(engines: Engines) -> None:
+def test_white_space_and_undeclared_members_have_causes_of_their_own(engines):
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     found = judged(engines, "toolgate", schema, {"a": 1}, {"a": 1, "z": 2})
     assert [f.kind for f in of(found, "forbidden", "compact")] == ["white_space", "closed_object"]
@@ -56,7 +55,7 @@ def test_white_space_and_undeclared_members_have_causes_of_their_own(engines: En
     ]
 
 
-def test_masks_of_a_plain_schema_are_exact(engines: Engines) -> None:
+def test_masks_of_a_plain_schema_are_exact(engines):
     schema = {
         "type": "object",
         "properties": {"a": {"type": "integer", "minimum": 3}, "b": {"enum": ["x", "y"]}},
@@ -72,15 +71,15 @@ def test_masks_of_a_plain_schema_are_exact(engines: Engines) -> None:
     assert found.walks > found.unended
 
 
-def test_the_place_of_a_byte_is_that_of_the_innermost_part() -> None:
+def test_the_place_of_a_byte_is_that_of_the_innermost_part():
     text = written({"a/b": [1, "xy"]}, COMPACT, None)
     assert text.data == b'{"a/b":[1,"xy"]}'
     places = [text.pointer_at(at) for at in (0, 1, 6, 8, 9, 10, 15)]
     assert places == ["", "/a~1b", "", "/a~1b/0", "/a~1b/1", "/a~1b/1", ""]
 
 
-def test_an_endless_engine_ends() -> None:
-    def endless() -> dict[str, Any]:
+def test_an_endless_engine_ends():
+    def endless():
         while True:
             pass
 
@@ -88,7 +87,7 @@ def test_an_endless_engine_ends() -> None:
     assert isolated(lambda: {"a": 1}, 10) == {"a": 1}
 
 
-def test_the_report_counts_texts_and_schemas(engines: Engines) -> None:
+def test_the_report_counts_texts_and_schemas(engines):
     schema = {"type": "array", "uniqueItems": True, "items": {"type": "integer"}}
     judgement = judged(engines, "xgrammar", schema, [1, 2])
     row = {"id": "c", "source": "suite", "seed": 1, "engine": "xgrammar"} | judgement.data()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import pytest
 
+from tests.support.effort import rotating
 from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
@@ -37,13 +37,14 @@ from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.preparation.prepare import prepare
 
+# --- hostile steps ---
 Schema = dict[str, Any]
 NO_GRAMMAR = empty_grammar()
 VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 LEAST = LeastTokens(
     CallForm(DIALECTS["qwen3"], {}), TokenIndex([bytes([at]) for at in range(256)], frozenset())
 )
-MEASURING: dict[str, Callable[[Schema], object]] = {
+MEASURING = {
     "backend.grammars.compiled_grammar:extra_tokens": extra_tokens,
     "backend.grammars.least_tokens:LeastTokens.of": lambda it: LEAST.of("f", prepare(it).schema),
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
@@ -53,7 +54,7 @@ MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.instances:ordered": lambda it: instances.ordered(VALUE, [it], it),
 }
 """What gets canonical schemas. All of it runs in the quarantine."""
-COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
+COMPILING = {
     "backend.grammars.engines.choice:make_choice": lambda it, _: choice.make_choice(it, ()),
     "backend.grammars.codecs.factory:make_rules": lambda it, given: [
         _rules(each, it, given) for each in CODECS
@@ -120,18 +121,18 @@ CODECS = [
 _OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
-def _rules(codec: Any, prepared: Schema, given: Schema) -> None:
+def _rules(codec, prepared, given):
     with suppress(GrammarRefused, RecursionError):
         make_rules(codec, close_objects(prepared), Marks({}), given)
 
 
-def _lark(prepared: Schema) -> None:
+def _lark(prepared):
     with suppress(llguidance_members.TooLarge):
         llguidance_members.member_rules(close_objects(prepared), _OPTIONS)
 
 
 @lru_cache(maxsize=1)
-def canonical(name: str) -> str:
+def canonical(name):
     try:
         parameters = canonical_parameters(HOSTILE[name])
         check_limits(parameters, SchemaLimits(), param="it")
@@ -140,16 +141,16 @@ def canonical(name: str) -> str:
     return json.dumps(parameters)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_functions_in_the_quarantine_take_few_steps(name: str) -> None:
+@rotating("name", HOSTILE, one_in=4)
+def test_functions_in_the_quarantine_take_few_steps(name):
     for work in MEASURING.values():
         given = json.loads(canonical(name))
         with suppress(ToolgateError, GrammarRefused, RecursionError):
-            steps_of(lambda work=work, given=given: work(given))  # type: ignore[misc]
+            steps_of(lambda work=work, given=given: work(given))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_compiling_takes_few_steps_outside_of_native_code(name: str) -> None:
+@rotating("name", HOSTILE, one_in=4)
+def test_compiling_takes_few_steps_outside_of_native_code(name):
     given = json.loads(canonical(name))
     try:
         prepared = prepare(given).schema
@@ -157,14 +158,14 @@ def test_compiling_takes_few_steps_outside_of_native_code(name: str) -> None:
         pytest.skip("refused by the quarantine")
     for work in COMPILING.values():
         with suppress(GrammarRefused, RecursionError):
-            steps_of(lambda work=work: work(prepared, given))  # type: ignore[misc]
+            steps_of(lambda work=work: work(prepared, given))
 
 
-def test_every_function_that_takes_a_schema_is_among_these() -> None:
+def test_every_function_that_takes_a_schema_is_among_these():
     found = {*functions_of_schemas("toolgate_backend.grammars")}
     assert found <= {*MEASURING, *COMPILING, *PARTS, *NATIVE}
 
 
-def test_every_reference_counts_once_in_the_usual_length() -> None:
+def test_every_reference_counts_once_in_the_usual_length():
     assert extra_tokens(HOSTILE["doubling properties"]) == 512
     assert extra_tokens(HOSTILE["doubling allOf at the root"]) == 512

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines import llguidance_members, xgrammar_members
-from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.settings import settings
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
 
+CASES = json.loads(Path(__file__).with_name("members.json").read_text())
+
+# --- members ---
 OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 INNER = {
     "type": "object",
@@ -24,27 +25,9 @@ INNER = {
     "additionalProperties": False,
 }
 QUOTES = 'é😀"\\'
-PLAIN = {
-    "type": "object",
-    "properties": {
-        "root": {"type": "string", "enum": ["root_1]", '["root']},
-        QUOTES: {"type": "array", "minItems": 1, "maxItems": 3, "items": {"anyOf": [INNER]}},
-        "n": {"type": "number"},
-    },
-    "required": ["n"],
-    "additionalProperties": False,
-}
+PLAIN = CASES["plain"]
 """Inside xgrammar's subset."""
-OPEN = {
-    "type": "object",
-    "properties": {
-        "a<b>": {"type": ["object", "null"], "properties": {"k": True, "l": {"$ref": "#"}}},
-        "s": {"type": "string", "maxLength": 3},
-        "i": {"type": "array", "items": {"anyOf": [INNER, {"type": "string"}]}},
-    },
-    "required": ["s"],
-    "additionalProperties": {"type": "integer"},
-}
+OPEN = CASES["open"]
 MAP = {
     "type": "object",
     "properties": {"labels": {"type": "object", "additionalProperties": INNER}},
@@ -63,29 +46,11 @@ NODE = {
     "properties": {"id": {"type": "integer"}, "next": {"$ref": "#/$defs/whole"}},
     "required": ["id"],
 }
-WHOLE = {
-    "type": "object",
-    "properties": {"root": {"$ref": "#/$defs/whole"}},
-    "$defs": {
-        "node": NODE,
-        "whole": {
-            "allOf": [
-                {"$ref": "#/$defs/node"},
-                {
-                    "type": "object",
-                    "properties": {"id": {"type": "integer", "minimum": 5}},
-                    "required": ["name"],
-                },
-            ]
-        },
-    },
-}
+WHOLE = CASES["whole"]
 """An object that has to satisfy two schemas, one of which contains it."""
 
 
-def compiled(
-    compiler: Compiler, schema: dict[str, Any], engine: str, name: str = "t"
-) -> CompiledGrammar:
+def compiled(compiler, schema, engine, name="t"):
     text = canonical_json(canonical_schema(schema, param="schema"))
     outcome = compiler.compile("key", name, text)
     assert outcome.verdict.engine == engine
@@ -94,14 +59,14 @@ def compiled(
     return outcome.grammar
 
 
-def takes(vocabulary: Vocabulary, grammar: CompiledGrammar, text: str, name: str = "t") -> bool:
+def takes(vocabulary, grammar, text, name="t"):
     before, after = vocabulary.form.grammar_texts(name, {"type": "object"})
     matcher = grammar.matcher()
     tokens = vocabulary.encode(before + text + after)
     return all(matcher.accept(token) for token in tokens) and matcher.complete
 
 
-def orders(value: dict[str, Any]) -> list[str]:
+def orders(value):
     return [
         json.dumps(dict(each), ensure_ascii=False) for each in itertools.permutations(value.items())
     ]
@@ -120,13 +85,7 @@ def orders(value: dict[str, Any]) -> list[str]:
         (WHOLE, "llguidance", {"root": {"id": 5, "name": None, "next": {"name": {}, "id": 7}}}),
     ],
 )
-def test_every_order_can_be_written(
-    compiler: Compiler,
-    vocabulary: Vocabulary,
-    schema: dict[str, Any],
-    engine: str,
-    value: dict[str, Any],
-) -> None:
+def test_every_order_can_be_written(compiler, vocabulary, schema, engine, value):
     grammar = compiled(compiler, schema, engine)
     for text in orders(value):
         assert takes(vocabulary, grammar, text), text
@@ -161,15 +120,11 @@ def test_every_order_can_be_written(
         (WHOLE, "llguidance", '{"root": {"id": 5, "name": null, "next": {"id": 5}}}'),
     ],
 )
-def test_what_is_invalid_in_one_order_is_so_in_all(
-    compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any], engine: str, text: str
-) -> None:
+def test_what_is_invalid_in_one_order_is_so_in_all(compiler, vocabulary, schema, engine, text):
     assert not takes(vocabulary, compiled(compiler, schema, engine), text)
 
 
-def test_objects_with_many_members_keep_the_schema_s_order(
-    compiler: Compiler, vocabulary: Vocabulary
-) -> None:
+def test_objects_with_many_members_keep_the_schema_s_order(compiler, vocabulary):
     """Their small ones inside do not have to."""
     names = "abcdefghij"
     schema = {
@@ -185,7 +140,7 @@ def test_objects_with_many_members_keep_the_schema_s_order(
         assert not takes(vocabulary, grammar, wrong)
 
 
-def test_names_of_alternatives_may_begin_alike(compiler: Compiler, vocabulary: Vocabulary) -> None:
+def test_names_of_alternatives_may_begin_alike(compiler, vocabulary):
     """llguidance's lexer takes the longest text, of all alternatives together."""
     schema = {
         "type": "object",
@@ -215,17 +170,13 @@ def test_names_of_alternatives_may_begin_alike(compiler: Compiler, vocabulary: V
     assert not takes(vocabulary, grammar, '{"e": {"n": 1, "pos4d": []}}')
 
 
-def test_responses_in_a_json_format_have_the_schema_s_order(
-    compiler: Compiler, vocabulary: Vocabulary
-) -> None:
+def test_responses_in_a_json_format_have_the_schema_s_order(compiler, vocabulary):
     grammar = compiled(compiler, INNER, "xgrammar", grammar_key.CONTENT)
     assert takes(vocabulary, grammar, '{"x": 3, "y": null}', grammar_key.CONTENT)
     assert not takes(vocabulary, grammar, '{"y": null, "x": 3}', grammar_key.CONTENT)
 
 
-def test_the_schema_s_order_is_a_setting(
-    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_schema_s_order_is_a_setting(vocabulary, monkeypatch):
     monkeypatch.setenv("TOOLGATE_MEMBER_ORDER", "schema")
     settings.cache_clear()
     try:
@@ -238,7 +189,7 @@ def test_the_schema_s_order_is_a_setting(
         settings.cache_clear()
 
 
-def test_rules_are_bounded() -> None:
+def test_rules_are_bounded():
     wide = {"type": "object", "properties": {c: {"type": "null"} for c in "abcdefgh"}}
     nested = {"type": "object", "properties": {f"o{at}": wide for at in range(8)}}
     rules = xgrammar_members.member_rules(nested, (", ", ": "))
@@ -253,13 +204,13 @@ def test_rules_are_bounded() -> None:
         llguidance_members.member_rules(large, OPTIONS)
 
 
-def test_references_to_other_places_keep_the_schema_s_order() -> None:
+def test_references_to_other_places_keep_the_schema_s_order():
     """A part of the schema would have another target as a schema of its own."""
     schema = {"type": "object", "properties": {"a": {}, "b": {"$ref": "#/properties/a"}}}
     assert llguidance_members.member_rules(schema, OPTIONS) is None
 
 
-def test_a_constant_is_not_taken_for_another_type_that_equals_it_in_python() -> None:
+def test_a_constant_is_not_taken_for_another_type_that_equals_it_in_python():
     parts = [
         {"type": "object", "properties": {"a": {"const": value}, "b": {"type": "null"}}}
         for value in (1, True)

@@ -1,4 +1,4 @@
-"""The segmenter reads the goldens of every dialect, however their text is split into tokens."""
+"""The segmenter reads the goldens of every dialect, and calls that real chat templates write."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from tests.support.dialects.golden_tokens import (
     ended_calls,
     finish_of,
     joined,
+    joined_deltas,
     message_of,
     two_way_splits,
 )
 from tests.support.effort import repeats
-from toolgate_core.deltas import ContentDelta, Finish, ReasoningDelta
+from toolgate_core.deltas import ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
+from toolgate_core.segmenter import Segmenter
+from toolgate_core.wire import MarkIds
 
 WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 JSON_ARGUMENTS = [each for each in WITH_CALLS if each.calls and isinstance(each.calls.codec, Json)]
@@ -41,7 +44,7 @@ def tokens_of(dialect: Dialect, special: bool) -> GoldenTokens:
 
 @MARKS
 @pytest.mark.parametrize(("dialect", "golden"), CASES)
-def test_the_segmenter_finds_the_message(dialect: Dialect, golden: Golden, special: bool) -> None:
+def test_the_segmenter_finds_the_message(dialect, golden, special):
     found = tokens_of(dialect, special)
     events = found.segment(golden, [joined(found.units(golden.text))])
     assert message_of(events) == replace(golden, text="", reasoning_open=False)
@@ -51,9 +54,7 @@ def test_the_segmenter_finds_the_message(dialect: Dialect, golden: Golden, speci
 
 @MARKS
 @pytest.mark.parametrize(("dialect", "golden"), CASES)
-def test_tokens_of_the_reasoning_count_however_many_arrive_together(
-    dialect: Dialect, golden: Golden, special: bool
-) -> None:
+def test_tokens_of_the_reasoning_count_however_many_arrive_together(dialect, golden, special):
     found = tokens_of(dialect, special)
     units = found.units(golden.text)
     counted = []
@@ -73,9 +74,7 @@ def test_tokens_of_the_reasoning_count_however_many_arrive_together(
     ids=["marks_are_tokens", "marks_are_text"],
 )
 @pytest.mark.parametrize(("dialect", "golden"), CASES)
-def test_events_do_not_depend_on_the_tokens(
-    dialect: Dialect, golden: Golden, special: bool
-) -> None:
+def test_events_do_not_depend_on_the_tokens(dialect, golden, special):
     found = tokens_of(dialect, special)
     units = found.units(golden.text)
     whole = found.segment(golden, [joined(units)])
@@ -87,9 +86,7 @@ def test_events_do_not_depend_on_the_tokens(
 
 
 @pytest.mark.parametrize(("dialect", "golden"), CASES)
-def test_a_message_that_is_cut_after_a_mark_is_the_beginning_of_the_whole(
-    dialect: Dialect, golden: Golden
-) -> None:
+def test_a_message_that_is_cut_after_a_mark_is_the_beginning_of_the_whole(dialect, golden):
     """The text that ends a part of the message may have begun."""
     found = tokens_of(dialect, special=True)
     tokens = joined(found.units(golden.text))
@@ -130,13 +127,54 @@ def missing(dialect: Dialect) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", JSON_ARGUMENTS, ids=lambda dialect: dialect.name)
-def test_there_is_a_golden_of_each_kind(dialect: Dialect) -> None:
+def test_there_is_a_golden_of_each_kind(dialect):
     assert missing(dialect) == []
 
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialect: dialect.name)
-def test_models_shape_and_source_are_named(dialect: Dialect) -> None:
+def test_models_shape_and_source_are_named(dialect):
     assert dialect.models
     assert dialect.source
     assert dialect.shape in SHAPES
     assert all(limit.endswith(".") for limit in dialect.limits)
+
+
+GRANITE = DIALECTS["granite33"]
+TOKENS = GoldenTokens(GRANITE, ())
+
+
+def content_of(text: str) -> str | None:
+    golden = Golden(text=f"<think>So.</think>{text}")
+    found = message_of(TOKENS.segment(golden, [TOKENS.units(golden.text)]))
+    assert found.reasoning == "So."
+    return found.content
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("<response>Done.</response>", "Done."),
+        ("<response>Done.</response>\n", "Done."),
+        ("<response>Done.", "Done."),
+        ("Done.</response>", "Done."),
+        ("<b>Done.</b>", "<b>Done.</b>"),
+        ("<res", "<res"),
+        ("<response>a </response> b</response>", "a </response> b"),
+        ("<response></response>", None),
+    ],
+)
+def test_the_texts_around_the_content_are_not_content(text, content):
+    assert content_of(text) == content
+
+
+def test_without_reasoning_the_text_is_content():
+    golden = Golden(text="Done.</response>")
+    found = message_of(TOKENS.segment(golden, [TOKENS.units(golden.text)]))
+    assert found.content == "Done.</response>"
+
+
+def test_content_that_max_tokens_cuts_loses_nothing():
+    segmenter = Segmenter(GRANITE, MarkIds(end_of_turn=(1,)), reasoning_open=True)
+    events: list[Event] = segmenter.feed([2], ["So.</think><response>Done.</resp"])
+    events += segmenter.finish("length")
+    assert joined_deltas(events)[1:] == [ContentDelta("Done.</resp"), Finish("length")]

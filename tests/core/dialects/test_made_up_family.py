@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from tests.models.family_template import chat_template
 from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
 from toolgate_core.deltas import CallEnd, CallStart, Finish
-from toolgate_core.dialects.dialect import Golden
 from toolgate_core.dialects.mark_texts import end_texts, mark_texts
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
@@ -58,7 +57,7 @@ def read(text: str) -> list[tuple[str, int, Any]]:
     return [(match[1], int(match[2]), json.loads(match[3])) for match in found]
 
 
-def test_the_recipe_shows_the_definition_of_this_family() -> None:
+def test_the_recipe_shows_the_definition_of_this_family():
     source = Path(made_up_family.__file__).read_text()
     recipe = RECIPE.read_text().partition("## Add a dialect")[2]
     [shown] = re.findall(r"    ```python\n(.*?)    goldens=\(…\)", recipe, re.DOTALL)
@@ -66,14 +65,14 @@ def test_the_recipe_shows_the_definition_of_this_family() -> None:
     assert SANDPIPER.shape in SHAPES
 
 
-def test_its_chat_template_is_recognised() -> None:
+def test_its_chat_template_is_recognised():
     found = recognise((), chat_template(SANDPIPER))
     assert found.dialect is SANDPIPER
     assert not found.warnings
 
 
 @pytest.mark.parametrize("golden", SANDPIPER.goldens)
-def test_the_command_line_converts_its_transcripts(golden: Golden) -> None:
+def test_the_command_line_converts_its_transcripts(golden):
     arguments = ["parse", "--dialect", "sandpiper", "--json"]
     result = CliRunner().invoke(app, arguments, input=f"{golden.text}{end_texts(SANDPIPER)[0]}\n")
     assert result.exit_code == 0, result.output
@@ -90,9 +89,7 @@ def test_the_command_line_converts_its_transcripts(golden: Golden) -> None:
 @pytest.mark.exhaustive
 @MARKS
 @pytest.mark.parametrize("golden", SANDPIPER.goldens)
-def test_the_segmenter_reads_its_transcripts_at_every_split(
-    models: dict[tuple[str, ...], DialectModel], golden: Golden, marks: tuple[str, ...]
-) -> None:
+def test_the_segmenter_reads_its_transcripts_at_every_split(models, golden, marks):
     found = model(models, marks)
     form = found.vocabulary.form.marks
     tokens = found.vocabulary.literal_tokens(form.encode(golden.text))
@@ -107,9 +104,7 @@ def test_the_segmenter_reads_its_transcripts_at_every_split(
 
 
 @MARKS
-def test_masks_enforce_its_calls(
-    models: dict[tuple[str, ...], DialectModel], marks: tuple[str, ...]
-) -> None:
+def test_masks_enforce_its_calls(models, marks):
     found = model(models, marks)
     machine = found.automaton(choice="required")
     ended = several = 0
@@ -132,9 +127,7 @@ def test_masks_enforce_its_calls(
 
 
 @MARKS
-def test_a_budget_ends_its_reasoning(
-    models: dict[tuple[str, ...], DialectModel], marks: tuple[str, ...]
-) -> None:
+def test_a_budget_ends_its_reasoning(models, marks):
     found = model(models, marks)
     thinking = found.automaton(choice="required", reasoning="must", reasoning_budget=4)
     for seed in range(6):
@@ -148,7 +141,7 @@ def test_a_budget_ends_its_reasoning(
 
 
 @pytest.mark.parametrize("golden", [each for each in SANDPIPER.goldens if each.calls])
-def test_the_generated_template_writes_its_transcripts(golden: Golden) -> None:
+def test_the_generated_template_writes_its_transcripts(golden):
     calls = [
         {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
         for call in golden.calls

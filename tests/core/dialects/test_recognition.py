@@ -1,97 +1,28 @@
-"""Chat templates of real models are recognised as the dialects of the models."""
+"""Chat templates are recognised, and the calls that they write are read back."""
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.dialects.golden_tokens import GoldenTokens, joined, joined_deltas, message_of
 from tests.support.shared_data import TEMPLATES
-from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.codecs import Json
+from toolgate_core.dialects.dialect import Dialect, Golden, GoldenCall, Slot
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.errors import EnforcementFailed
+from toolgate_core.segmenter import Segmenter
+from toolgate_core.wire import MarkIds
 
-EXPECTED = {
-    "Apertus-8B-Instruct": "apertus",
-    "Apriel-1.6-15b-Thinker-fixed": "apriel",
-    "Bielik-11B-v3.0-Instruct": "bielik",
-    "ByteDance-Seed-OSS": "seed_oss",
-    "GLM-4.6": "glm45",
-    "GLM-4.7-Flash": "glm47",
-    "GigaChat3-10B-A1.8B": "gigachat3",
-    "GigaChat3.1-10B-A1.8B": "gigachat31",
-    "HuggingFaceTB-SmolLM3-3B": "smollm3",
-    "Kimi-K2-Instruct": "kimi_k2",
-    "Kimi-K2-Thinking": "kimi_k2",
-    "LFM2-8B-A1B": "lfm2",
-    "LFM2.5-8B-A1B": "lfm2_5",
-    "LFM2.5-Instruct": "lfm2_5",
-    "MiMo-VL": "mimo_vl",
-    "MiniMax-M2": "minimax_m2",
-    "Mistral-Small-3.2-24B-Instruct-2506": "mistral_v11",
-    "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "nemotron3",
-    "NVIDIA-Nemotron-Nano-v2": "nemotron_nano2",
-    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": "hermes",
-    "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": "hermes",
-    "Qwen-QwQ-32B": "qwen3",
-    "Qwen-Qwen2.5-7B-Instruct": "hermes",
-    "Qwen-Qwen3-0.6B": "qwen3",
-    "Qwen3-Coder": "qwen3_coder",
-    "Qwen3.5-4B": "qwen3_5",
-    "Reka-Edge": "reka",
-    "StepFun3.5-Flash": "step3_5",
-    "deepseek-ai-DeepSeek-R1-Distill-Llama-8B": "deepseek_r1",
-    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "deepseek_r1",
-    "deepseek-ai-DeepSeek-V3.1": "deepseek_v31",
-    "deepseek-ai-DeepSeek-V3.2": "deepseek_v32",
-    "fireworks-ai-llama-3-firefunction-v2": "firefunction2",
-    "google-gemma-4-31B-it": "gemma4",
-    "google-gemma-4-31B-it-interleaved": "gemma4",
-    "ibm-granite-granite-3.3-2B-Instruct": "granite33",
-    "ibm-granite-granite-4.0": "granite4",
-    "ibm-granite-granite-4.1": "granite4",
-    "llama-cpp-deepseek-r1": "deepseek_r1",
-    "meetkai-functionary-medium-v3.1": "functionary31",
-    "meetkai-functionary-medium-v3.2": "functionary32",
-    "meta-llama-Llama-3.1-8B-Instruct": "llama31",
-    "meta-llama-Llama-3.2-3B-Instruct": "llama31",
-    "meta-llama-Llama-3.3-70B-Instruct": "llama31",
-    "mistralai-Ministral-3-14B-Reasoning-2512": "mistral_v13",
-    "mistralai-Mistral-Nemo-Instruct-2407": "mistral_v3",
-    "moonshotai-Kimi-K2": "kimi_k2",
-    "openai-gpt-oss-120b": "gpt_oss",
-    "stepfun-ai-Step-3.5-Flash": "step3_5",
-    "unsloth-Apriel-1.5": "apriel15",
-    "unsloth-mistral-Devstral-Small-2507": "mistral_v13",
-    "upstage-Solar-Open-100B": "solar_open",
-    "vllm-apertus": "apertus",
-    "vllm-deepseekr1": "deepseek_r1",
-    "vllm-deepseekv3": "deepseek_r1",
-    "vllm-deepseekv31": "deepseek_v31",
-    "vllm-functiongemma": "functiongemma",
-    "vllm-gemma3_pythonic": "llama32_pythonic",
-    "vllm-gemma4": "gemma4",
-    "vllm-glm4": "glm45",
-    "vllm-granite": "granite3",
-    "vllm-granite_20b_fc": "granite20b",
-    "vllm-hermes": "hermes",
-    "vllm-hunyuan_a13b": "hunyuan_a13b",
-    "vllm-internlm2_tool": "internlm2",
-    "vllm-llama3.1_json": "llama31",
-    "vllm-llama3.2_json": "llama31",
-    "vllm-llama3.2_pythonic": "llama32_pythonic",
-    "vllm-llama4_json": "llama4_json",
-    "vllm-llama4_pythonic": "llama4_pythonic",
-    "vllm-minimax_m1": "minimax_m1",
-    "vllm-mistral": "mistral_v3_spm",
-    "vllm-mistral3": "mistral_v3_spm",
-    "vllm-mistral_parallel": "mistral_v3_spm",
-    "vllm-phi4_mini": "phi4mini",
-    "vllm-qwen3coder": "qwen3_coder",
-    "vllm-toolace": "llama32_pythonic",
-    "vllm-xlam_llama": "xlam",
-    "vllm-xlam_qwen": "xlam",
-}
+_DATA = json.loads((Path(__file__).parent / "templates.json").read_text())
+EXPECTED: dict[str, str] = _DATA["dialects"]
 WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 NO_CALLS = ("google-gemma-2-2b-it", "microsoft-Phi-3.5-mini-instruct")
 _TOKEN = re.compile(r"<[^<>\s\"'{}]+>|\[/?[A-Z_]+\]|｜[A-Z]+｜")
@@ -108,7 +39,7 @@ def template(name: str) -> str:
 @shared
 @pytest.mark.parametrize("tokens", ["known", "unknown"])
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_template_is_recognised(name: str, tokens: str) -> None:
+def test_a_template_is_recognised(name, tokens):
     text = template(name)
     added = frozenset(_TOKEN.findall(text)) if tokens == "known" else frozenset[str]()
     found = recognise(added, text)
@@ -118,14 +49,14 @@ def test_a_template_is_recognised(name: str, tokens: str) -> None:
 
 @shared
 @pytest.mark.parametrize("name", NO_CALLS)
-def test_a_template_without_calls_is_plain(name: str) -> None:
+def test_a_template_without_calls_is_plain(name):
     found = recognise((), template(name))
     assert found.dialect.name == "plain"
     assert found.warnings == ()
 
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialect: dialect.name)
-def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect: Dialect) -> None:
+def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect):
     """Texts that several families write, such as `<tool_call>`, do not make it ambiguous."""
     texts = [*dialect.recognition.template, *dialect.literals]
     found = recognise((), "\n".join(dict.fromkeys(texts)))
@@ -133,7 +64,7 @@ def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect: Dialect) 
     assert found.warnings == ()
 
 
-def test_without_a_template_the_tokens_decide() -> None:
+def test_without_a_template_the_tokens_decide():
     found = recognise(("<tool_call>", "</tool_call>", "<think>", "</think>"))
     assert found.dialect.name == "qwen3"
     assert found.warnings == ()
@@ -149,35 +80,166 @@ def test_without_a_template_the_tokens_decide() -> None:
         (("[TOOL_CALLS]", "[TOOL_RESULTS]", "[ARGS]", "[CALL_ID]"), "mistral_v11"),
     ],
 )
-def test_tokens_of_one_family_name_its_dialect(tokens: tuple[str, ...], name: str) -> None:
+def test_tokens_of_one_family_name_its_dialect(tokens, name):
     found = recognise(tokens)
     assert found.dialect.name == name
     assert found.warnings == ()
 
 
-def test_tokens_that_fit_two_dialects_equally_are_ambiguous() -> None:
+def test_tokens_that_fit_two_dialects_equally_are_ambiguous():
     found = recognise(("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"))
     [warning] = found.warnings
     assert "deepseek_r1" in warning
     assert "deepseek_v31" in warning
 
 
-def test_a_template_of_no_dialect_contradicts_the_tokens() -> None:
+def test_a_template_of_no_dialect_contradicts_the_tokens():
     found = recognise(("<tool_call>", "</tool_call>"), "{{ tools }}")
     assert found.dialect.name == "hermes"
     [warning] = found.warnings
     assert "TOOLGATE_DIALECT" in warning
 
 
-def test_a_template_that_fits_two_dialects_equally_is_ambiguous() -> None:
+def test_a_template_that_fits_two_dialects_equally_is_ambiguous():
     found = recognise((), "<|tools_prefix|> <TOOLCALL>")
     [warning] = found.warnings
     assert "apertus" in warning
     assert "nemotron_nano2" in warning
 
 
-def test_a_template_with_tools_but_without_calls_of_a_dialect_is_plain() -> None:
+def test_a_template_with_tools_but_without_calls_of_a_dialect_is_plain():
     found = recognise((), "{% for tool in tools %}{{ tool }}{% endfor %}")
     assert found.dialect.name == "plain"
     [warning] = found.warnings
     assert "refused" in warning
+
+
+ONE = {"city": "Paris", "days": 3, "metric": True, "tags": ["a", "b"], "opt": {"a": "x"}}
+TWO = {"city": "Rome"}
+SCHEMAS = {"get_weather": {"type": "object", "properties": {"city": {"type": "string"}}}}
+
+NOT_THE_OUTPUT = _DATA["other calls than the model's"]
+"""Templates that write earlier calls in another form than the model."""
+
+NOT_RENDERED = ("fireworks-ai-llama-3-firefunction-v2", "llama-cpp-deepseek-r1")
+"""Templates that are not in rendered.json."""
+
+CASES = [
+    name
+    for name, dialect in EXPECTED.items()
+    if name not in (*NOT_THE_OUTPUT, *NOT_RENDERED)
+    and (calls := DIALECTS[dialect].calls) is not None
+    and isinstance(calls.codec, Json)
+]
+_END = re.compile(
+    r"(<\|(im_end|eot_id|eom_id|eot|eom|eos|end|calls|endoftext|end_of_text)\|>|<EOS>|<sep>"
+    r"|<SPECIAL_12>|<｜end▁of▁sentence｜>|<end_of_sentence>|(?<=\})<\|message_sep\|>"
+    r"|\[RES1|<\|assistant_start\|>)"
+)
+
+
+@cache
+def renderings() -> dict[str, dict[str, str]]:
+    found = json.loads((TEMPLATES / "rendered.json").read_text())
+    names = (
+        each["template"].removesuffix(".jinja").replace("tool_chat_template_", "vllm-")
+        for each in found
+    )
+    return dict(zip(names, found, strict=True))
+
+
+def call_text(dialect: Dialect, rendered: str) -> str:
+    """The calls in `rendered`, up to the end of the turn."""
+    assert dialect.calls is not None
+    first = dialect.calls.call[0]
+    begin = dialect.calls.begin + ("get_weather" if isinstance(first, Slot) else first)
+    at = rendered.index(begin)
+    return _END.split(rendered[at:], maxsplit=1)[0]
+
+
+@shared
+@pytest.mark.parametrize("special", [True, False], ids=["marks_are_tokens", "marks_are_text"])
+@pytest.mark.parametrize("name", CASES)
+def test_rendered_calls_are_read(name, special):
+    dialect = DIALECTS[EXPECTED[name]]
+    assert dialect.calls is not None
+    found = GoldenTokens(dialect, mark_texts(dialect) if special else (), SCHEMAS)
+    rendered = renderings()[name]
+    wanted: dict[str, list[dict[str, Any]]] = {"one_call_after_user_text": [ONE]}
+    if dialect.calls.parallel:
+        wanted["two_calls_results_and_prompt"] = [TWO, TWO]
+    for key, arguments in wanted.items():
+        text = call_text(dialect, rendered[key])
+        message = message_of(found.segment(Golden(text=text), [joined(found.units(text))]))
+        assert [call.name for call in message.calls] == ["get_weather"] * len(arguments)
+        assert [call.arguments for call in message.calls] == arguments
+        assert message.content is None
+
+
+WEATHER: dict[str, Any] = {
+    "get_weather": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "days": {"type": "integer"},
+            "metric": {"type": "boolean"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "opt": {"type": "object"},
+        },
+    }
+}
+DEFECTS = _DATA["not read back"]
+"""Templates whose text is not what their models write."""
+_TURN_END = re.compile(
+    r"(<\|[a-z_]+\|>|<EOS>|<｜end▁of▁sentence｜>|<SPECIAL_12>|<seed:eos>|\[e~\[|<end_of_sentence>"
+    r"|<sep>|<turn\|>|<end_of_turn>|<\|tool_response>)\s*\Z"
+)
+
+
+def rendered() -> list[dict[str, str]]:
+    path = TEMPLATES / "rendered.json"
+    found: list[dict[str, str]] = json.loads(path.read_text()) if path.exists() else []
+    return found
+
+
+def template_of(name: str) -> Path:
+    path = TEMPLATES / name
+    return path if path.exists() else TEMPLATES / name.replace("tool_chat_template_", "vllm-")
+
+
+@pytest.mark.parametrize("entry", rendered(), ids=lambda entry: str(entry["template"]))
+def test_a_rendered_call_is_read_back(entry):
+    name = entry["template"]
+    path = template_of(name)
+    dialect = recognise((), path.read_text()).dialect
+    if dialect.calls is None or entry["one_call_after_user_text"].startswith("!!"):
+        pytest.skip("the template has no form for calls")
+    first = dialect.calls.begin + "".join(p for p in dialect.calls.call[:1] if isinstance(p, str))
+    text = entry["one_call_after_user_text"].removeprefix(entry["generation_prompt"])
+    text = text[max(text.find(first.strip()[:8]), 0) :]
+    closing = dialect.calls.end or str(dialect.calls.call[-1])
+    while (match := _TURN_END.search(text)) and not text.rstrip("\n").endswith(closing.strip()):
+        text = text[: match.start()].rstrip()
+    text = text.rstrip("\n") + "\n" * closing.endswith("\n")
+    segmenter = Segmenter(dialect, MarkIds(), schemas=WEATHER)
+    try:
+        events = segmenter.feed([1] * len(text), list(text)) + segmenter.finish("stop")
+        calls = message_of(joined_deltas(events)).calls
+    except EnforcementFailed:
+        calls = ()
+    whole = [GoldenCall(call.name, call.arguments) for call in calls] == [
+        GoldenCall("get_weather", ONE)
+    ]
+    assert whole is (name not in DEFECTS), text
+
+
+@pytest.mark.skipif(
+    not TEMPLATES.exists(), reason="the chat templates are in $TOOLGATE_SHARED, which is absent"
+)
+def test_at_least_forty_templates_are_read_back():
+    with_calls = [
+        entry
+        for entry in rendered()
+        if recognise((), template_of(entry["template"]).read_text()).dialect.calls
+    ]
+    assert len(with_calls) - len(DEFECTS) >= 40

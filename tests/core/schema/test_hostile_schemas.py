@@ -154,14 +154,14 @@ def canonical(name: str) -> Schema:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_reading_a_schema_takes_few_steps(name: str) -> None:
+def test_reading_a_schema_takes_few_steps(name):
     for work in OF_CLIENTS.values():
         with suppress(ToolgateError):
             steps_of(lambda work=work: work(deep_copy(HOSTILE[name])))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_functions_outside_the_quarantine_take_few_steps(name: str) -> None:
+def test_functions_outside_the_quarantine_take_few_steps(name):
     for work in CANONICAL.values():
         given = deep_copy(canonical(name))
         with suppress(ToolgateError):
@@ -170,13 +170,13 @@ def test_functions_outside_the_quarantine_take_few_steps(name: str) -> None:
 
 @pytest.mark.exhaustive
 @sampled("name, function", HOSTILE, IN_QUARANTINE, one_in=3)
-def test_functions_in_the_quarantine_take_few_steps(name: str, function: str) -> None:
+def test_functions_in_the_quarantine_take_few_steps(name, function):
     given = deep_copy(canonical(name))
     with suppress(ToolgateError, RecursionError):
         steps_of(lambda: IN_QUARANTINE[function](given))
 
 
-def test_every_function_that_takes_a_schema_is_among_these() -> None:
+def test_every_function_that_takes_a_schema_is_among_these():
     packages = ("schema", "dialects.arguments", "custom_tools", "grammar_key", "tools")
     found = {each for one in packages for each in functions_of_schemas(f"toolgate_core.{one}")}
     known = {*OF_CLIENTS, *CANONICAL, *IN_QUARANTINE, *PARTS}

@@ -1,4 +1,4 @@
-"""Limits on a schema's size: exact at their edge, whatever the schema."""
+"""Limits on a schema: exact at their edge; combinations that multiply."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.schemas import hostile, hostile_schemas
+from tests.support.schemas.hostile import DOUBLING, argument, levels
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
-from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.limits import MAX_PATHS, SchemaLimits, check_limits
 
 FAR = 10**9
 NONE = SchemaLimits(bytes=FAR, depth=FAR, nodes=FAR, properties=FAR, enum_values=FAR, text=FAR)
@@ -47,7 +48,7 @@ SCHEMA: dict[str, Any] = {
         ("text", len("citymorekindOsloRomefar")),
     ],
 )
-def test_each_schema_limit_is_exact(name: str, used: int) -> None:
+def test_each_schema_limit_is_exact(name, used):
     assert refused(SCHEMA, **{name: used}) is None
     error = refused(SCHEMA, **{name: used - 1})
     assert error is not None
@@ -56,7 +57,7 @@ def test_each_schema_limit_is_exact(name: str, used: int) -> None:
     assert error.param == "tools[0].function.parameters"
 
 
-def test_the_error_has_the_pointer_of_the_exceeding_value() -> None:
+def test_the_error_has_the_pointer_of_the_exceeding_value():
     error = refused({"properties": {"a/b": {"enum": [1, 2, 3]}}}, enum_values=2)
     assert error is not None
     assert error.pointer == "/properties/a~1b"
@@ -64,9 +65,7 @@ def test_the_error_has_the_pointer_of_the_exceeding_value() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("properties", [{}, {"a": {"$ref": "#/$defs/b"}}])
-def test_a_long_property_name_is_not_copied_for_each_nested_value(
-    properties: dict[str, Any],
-) -> None:
+def test_a_long_property_name_is_not_copied_for_each_nested_value(properties):
     defs = {"n" * 10_000: {"allOf": [True] * 40_000}, "b": {}}
     tracemalloc.start()
     with pytest.raises(SchemaTooComplex, match="long names"):
@@ -84,9 +83,7 @@ def test_a_long_property_name_is_not_copied_for_each_nested_value(
     ],
     ids=["a name around many values", "identifiers that are relative to a long one"],
 )
-def test_what_repeats_a_long_text_is_refused_in_little_memory(
-    schema: dict[str, Any], message: str
-) -> None:
+def test_what_repeats_a_long_text_is_refused_in_little_memory(schema, message):
     tracemalloc.start()
     with pytest.raises(SchemaTooComplex, match=message):
         canonical_parameters(schema)
@@ -96,7 +93,7 @@ def test_what_repeats_a_long_text_is_refused_in_little_memory(
 
 
 @pytest.mark.parametrize("what", hostile_schemas.OVER_LIMITS)
-def test_hostile_schemas_exceed_the_default_limits(what: str) -> None:
+def test_hostile_schemas_exceed_the_default_limits(what):
     with pytest.raises(SchemaTooComplex):
         check_limits(hostile_schemas.OVER_LIMITS[what], SchemaLimits(), param="x")
 
@@ -111,7 +108,7 @@ def test_hostile_schemas_exceed_the_default_limits(what: str) -> None:
         {"properties": [1], "enum": {"a": 1}, "const": {}},
     ],
 )
-def test_invalid_schemas_within_the_limits_raise_no_error(schema: dict[str, Any]) -> None:
+def test_invalid_schemas_within_the_limits_raise_no_error(schema):
     check_limits(schema, SchemaLimits(), param="x")
 
 
@@ -128,7 +125,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
-def test_counts_equal_those_of_a_recursive_implementation(schema: dict[str, Any]) -> None:
+def test_counts_equal_those_of_a_recursive_implementation(schema):
     def nodes(value: Any) -> int:
         inner = value.values() if isinstance(value, dict) else value
         return 1 + sum(map(nodes, inner)) if isinstance(value, dict | list) else 1
@@ -141,3 +138,42 @@ def test_counts_equal_those_of_a_recursive_implementation(schema: dict[str, Any]
         assert refused(schema, **{name: used}) is None
         assert refused(schema, **{name: used - 1}) is not None
     check_limits(schema, NONE, param="x")
+
+
+COMBINING = ("allOf", "anyOf", "oneOf", "not", "if")
+
+
+def refusal(schema: dict[str, Any]) -> SchemaTooComplex | None:
+    try:
+        check_limits(canonical_parameters(schema), SchemaLimits(), param="it")
+    except SchemaTooComplex as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("keyword", COMBINING)
+def test_combinations_that_multiply_are_refused_with_their_pointer(keyword):
+    error = refusal(argument(levels(DOUBLING[keyword])))
+    assert error is not None
+    assert error.pointer.startswith("/")
+    assert f"{MAX_PATHS:,}" in error.message
+    assert refusal(argument(levels(DOUBLING[keyword], count=6))) is None
+
+
+@pytest.mark.parametrize("keyword", [each for each in DOUBLING if each not in COMBINING])
+def test_members_that_multiply_are_not_combined_for_one_value(keyword):
+    assert refusal(argument(levels(DOUBLING[keyword], count=30))) is None or "allOf" in str(
+        DOUBLING[keyword]({})
+    )
+
+
+def test_recursive_and_long_chains_of_combinations_pass():
+    loop = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/loop"}, {"$ref": "#/$defs/loop"}]}
+    chain = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}]} for at in range(3_000)}
+    schema = {"$defs": {"loop": loop, "d3000": {}} | chain}
+    properties = {"a": {"$ref": "#/$defs/loop"}, "b": {"$ref": "#/$defs/d0"}}
+    assert refusal(schema | {"properties": properties}) is None
+
+
+def test_a_reference_to_nothing_is_left_to_the_engines():
+    check_limits({"allOf": [{"$ref": "#/nowhere"}]}, SchemaLimits(), param="it")

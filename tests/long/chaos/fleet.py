@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +289,77 @@ def below(directory: Path) -> Path:
     path = directory / f"chaos-{os.getpid()}"
     path.mkdir(parents=True)
     return path
+
+
+Find = Callable[[Fleet], Sequence[psutil.Process]]
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    find: Find
+    on_demand: bool = False
+    """They start when they are needed, and not all of them."""
+    first_only: bool = False
+    """The signal is sent to one of them."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    target: Target
+    signal: signal.Signals
+
+    @property
+    def name(self) -> str:
+        return f"{self.signal.name} of {self.target.name}"
+
+
+def _descendants(servers: Callable[[Fleet], Sequence[Server]], text: str) -> Find:
+    """Finds processes below servers whose names or commands have the text."""
+    return lambda fleet: [p for p in fleet.families(servers(fleet)) if text in title(p)]
+
+
+def _quarantine(fleet: Fleet, *, forked: bool) -> list[psutil.Process]:
+    found = _descendants(lambda fleet: fleet.backends[:1], "grammars.examination")(fleet)
+    ids = [each.pid for each in found]
+    return [each for each in found if (parent(each) in ids) is forked]
+
+
+def title(process: psutil.Process) -> str:
+    """The name and the command of a process; empty if it has ended."""
+    try:
+        return " ".join([process.name(), *process.cmdline()])
+    except psutil.NoSuchProcess:
+        return ""
+
+
+TARGETS = (
+    Target(
+        "API process of a backend, of two", lambda fleet: fleet.families(fleet.backends[:1])[:1]
+    ),
+    Target(
+        "engine of a backend, of two",
+        _descendants(lambda fleet: fleet.backends[1:], "EngineCore"),
+    ),
+    Target(
+        "gateway worker, of two", lambda fleet: fleet.workers(fleet.gateways[0]), first_only=True
+    ),
+    Target("gateway supervisor", lambda fleet: fleet.families(fleet.gateways[:1])[:1]),
+    Target("gateway, of two", lambda fleet: fleet.families(fleet.gateways[1:])[:1]),
+    Target(
+        "Valkey",
+        lambda fleet: [
+            p for p in fleet.families([fleet.valkey])[1:] if "valkey-server" in title(p)
+        ],
+    ),
+    Target(
+        "validation workers of a gateway",
+        _descendants(lambda fleet: fleet.gateways[:1], "toolgate_proxy.validation.validator"),
+        on_demand=True,
+    ),
+    Target("quarantine workers of a backend", partial(_quarantine, forked=True), on_demand=True),
+    Target("quarantine process of a backend", partial(_quarantine, forked=False)),
+)
+FAULTS = [
+    Fault(target, number) for target in TARGETS for number in (signal.SIGKILL, signal.SIGSTOP)
+]

@@ -7,18 +7,16 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import httpx
 
 from tests.long.chaos.fleet import MODEL
-from tests.long.fuzz.checks import Request, check_response
+from tests.long.judgement import all_violations, allowed_by, violations
 from tests.support.apis import replies
-from tests.support.apis.read_responses import from_chunks, read_events
-from tests.support.apis.replies import PATHS, Reply
+from tests.support.apis.read_responses import from_chunks
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
 from toolgate_verify.terms import Api
@@ -30,18 +28,19 @@ PAUSE = 0.25
 TIMEOUT = 120.0
 NEW_SCHEMAS = 10**9
 """So many that nearly each new tool has a schema that no other one has."""
-
-LAST_EVENTS = {
-    Api.RESPONSES: ("response.completed", "response.incomplete"),
-    Api.MESSAGES: ("message_stop",),
+ENDS = {
+    Api.CHAT: (b"data: [DONE]",),
+    Api.RESPONSES: (b"event: response.completed", b"event: response.incomplete"),
+    Api.MESSAGES: (b"event: message_stop",),
 }
-"""Types of the events that end a complete stream. Chunks of chat completions have no types."""
+"""How the last event of a complete stream begins."""
+Judged = tuple[str, list[str]]
+"""`ok`, or the status and code of the error; and what is wrong."""
 
 
 @dataclass
 class Outcome:
     what: str
-    """`ok`, or the status and code of the error."""
     began: float
     seconds: float
     violations: list[str]
@@ -86,11 +85,10 @@ class Load:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(leave):
-                    what, violations = await send(http, url, key, ask, api)
+                    what, wrong = await send(http, url, key, ask, api)
             except TimeoutError:
-                what, violations = "disconnected", []
-            seconds = time.monotonic() - began
-            self.outcomes.append(Outcome(what, began, seconds, violations))
+                what, wrong = "disconnected", []
+            self.outcomes.append(Outcome(what, began, time.monotonic() - began, wrong))
             await asyncio.sleep(PAUSE)
 
 
@@ -108,12 +106,10 @@ def make_ask(drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SC
     )
     if kind == "content":
         return replace(ask, max_tokens=40)
-    makers: dict[str, Callable[[random.Random], Tool]] = {
-        "known": known,
-        "new": partial(new, schemas=schemas),
-        "recursive": recursive,
-    }
-    tools = [makers[kind](drawn), *(known(drawn) for _ in range(drawn.randrange(2)))]
+    first = _known(drawn) if kind == "known" else _new(drawn, schemas)
+    if kind == "recursive":
+        first = RECURSIVE
+    tools = [first, *(_known(drawn) for _ in range(drawn.randrange(2)))]
     return replace(
         ask,
         tools=tuple({tool.name: tool for tool in tools}.values()),
@@ -122,37 +118,32 @@ def make_ask(drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SC
     )
 
 
-def known(drawn: random.Random) -> Tool:
+def _known(drawn: random.Random) -> Tool:
     number = drawn.randrange(4)
     unit: dict[str, Any] = {f"unit_{number}": {"enum": ["C", "F"]}}
-    return tool(f"known_{number}", {"city": {"type": "string"}} | unit)
+    return _tool(f"known_{number}", {"city": {"type": "string"}} | unit)
 
 
-def new(drawn: random.Random, schemas: int) -> Tool:
+def _new(drawn: random.Random, schemas: int) -> Tool:
     name = f"p{drawn.randrange(schemas)}"
-    return tool(f"new_{name}", {name: {"type": "integer", "maximum": 9}, "b": {"type": "boolean"}})
+    members = {name: {"type": "integer", "maximum": 9}, "b": {"type": "boolean"}}
+    return _tool(f"new_{name}", members)
 
 
-def recursive(_: random.Random) -> Tool:
-    """Its calls are validated in a worker, because the cost of a cycle is unknown."""
-    node = {
-        "type": "object",
-        "properties": {"next": {"$ref": "#/$defs/node"}, "leaf": {"type": "boolean"}},
-        "required": ["leaf"],
-        "additionalProperties": False,
-    }
-    return tool("tree", {"left": {"$ref": "#/$defs/node"}}, {"$defs": {"node": node}})
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    required = [*properties]
+    closed = {"required": required, "additionalProperties": False}
+    return {"type": "object", "properties": properties, **closed}
 
 
-def tool(name: str, properties: dict[str, Any], more: Mapping[str, Any] = {}) -> Tool:
-    parameters: dict[str, Any] = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-        **more,
-    }
-    return Tool(name, "Does it.", parameters)
+def _tool(name: str, properties: dict[str, Any], **more: Any) -> Tool:
+    return Tool(name, "Does it.", {**_object(properties), **more})
+
+
+NODE = _object({"next": {"$ref": "#/$defs/node"}, "leaf": {"type": "boolean"}})
+DEFS = {"node": {**NODE, "required": ["leaf"]}}
+RECURSIVE = _tool("tree", {"left": {"$ref": "#/$defs/node"}}, **{"$defs": DEFS})
+"""Its calls are validated in a worker, because the cost of a cycle is unknown."""
 
 
 def body_of(api: Api, ask: Ask) -> dict[str, Any]:
@@ -161,44 +152,29 @@ def body_of(api: Api, ask: Ask) -> dict[str, Any]:
     return body
 
 
-async def send(
-    http: httpx.AsyncClient, url: str, key: str, ask: Ask, api: Api
-) -> tuple[str, list[str]]:
-    """The kind of outcome, and what is wrong with the response."""
+async def send(http: httpx.AsyncClient, url: str, key: str, ask: Ask, api: Api) -> Judged:
     headers = {"authorization": f"Bearer {key}"}
-    data, error = b"", ""
+    data, broken = b"", ""
     try:
         async with http.stream(
-            "POST", url + PATHS[api], json=body_of(api, ask), headers=headers
+            "POST", url + replies.PATHS[api], json=body_of(api, ask), headers=headers
         ) as response:
             if response.status_code != 200:
                 await response.aread()
-                return failure(response)
+                return _refused(response)
             async for part in response.aiter_bytes():
                 data += part
     except httpx.TransportError as failed:
-        error = f"connection: {type(failed).__name__}"
+        broken = f"connection: {type(failed).__name__}"
     try:
-        if api == Api.CHAT and ask.stream:
-            chunks = chunks_of(data)
-            return (error, cut(chunks, ask)) if error else read_chunks(chunks, ask)
-        if error and not (ask.stream and is_complete(api, data)):
-            return error, []
-        if ask.stream and (code := stream_error(data)) is not None:
-            return f"event {code}", []
-        wrong = checked(replies.read(api, data, streamed=ask.stream), ask)
-        return error or "ok", [f"half as whole: {each}" if error else each for each in wrong]
+        if ask.stream:
+            return _streamed(api, ask, data, broken)
+        return (broken, []) if broken else ("ok", _checked(api, ask, data))
     except replies.REFUSED as invalid:
-        return "invalid", [f"{PATHS[api]}: {invalid!r}: {data[-300:]!r}"]
+        return "invalid", [f"{replies.PATHS[api]}: {invalid!r}: {data[-300:]!r}"]
 
 
-def chunks_of(data: bytes) -> list[bytes]:
-    """The data of the events of chat completions whose lines are whole."""
-    *lines, _ = data.split(b"\n")
-    return [line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: ")]
-
-
-def failure(response: httpx.Response) -> tuple[str, list[str]]:
+def _refused(response: httpx.Response) -> Judged:
     try:
         error = response.json()["error"]
         code = error.get("code") or error["type"]
@@ -208,54 +184,58 @@ def failure(response: httpx.Response) -> tuple[str, list[str]]:
     return f"{response.status_code} {code}", [f"a valid request got {code}"] if wrong else []
 
 
-def read_chunks(chunks: Sequence[bytes], ask: Ask) -> tuple[str, list[str]]:
-    """The outcome of a stream whose connection ended in order."""
-    parsed = [json.loads(chunk) for chunk in chunks if chunk != b"[DONE]"]
-    error = next((chunk["error"] for chunk in parsed if "error" in chunk), None)
-    if error is not None:
-        wrong = ["an error, and [DONE]"] if chunks[-1] == b"[DONE]" else []
-        return f"event {error.get('code')}", wrong + cut(chunks, ask)
-    if chunks[-1:] != [b"[DONE]"]:
-        return "no end", ["a stream ended without an error and without [DONE]"]
-    try:
-        return "ok", checked(replies.of_chat(from_chunks(parsed)), ask)
-    except ValueError as invalid:
-        return "invalid", [f"invalid stream: {invalid}"]
+def _streamed(api: Api, ask: Ask, data: bytes, broken: str) -> Judged:
+    """A stream that was cut must not look like a whole one, unless it is right."""
+    whole = is_complete(api, data)
+    events = [
+        json.loads(line[6:])
+        for line in data.split(b"\n")[:-1]  # the last line may not be whole
+        if line.startswith(b"data: {")
+    ]
+    if (code := stream_error(events)) is not None:
+        wrong = ["an error, and the end of a whole stream"] if whole else []
+        return f"event {code}", wrong + _half(api, ask, events)
+    if not whole:
+        wrong = [] if broken else ["a stream ended without an error and without its end"]
+        return broken or "no end", wrong + _half(api, ask, events)
+    found = _checked(api, ask, data)
+    return broken or "ok", [f"half as whole: {each}" if broken else each for each in found]
 
 
-def cut(chunks: Sequence[bytes], ask: Ask) -> list[str]:
-    """Checks a stream that was cut. Only a choice with a finish_reason looks like a whole one."""
-    parsed = [json.loads(chunk) for chunk in chunks if chunk != b"[DONE]"]
-    parsed = [chunk for chunk in parsed if "error" not in chunk]
-    try:
-        found = checked(replies.of_chat(from_chunks(parsed)), ask)
-    except ValueError:  # a choice without a finish_reason
+def _half(api: Api, ask: Ask, events: Sequence[Any]) -> list[str]:
+    """Of the streams without an end, only those of chat completions look like whole ones: if they
+    have a finish_reason."""
+    if api != Api.CHAT:
         return []
-    return [f"half as whole: {each}" for each in found]
+    try:
+        found = replies.of_chat(from_chunks([each for each in events if "error" not in each]))
+    except ValueError:  # no finish_reason
+        return []
+    return [
+        f"half as whole: {kind}: {detail}"
+        for reply in found
+        for kind, detail in violations(reply.answer, allowed_by(ask))
+    ]
 
 
-def checked(found: list[Reply], ask: Ask) -> list[str]:
-    """What is wrong with the choices, if there are any."""
-    meaning = body_of(Api.CHAT, ask)
-    return check_response(found, Request(meaning, meaning)) if found else []
+def _checked(api: Api, ask: Ask, data: bytes) -> list[str]:
+    found = replies.read(api, data, streamed=ask.stream)
+    broken = (each for reply in found for each in all_violations(api, ask, reply.answer))
+    return [f"{kind}: {detail}" for kind, detail in broken]
 
 
-def stream_error(data: bytes) -> str | None:
-    """The code of the error that ended a stream; None if there was none. Raises ValueError or
-    AssertionError if an event is not whole."""
-    events = read_events(data)
-    if not events:
-        return None
-    event = events[-1]
-    if event["type"] == "response.failed":
-        return str(event["response"]["error"]["code"])
-    if event["type"] == "error":
-        error = event.get("error", event)
-        return str(error.get("code") or error.get("type"))
+def stream_error(events: Sequence[Any]) -> str | None:
+    """The code of the error that ended a stream; None if there was none."""
+    for event in events:
+        if event.get("type") == "response.failed":
+            return str(event["response"]["error"]["code"])
+        if event.get("type") == "error" or "error" in event:
+            error = event.get("error", event)
+            return str(error.get("code") or error.get("type"))
     return None
 
 
 def is_complete(api: Api, data: bytes) -> bool:
     """Whether a stream says of itself that it is complete."""
-    names = [line[7:].decode() for line in data.split(b"\n") if line.startswith(b"event: ")]
-    return bool(names) and names[-1] in LAST_EVENTS[api] and data.endswith(b"\n\n")
+    *_, last, end = (b"\n\n" + data).split(b"\n\n")
+    return not end and last.startswith(ENDS[api])

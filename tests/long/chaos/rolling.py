@@ -16,9 +16,7 @@ import time
 from functools import partial
 
 from tests.long.chaos.fleet import Fleet, Server
-from tests.long.chaos.load import Load
-from tests.long.chaos.run import CLIENTS, SETTLED_SECONDS, make_key
-from tests.long.chaos.session import Found, conduct, counted, parser_of, table, violations
+from tests.long.chaos.run import SETTLED_SECONDS, Found, conduct, loaded, parser_of, violations
 
 DEREGISTERED_SECONDS = 3.0
 """Time without new requests before a gateway gets its SIGTERM: `preStop` in deploy/helm."""
@@ -39,30 +37,20 @@ def main() -> int:
 
 async def restart_all(fleet: Fleet, bias: dict[str, float]) -> list[str]:
     """What is wrong. Prints the table."""
-    key = await make_key(fleet, "team")
-    await asyncio.sleep(2)  # gateways poll the keys
     urls = list(fleet.gateway_urls)
-    load = Load(urls, [key], bias, CLIENTS)
-    loading = asyncio.create_task(load.run())
-    found: list[Found] = []
-    began = time.monotonic()
-    for server in fleet.backends:
+    async with loaded(fleet, bias, urls) as (load, found):
+        for server in fleet.backends:
+            await asyncio.sleep(SETTLED_SECONDS)
+            found.append(await restart(fleet, server))
+        for server, url in zip(fleet.gateways, fleet.gateway_urls, strict=True):
+            await asyncio.sleep(SETTLED_SECONDS)
+            urls.remove(url)
+            await asyncio.sleep(DEREGISTERED_SECONDS)
+            found.append(await restart(fleet, server))
+            urls.append(url)
         await asyncio.sleep(SETTLED_SECONDS)
-        found.append(await restart(fleet, server))
-    for server, url in zip(fleet.gateways, fleet.gateway_urls, strict=True):
-        await asyncio.sleep(SETTLED_SECONDS)
-        urls.remove(url)
-        await asyncio.sleep(DEREGISTERED_SECONDS)
-        found.append(await restart(fleet, server))
-        urls.append(url)
-    await asyncio.sleep(SETTLED_SECONDS)
-    load.ended.set()
-    await loading
-    print(f"{table(found, load.outcomes)}\n")
-    print(counted(load.outcomes, time.monotonic() - began))
-    late = [f"{each.fault}: not back in time" for each in found if each.back is None]
     failed = [f"failed: {each.what}" for each in load.outcomes if each.what != "ok"]
-    return late + failed + violations(load.outcomes)
+    return failed + violations(load.outcomes, found)
 
 
 async def restart(fleet: Fleet, server: Server) -> Found:

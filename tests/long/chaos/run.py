@@ -15,19 +15,28 @@ on the loopback address only.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import shutil
 import signal
 import sys
+import tempfile
 import time
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import psutil
 
-from tests.long.chaos.faults import FAULTS, Fault
-from tests.long.chaos.fleet import Fleet
-from tests.long.chaos.load import Load
-from tests.long.chaos.session import Found, conduct, counted, parser_of, table, violations
+from tests.long.chaos.fleet import FAULTS, Fault, Fleet, below
+from tests.long.chaos.load import Load, Outcome
+from tests.support import commands, markdown
 from tests.support.servers import virtual_keys
+from tests.support.servers.contenders import exit_on_sigterm
+from toolgate_proxy.demo.model import closers
 
 CLIENTS = 4
 STOPPED_SECONDS = 6.0
@@ -50,35 +59,46 @@ def main() -> int:
     return conduct(options, Fleet, lambda fleet, bias: run(fleet, faults, bias, seconds))
 
 
+@asynccontextmanager
+async def loaded(
+    fleet: Fleet, bias: dict[str, float], urls: Sequence[str], **options: Any
+) -> AsyncIterator[tuple[Load, list[Found]]]:
+    """The load, and a list of faults to be filled. Prints the table in the end. `urls` may change
+    meanwhile."""
+    keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
+    await asyncio.sleep(2)  # gateways poll the keys
+    load, found = Load(urls, keys, bias, CLIENTS, **options), list[Found]()
+    loading = asyncio.create_task(load.run())
+    began = time.monotonic()
+    yield load, found
+    load.ended.set()
+    await loading
+    print(f"{markdown.table(HEAD, (each.row(load.outcomes) for each in found))}\n")
+    counts = Counter(each.what for each in load.outcomes).most_common()
+    listed = ", ".join(f"{count} × {what}" for what, count in counts)
+    minutes = (time.monotonic() - began) / 60
+    print(f"{len(load.outcomes):,} requests in {minutes:.1f} minutes: {listed}.")
+
+
 async def run(
     fleet: Fleet, faults: list[Fault], bias: dict[str, float], seconds: float
 ) -> list[str]:
     """What is wrong. Prints the table."""
-    keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
-    await asyncio.sleep(2)  # gateways poll the keys
-    load = Load(fleet.gateway_urls, keys, bias, CLIENTS)
-    loading = asyncio.create_task(load.run())
-    found: list[Found] = []
     wrong: list[str] = []
-    began = time.monotonic()
-    for fault in faults:
-        if time.monotonic() - began > seconds:
-            wrong.append(f"no time was left for {fault.name}")
-            continue
-        await asyncio.sleep(SETTLED_SECONDS)
-        result = await inflict(fleet, fault)
-        if result is None:
-            wrong.append(f"no process was found for {fault.name}")
-            continue
-        found.append(result)
-        if result.back is None:
-            wrong.append(f"the processes were not back in time after {fault.name}")
-        print(" | ".join(result.row(load.outcomes)), file=sys.stderr, flush=True)
-    load.ended.set()
-    await loading
-    print(f"{table(found, load.outcomes)}\n")
-    print(counted(load.outcomes, time.monotonic() - began))
-    return wrong + violations(load.outcomes)
+    async with loaded(fleet, bias, fleet.gateway_urls) as (load, found):
+        began = time.monotonic()
+        for fault in faults:
+            if time.monotonic() - began > seconds:
+                wrong.append(f"no time was left for {fault.name}")
+                continue
+            await asyncio.sleep(SETTLED_SECONDS)
+            result = await inflict(fleet, fault)
+            if result is None:
+                wrong.append(f"no process was found for {fault.name}")
+                continue
+            found.append(result)
+            print(" | ".join(result.row(load.outcomes)), file=sys.stderr, flush=True)
+    return wrong + violations(load.outcomes, found)
 
 
 async def inflict(fleet: Fleet, fault: Fault) -> Found | None:
@@ -134,3 +154,82 @@ async def make_key(fleet: Fleet, alias: str, **limits: int) -> str:
     """A virtual key with limits, so that every request uses Redis."""
     sent, _ = await virtual_keys.make_key(fleet.redis_url, alias=alias, **(limits or LIMITS))
     return sent
+
+
+Run = Callable[[Fleet, dict[str, float]], Coroutine[Any, Any, list[str]]]
+"""Takes the fleet and the bias of its requests. Returns what is wrong."""
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """`description`: the docstring of the test."""
+    parser = commands.parser_of(description)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--logs", type=Path, help="directory for the servers' logs")
+    return parser
+
+
+def conduct(options: argparse.Namespace, make: Callable[[Path, Path], Fleet], run: Run) -> int:
+    """Runs with the fleet that `make` returns for the model and a directory for logs. Prints what
+    is wrong, and returns the exit status."""
+    exit_on_sigterm()
+    directory = below(options.logs or Path(tempfile.gettempdir()))
+    fleet = make(options.model.resolve(), directory)
+    try:
+        with fleet:
+            print("The servers are ready.", file=sys.stderr, flush=True)
+            wrong = asyncio.run(run(fleet, closers(options.model)))
+        wrong += [f"left running: {each}" for each in fleet.left()]
+    finally:
+        if options.logs is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    for each, count in Counter(wrong).most_common():
+        print(f"- {each}" + (f" ({count} times)" if count > 1 else ""))
+    print(f"\n{len(wrong)} violations")
+    return bool(wrong)
+
+
+EXPECTED = ("ok", "disconnected")
+"""Outcomes that need no fault. Clients disconnect on purpose."""
+LONGEST = 30.0
+"""Seconds that a request may take. One of the two backends always works."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One fault: when it began, and after how many seconds its processes were back."""
+
+    fault: str
+    began: float
+    ended: float
+    back: float | None
+
+    def row(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """Requests belong to the fault during which they ended."""
+        mine = [each for each in outcomes if self.began <= each.began + each.seconds < self.ended]
+        failed = [each for each in mine if each.what not in EXPECTED]
+        counts = Counter(each.what for each in failed)
+        last = max((each.began + each.seconds - self.began for each in failed), default=None)
+        return [
+            self.fault,
+            str(len(mine)),
+            ", ".join(f"{count} × {what}" for what, count in counts.most_common()) or "none",
+            f"{max((each.seconds for each in mine), default=0):.1f}",
+            "-" if last is None else f"{last:.1f}",
+            "not in time" if self.back is None else f"{self.back:.1f}",
+        ]
+
+
+HEAD = (
+    *("fault", "requests", "failed", "longest, s"),
+    *("last failure after, s", "processes back after, s"),
+)
+
+
+def violations(outcomes: Sequence[Outcome], found: Sequence[Found]) -> list[str]:
+    wrong = [f"{each.fault}: not back in time" for each in found if each.back is None]
+    wrong += [f"{each.what}: {what}" for each in outcomes for what in each.violations]
+    return wrong + [
+        f"a request took {each.seconds:.1f} s ({each.what})"
+        for each in outcomes
+        if each.seconds > LONGEST
+    ]

@@ -66,42 +66,28 @@ def _bfcl() -> _Found:
         for at, call in enumerate(case["ground_truth"] or ()):
             for name, arguments in call.items() if isinstance(call, dict) else ():
                 if name in tools and isinstance(arguments, dict):
-                    value = {k: _first(v) for k, v in arguments.items() if _first(v) != ""}
+                    value = _members(arguments)
                     schema = tools[name].get("parameters") or {"type": "object"}
                     yield f"{case['id']} {at}", case["category"], schema, [value]
 
 
 def _first(alternatives: Any) -> Any:
     value = alternatives[0] if isinstance(alternatives, list) and alternatives else ""
-    if isinstance(value, dict):
-        return {k: _first(v) for k, v in value.items() if _first(v) != ""}
     if isinstance(value, list):
-        return [
-            {k: _first(v) for k, v in each.items() if _first(v) != ""}
-            if isinstance(each, dict)
-            else each
-            for each in value
-        ]
-    return value
+        return [_members(each) for each in value]
+    return _members(value)
+
+
+def _members(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _first(each) for name, each in value.items() if _first(each) != ""}
 
 
 SCALARS: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 0.5, -0.5, 3.0, 7, 10, 100, 1e21, 1e-7, 2**53, -(2**53)),
-    *(
-        "",
-        "a",
-        "A",
-        "0",
-        " ",
-        "é",
-        "\n",
-        "ab",
-        "aaa",
-        "a@b.co",
-        "2024-02-30",
-        "2024-02-29",
-        "x" * 40,
-    ),
+    *("", "a", "A", "0", " ", "é", "\n", "ab", "aaa", "a@b.co"),
+    *("2024-02-30", "2024-02-29", "x" * 40),
 )
 NAMES = ("a", "b", "extra", "")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import llguidance
 import llguidance.numpy
@@ -41,29 +41,34 @@ class Refused(Exception):
     """The engine does not compile the schema."""
 
 
-class Walk(Protocol):
+@dataclass(frozen=True)
+class Walk:
     """One text under the masks."""
 
-    def accept(self, token: int) -> bool: ...
+    engines: Engines
+    accept: Callable[[int], bool]
+    complete: Callable[[], bool]
+    fill: Callable[[np.ndarray], object]
 
     def allowed(self) -> np.ndarray:
         """The ids of the tokens that may follow, without special tokens."""
-        ...
+        engines = self.engines
+        row = np.zeros(masks.words_per_row(engines.vocabulary.size), dtype=np.int32)
+        self.fill(row)
+        return np.setdiff1d(masks.unpack(row), engines.special)
 
-    def complete(self) -> bool: ...
 
-
-class Masks(Protocol):
+@dataclass(frozen=True)
+class Masks:
     engine: str
     """The grammar engine inside."""
-    residual: bool
+    start: Callable[[], Walk]
+    residual: bool = False
     """Whether some keywords are left to validation."""
-    before: str
-    after: str
-    ordering: dict[str, Any] | None
+    before: str = ""
+    after: str = ""
+    ordering: dict[str, Any] | None = None
     """The schema that gives the order of members, if it is not the given one."""
-
-    def start(self) -> Walk: ...
 
 
 @dataclass
@@ -91,7 +96,7 @@ class Engines:
             if len(text) == 1 and at not in vocabulary.special
         }
         """The token of each single byte."""
-        self._special = np.array(sorted(vocabulary.special))
+        self.special = np.array(sorted(vocabulary.special))
 
     def masks(self, engine: str, schema: Any, canonical: dict[str, Any]) -> Masks:
         """Raises Refused."""
@@ -104,13 +109,13 @@ class Engines:
                 raise Refused(outcome.verdict.reason or "")
             rewritten = outcome.verdict.rewritten
             before, after = self.vocabulary.form.grammar_texts(TOOL, canonical)
-            return _Masks(
+            return Masks(
                 outcome.verdict.engine or "",
+                lambda: self._own_walk(grammar.matcher()),
                 bool(outcome.verdict.residual),
                 before,
                 after,
                 json.loads(rewritten) if rewritten else canonical,
-                lambda: _OwnWalk(self, grammar.matcher()),
             )
         text = json.dumps(schema)
         if engine == "xgrammar":
@@ -118,14 +123,32 @@ class Engines:
                 compiled = self._xgrammar.compile_json_schema(text)
             except RuntimeError as error:
                 raise Refused(str(error)[:200]) from error
-            return _Masks(engine, False, "", "", None, lambda: _XGrammarWalk(self, compiled))
+            return Masks(engine, lambda: self._xgrammar_walk(xgrammar.GrammarMatcher(compiled)))
         source = llguidance.LLMatcher.grammar_from_json_schema(
             text, defaults={"whitespace_flexible": True}
         )
         fresh = llguidance.LLMatcher(self._tokenizer, source, log_level=0)
         if fresh.is_error():
             raise Refused(fresh.get_error()[:200])
-        return _Masks(engine, False, "", "", None, lambda: _LLGuidanceWalk(self, fresh.deep_copy()))
+        return Masks(engine, lambda: self._llguidance_walk(fresh.deep_copy()))
+
+    def _own_walk(self, matcher: Matcher) -> Walk:
+        return Walk(self, matcher.accept, lambda: matcher.finished, matcher.fill)
+
+    def _xgrammar_walk(self, matcher: Any) -> Walk:
+        def fill(row: np.ndarray) -> None:
+            matcher.fill_next_token_bitmask(row.reshape(1, -1))
+
+        return Walk(self, matcher.accept_token, matcher.is_completed, fill)
+
+    def _llguidance_walk(self, matcher: Any) -> Walk:
+        def accept(token: int) -> bool:
+            return not matcher.is_stopped() and matcher.try_consume_tokens([token]) == 1
+
+        def fill(row: np.ndarray) -> None:
+            llguidance.numpy.fill_next_token_bitmask(matcher, row.reshape(1, -1))
+
+        return Walk(self, accept, matcher.is_accepting, fill)
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text; single bytes if the tokenizer would change it, as those do that
@@ -135,78 +158,6 @@ class Engines:
         if b"".join(self.vocabulary.token_bytes[token] for token in tokens) == data:
             return list(tokens)
         return [self.byte_tokens[byte] for byte in data]
-
-    def unpack(self, row: np.ndarray) -> np.ndarray:
-        return np.setdiff1d(masks.unpack(row), self._special)
-
-    def row(self) -> np.ndarray:
-        return np.zeros(masks.words_per_row(self.vocabulary.size), dtype=np.int32)
-
-
-@dataclass
-class _Masks:
-    engine: str
-    residual: bool
-    before: str
-    after: str
-    ordering: dict[str, Any] | None
-    _start: Callable[[], Walk]
-
-    def start(self) -> Walk:
-        return self._start()
-
-
-class _OwnWalk:
-    def __init__(self, engines: Engines, matcher: Matcher) -> None:
-        self._engines = engines
-        self._matcher = matcher
-
-    def accept(self, token: int) -> bool:
-        return self._matcher.accept(token)
-
-    def allowed(self) -> np.ndarray:
-        row = self._engines.row()
-        self._matcher.fill(row)
-        return self._engines.unpack(row)
-
-    def complete(self) -> bool:
-        return self._matcher.finished
-
-
-class _XGrammarWalk:
-    def __init__(self, engines: Engines, compiled: xgrammar.CompiledGrammar) -> None:
-        self._engines = engines
-        self._matcher = xgrammar.GrammarMatcher(compiled)
-
-    def accept(self, token: int) -> bool:
-        return bool(self._matcher.accept_token(token))
-
-    def allowed(self) -> np.ndarray:
-        row = self._engines.row()
-        self._matcher.fill_next_token_bitmask(row.reshape(1, -1))
-        return self._engines.unpack(row)
-
-    def complete(self) -> bool:
-        return bool(self._matcher.is_completed())
-
-
-class _LLGuidanceWalk:
-    def __init__(self, engines: Engines, matcher: llguidance.LLMatcher) -> None:
-        self._engines = engines
-        self._matcher = matcher
-
-    def accept(self, token: int) -> bool:
-        if self._matcher.is_stopped():
-            return False
-        return bool(self._matcher.try_consume_tokens([token]) == 1)
-
-    def allowed(self) -> np.ndarray:
-        row = self._engines.row()
-        llguidance.numpy.fill_next_token_bitmask(self._matcher, row.reshape(1, -1))
-        return self._engines.unpack(row)
-
-    def complete(self) -> bool:
-        return bool(self._matcher.is_accepting())
 
 
 def bytes_vocabulary() -> Vocabulary:

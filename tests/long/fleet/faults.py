@@ -14,8 +14,7 @@ from typing import Any, Literal, cast
 
 from redis.exceptions import ResponseError
 
-from tests.long.fleet.gateway import Compiler, Gateway, verdict_of
-from tests.long.fleet.network import Link, Network
+from tests.long.fleet.gateway import Compiler, Gateway, Link, Network, verdict_of
 from toolgate_core import wire
 from toolgate_proxy.redis_client import MAX_PAUSE, PATIENT_TIMEOUT
 

@@ -1,4 +1,11 @@
-"""One simulated fleet: bursts of requests, changes of keys, faults, and checks after each burst."""
+"""Simulate fleets of gateways with faults, and check limits, keys and grammars.
+
+    python -m tests.long fleet --seeds 100 --days 10     # 1,000 days
+    python -m tests.long fleet --seed 17 --days 10       # one of them again
+
+Each seed is a fleet of its own, with its own faults. The exit status is 1 if an invariant was
+violated; the seeds are printed.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +13,13 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import os
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from pydantic import SecretStr
 
@@ -19,13 +28,14 @@ from tests.long.fleet.gateway import (
     HASHER,
     Compiler,
     Gateway,
+    Network,
     simulated_redis,
     track_tasks,
     verdict_of,
+    virtual_time,
 )
-from tests.long.fleet.network import Network, virtual_time
 from tests.long.fleet.redis_server import RedisServer
-from tests.long.outcomes import Outcome
+from tests.long.outcomes import Outcome, Runs, parser_of, require_hash_seed, seeds_of, side_by_side
 from toolgate_core import wire
 from toolgate_core.errors import (
     InvalidKey,
@@ -38,6 +48,27 @@ from toolgate_proxy.grammars.memory_cache import verdict_ttl
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore, StoreConflict
+
+
+def main() -> int:
+    require_hash_seed()
+    parser = parser_of(__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="number of fleets")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--days", type=float, default=1.0, help="simulated days of each fleet")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    profile = Profile(days=options.days)
+    runs = Runs(options.out, days=f"{options.days:g}")
+    work = partial(simulate, profile=profile)
+    for outcome in side_by_side(work, runs.missing(seeds_of(options)), options.processes):
+        runs.add(outcome)
+    return runs.report(
+        f"fleets of {profile.gateways} gateways",
+        f"Simulated days: {len(runs.done) * profile.days:g}, with {profile.bursts_per_day} bursts "
+        f"of {profile.burst_seconds:g} s each",
+    )
+
 
 DAY = 86_400.0
 LIMITS: tuple[dict[str, int], ...] = (

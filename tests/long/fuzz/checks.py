@@ -18,8 +18,6 @@ from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_verify.terms import Api
 
 Json = dict[str, Any]
-WITHOUT_PATH: tuple[str, ...] = ()
-"""Codes of rejections that name no parameter."""
 FINISHES = ("stop", "length", "calls", "stop_sequence")
 
 
@@ -31,8 +29,7 @@ def check_rejection(status: int, error: dict[str, Any], request: Request) -> lis
     if request.invalid and status == 400 and request.invalid in str(error.get("param")):
         return []
     if 400 <= status < 500 and request.wrong:
-        named = error.get("param") or error["code"] in WITHOUT_PATH
-        return [] if named else [f"HTTP {status} names no parameter: {error}"]
+        return [] if error.get("param") else [f"HTTP {status} names no parameter: {error}"]
     return [f"HTTP {status}: {error}"]
 
 
@@ -161,21 +158,9 @@ HANG_UP, WRONG, INVALID, DAMAGED = 0.1, 0.03, 0.04, 0.12
 WRONG_VALUES: list[Any] = [None, True, -1, 0, 1.5, 10**30, "", "x", [], [3], {}, {"a": 1}]
 """Values for any parameter. Some of them are valid for some parameters."""
 DRAWN = {
-    "temperature",
-    "n",
-    "max_tokens",
-    "max_output_tokens",
-    "max_completion_tokens",
-    "min_tokens",
-    "ignore_eos",
-    "stop_token_ids",
-    "bad_words",
-    "logit_bias",
-    "top_logprobs",
-    "logprob_token_ids",
-    "prompt_logprobs",
-    "allowed_token_ids",
-    "repetition_detection",
+    *("temperature", "n", "max_tokens", "max_output_tokens", "max_completion_tokens", "min_tokens"),
+    *("ignore_eos", "stop_token_ids", "bad_words", "logit_bias", "top_logprobs"),
+    *("logprob_token_ids", "prompt_logprobs", "allowed_token_ids", "repetition_detection"),
 }
 """Sampling parameters that depend on the rest of the request. The requests draw them, unless they
 can't be combined with tools and formats."""
@@ -183,18 +168,8 @@ can't be combined with tools and formats."""
 WORDS = [
     *("text", "image", "tool_use", "tool_result", "document", "thinking", "input_text", "message"),
     *("function_call", "function_call_output", "reasoning", "user", "assistant", "system", "tool"),
-    *(
-        "function",
-        "custom",
-        "namespace",
-        "auto",
-        "any",
-        "required",
-        "none",
-        "json_schema",
-        "object",
-    ),
-    *("string", "array", "call_0_0", "toolu_0_0", "", "\x00", "\ud800", "🙂", "a" * 3000),
+    *("function", "custom", "namespace", "auto", "any", "required", "none", "json_schema"),
+    *("object", "string", "array", "call_0_0", "toolu_0_0", "", "\x00", "\ud800", "🙂", "a" * 3000),
 ]
 NAMES = ["type", "content", "text", "id", "call_id", "name", "input", "source", "role", "é", ""]
 SCALARS: list[Any] = [None, True, False, 0, -1, 1, 7, 10**30, -(2**63), 0.5, 1e300]

@@ -21,18 +21,13 @@ from pathlib import Path
 
 import httpx
 
-from tests.long.fuzz import messages_requests, requests, responses_requests
 from tests.long.fuzz.checks import Request, check_rejection, check_response, own_violations
+from tests.long.fuzz.requests import make_request
 from tests.support import commands
 from tests.support.apis import replies
 from toolgate_core import wire
 from toolgate_verify.terms import Api
 
-MAKERS = {
-    Api.CHAT: requests.make_request,
-    Api.RESPONSES: responses_requests.make_request,
-    Api.MESSAGES: messages_requests.make_request,
-}
 SHOWN = 20
 """Violations that are printed in full."""
 
@@ -62,15 +57,10 @@ async def fuzz(
     api: Api = Api.CHAT,
 ) -> Findings:
     findings, slots = Findings(), asyncio.Semaphore(concurrency)
-    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
-    limits = httpx.Limits(max_connections=concurrency)
-
-    async with httpx.AsyncClient(
-        base_url=url, headers=headers, timeout=300, trust_env=False, limits=limits
-    ) as http:
+    async with _client(url, key) as http:
 
         async def one(number: int) -> None:
-            request = MAKERS[api](random.Random(f"{seed}:{number}"), model, bias)
+            request = make_request(api, random.Random(f"{seed}:{number}"), model, bias)
             async with slots:
                 outcome, violations = await send(http, api, request)
             findings.outcomes[outcome] += 1
@@ -111,12 +101,14 @@ async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str
     return "200", found
 
 
+def _client(url: str, key: str) -> httpx.AsyncClient:
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=300, trust_env=False)
+
+
 async def left_in_gateway(url: str, key: str) -> list[str]:
     """Check that the gateway has no requests in flight. `key`: the administrator's."""
-    headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(
-        base_url=url, headers=headers, timeout=60, trust_env=False
-    ) as http:
+    async with _client(url, key) as http:
         for _ in range(50):
             response = await http.get("/toolgate/status")
             if response.status_code in (401, 403):
@@ -132,12 +124,9 @@ async def left_in_gateway(url: str, key: str) -> list[str]:
 
 async def left_behind(backend: str, key: str) -> list[str]:
     """Check that the backend has nothing left. The status is read after an engine step."""
-    headers = {"authorization": f"Bearer {key}"}
     probe = {"format": wire.FORMAT, "request_id": "fuzz", "model": "", "stream": False}
     probe |= {"prompt": {"kind": "tokens", "token_ids": [1, 2]}, "sampling": {"max_tokens": 2}}
-    async with httpx.AsyncClient(
-        base_url=backend, headers=headers, timeout=60, trust_env=False
-    ) as http:
+    async with _client(backend, key) as http:
         probe["model"] = (await http.get("/v1/toolgate/info")).json()["model"]
         for _ in range(50):
             await asyncio.sleep(0.2)

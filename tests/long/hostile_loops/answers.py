@@ -18,14 +18,8 @@ Json = dict[str, Any]
 FAILED = ("error", "response.failed")
 """Types of the last events of streams that failed."""
 RANDOM = (
-    "id",
-    "tool_use_id",
-    "tool_call_id",
-    "call_id",
-    "item_id",
-    "signature",
-    "encrypted_content",
-    "encrypted_index",
+    *("id", "tool_use_id", "tool_call_id", "call_id", "item_id"),
+    *("signature", "encrypted_content", "encrypted_index"),
 )
 """Members that are others in each response."""
 

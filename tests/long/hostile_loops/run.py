@@ -18,26 +18,33 @@ Each seed has a gateway of its own. The exit status is 1 if something is wrong.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from tests.long.hostile_loops.load import HOSTILE, QUIET, Load
-from tests.long.hostile_loops.model import RandomModel
+from tests.long.hostile_loops.answers import Answer, comparable, difference, read
+from tests.long.hostile_loops.model import FAULTS, LOOP, REPEATABLE, SCHEMAS, RandomModel, is_valid
 from tests.long.outcomes import Outcome, Runs, parser_of
 from tests.support.litellm.mcp import serving
+from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response
 from tests.support.litellm.own_route_process import own_route
 from tests.support.servers.fake_backend import running
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.backend_client import client
+from toolgate_proxy.chat.tool_loop import MAX_ROUNDS
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.server.request_scope import RequestScope
 
@@ -124,3 +131,213 @@ def main() -> int:
         for seed in runs.missing(by_seed):
             runs.add(runner.run(loops(seed, by_seed[seed], options.concurrency)))
     return runs.report("seeds")
+
+
+HOSTILE, QUIET = "hostile", "quiet"
+"""The servers: one with faults in its lists, and one without."""
+LOOP_SECONDS = 240.0
+"""Within which a loop must end."""
+ATTEMPTS = 3
+"""Of a quiet loop whose tools one of both responses could not list: LiteLLM gives the end of a
+session with an MCP server 5 s, which a stalled machine exceeds."""
+CALLS_OF_KEY = 40
+"""Limit of the key that one in ten loops has."""
+FUNCTION = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+USAGE = {"stream_options": {"include_usage": True}}
+BUG = "internal_error"
+BROKEN = (AssertionError, LookupError, TypeError, ValueError)
+Json = dict[str, Any]
+
+
+class Load:
+    def __init__(self, gateway: Gateway, model: RandomModel, calls: Path, outcome: Outcome) -> None:
+        """`calls`: the file that the servers write."""
+        self._gateway = gateway
+        self._model = model
+        self._calls = calls
+        self.outcome = outcome
+        self.slowest = 0.0
+        self._limits: dict[int, int] = {}
+        """By loop: the most calls that its requests may run."""
+        self._key = new_key()
+        self._of_key: set[int] = set()
+        terms: dict[str, Any] = {
+            "mcp_servers": (HOSTILE, QUIET),
+            "tool_calls_per_day": CALLS_OF_KEY,
+        }
+        gateway.add_key(self._key, key_of(self._key, **terms))
+
+    async def run(self, loops: int, concurrency: int, *, quiet: bool) -> None:
+        """Run the quiet or the other ones of so many loops."""
+        slots = asyncio.Semaphore(concurrency)
+        numbers = [at for at in range(loops) if (at % 5 < 2) is quiet]
+        await asyncio.gather(*(self._loop(each, slots, quiet=quiet) for each in numbers))
+
+    async def judge(self) -> None:
+        """Judge what is left at the end."""
+        self._judge_calls()
+        if not await self._model.idle_within(5):
+            self._violated("at the end", "the backend still generates")
+        if left := self._gateway.here.limiter.reservations.in_flight:
+            self._violated("at the end", f"{left} requests still count as in flight")
+        self.outcome.counts += self._model.written
+
+    async def _loop(self, number: int, slots: asyncio.Semaphore, *, quiet: bool) -> None:
+        rng = Random(f"loops-{self.outcome.seed}-{number}")
+        api = rng.choice((*PATHS,))
+        body, limit = make_body(rng, api, number, quiet=quiet)
+        if limit is not None:
+            self._limits[number] = limit * (2 * ATTEMPTS if quiet else 1)
+        place = f"loop {number}, {api}, {'quiet' if quiet else 'hostile'}"
+        async with slots:
+            if quiet:
+                await self._quiet_loop(place, api, body)
+                return
+            key = MASTER
+            leave_after: float | None = None
+            if rng.random() < 0.1:
+                key = self._key
+                self._of_key.add(number)
+            elif rng.random() < 0.1:
+                leave_after = rng.uniform(0, 2)
+            await self._ask(
+                place, api, body, stream=rng.random() < 0.5, key=key, leave_after=leave_after
+            )
+
+    async def _quiet_loop(self, place: str, api: str, body: Json) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            whole = await self._ask(place, api, body, stream=False)
+            streamed = await self._ask(place, api, body, stream=True)
+            if whole is None or streamed is None:
+                return
+            if whole.unlisted == streamed.unlisted or attempt == ATTEMPTS:
+                self._compare(place, whole, streamed)
+                return
+            self.outcome.counts["asked again: one response could not list the tools"] += 1
+
+    async def _ask(
+        self,
+        place: str,
+        api: str,
+        body: Json,
+        *,
+        stream: bool,
+        key: str = MASTER,
+        leave_after: float | None = None,
+    ) -> Answer | None:
+        counts, began = self.outcome.counts, time.monotonic()
+        counts["requests"] += 1
+        try:
+            response = await self._gateway.ask(
+                {**body, "stream": stream, **(USAGE if stream and api == "chat" else {})},
+                path=PATHS[api],
+                key=key,
+                leave_after=leave_after,
+                within=LOOP_SECONDS,
+            )
+        except TimeoutError:
+            self._violated(place, f"no end within {LOOP_SECONDS:.0f} s")
+            return None
+        self.slowest = max(self.slowest, time.monotonic() - began)
+        if leave_after is not None:
+            counts["requests: the client left"] += 1
+            return None
+        return self._judged(place, api, response, stream=stream)
+
+    def _judged(self, place: str, api: str, response: Response, *, stream: bool) -> Answer | None:
+        counts = self.outcome.counts
+        try:
+            answer = read(api, response, streamed=stream)
+        except BROKEN as error:
+            self._violated(place, f"invalid response: {error!r}"[:600])
+            return None
+        if answer.ending == BUG:
+            self._violated(place, "a bug in the gateway")
+        kind = "error" if answer.failed else "ended"
+        counts[f"requests: {kind}: {answer.ending}"] += 1
+        for part in answer.parts:
+            counts[f"parts: {part['type']}"] += 1
+        return answer
+
+    def _compare(self, place: str, whole: Answer, streamed: Answer) -> None:
+        """A stream that fails has begun, so it shows the error only."""
+        self.outcome.counts["compared: streamed and whole"] += 1
+        found = difference(comparable(vars(streamed)), comparable(vars(whole)))
+        if found is not None:
+            ends = f"they end with {streamed.ending} and {whole.ending}"
+            self._violated(place, f"streamed and whole differ, {ends}: {found}"[:900])
+
+    def _judge_calls(self) -> None:
+        """Judge what the servers ran."""
+        ran = Counter[int]()
+        lines = self._calls.read_text(encoding="utf-8").splitlines()
+        for line in lines:
+            call = json.loads(line)
+            if "step" in call:
+                self.outcome.counts[f"faults: {call['step']}: {call['fault']}"] += 1
+                continue
+            name, arguments = call["name"], call["arguments"]
+            self.outcome.counts["calls that ran"] += 1
+            self.outcome.counts[f"calls that ran: {name if name in FAULTS else 'plain'}"] += 1
+            if name not in SCHEMAS or not is_valid(name, arguments):
+                self._violated("a server", f"an invalid call ran: {line[:300]}")
+                continue
+            ran[arguments[LOOP]] += 1
+        for loop, most in self._limits.items():
+            if ran[loop] > most:
+                self._violated(f"loop {loop}", f"{ran[loop]} calls ran, and it allows {most}")
+        if (of_key := sum(ran[loop] for loop in self._of_key)) > CALLS_OF_KEY:
+            self._violated("the key", f"{of_key} calls ran, and its limit is {CALLS_OF_KEY}")
+        for loop, rounds in self._model.rounds.items():
+            if rounds > MAX_ROUNDS:
+                self._violated(f"loop {loop}", f"{rounds} rounds")
+            self.outcome.counts[f"rounds: {rounds:2}"] += 1
+
+    def _violated(self, place: str, what: str) -> None:
+        self.outcome.violations.append(f"{place}: {what}")
+
+
+def make_body(rng: Random, api: str, number: int, *, quiet: bool) -> tuple[Json, int | None]:
+    """Return a request, and the number of calls that it allows."""
+    server, limit = QUIET if quiet else HOSTILE, None
+    offered = [name for name in SCHEMAS if not quiet or name not in FAULTS or name in REPEATABLE]
+    names = rng.sample(offered, rng.randint(1, len(offered)))
+    said = [{"role": "user", "content": f"loop {number}{' quiet' if quiet else ''}"}]
+    url = f"litellm_proxy/mcp/{server}"
+    own = rng.random() < 0.2
+    if api == "messages":
+        toolset = {
+            "type": "mcp_toolset",
+            "mcp_server_name": server,
+            "default_config": {"enabled": False},
+            "configs": {f"{server}-{name}": {"enabled": True} for name in names},
+        }
+        mine = [{"name": "mine", "input_schema": FUNCTION}] if own else []
+        servers = [{"type": "url", "name": server, "url": url}]
+        body: Json = {"max_tokens": 3000, "messages": said, "mcp_servers": servers}
+        return {**body, "model": "tiny", "tools": [toolset, *mine]}, None
+    entry = {
+        "type": "mcp",
+        "server_label": server,
+        "server_url": url,
+        "allowed_tools": [f"{server}-{name}" for name in names],
+        "require_approval": "never",
+    }
+    function: Json = {"name": "mine", "parameters": FUNCTION}
+    if api == "chat":
+        function = {"function": function}
+    body = {"model": "tiny", "tools": [entry, *([{"type": "function", **function}] if own else [])]}
+    if api == "chat":
+        body["messages"] = said
+    else:
+        body["input"] = said
+        if rng.random() < 0.4:
+            body["max_tool_calls"] = limit = rng.randint(1, 6)
+    if rng.random() < 0.2:
+        body["parallel_tool_calls"] = False
+    if rng.random() < 0.2:
+        body["tool_choice"] = "required"
+    if rng.random() < 0.2:
+        tokens = "max_tokens" if api == "chat" else "max_output_tokens"
+        body[tokens] = rng.choice((20, 60, 200))
+    return body, limit

@@ -19,8 +19,7 @@ from vllm.v1.structured_output.utils import apply_grammar_bitmask
 from vllm.v1.worker.gpu_input_batch import CachedRequestState
 
 from tests.long.scheduler.engine import DEVICE, make_batch
-from tests.long.scheduler.model import FakeModel
-from tests.long.scheduler.oracle import Profile
+from tests.long.scheduler.oracle import FakeModel, Profile
 from tests.support.request_state import new_request_state
 
 

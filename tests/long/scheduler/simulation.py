@@ -40,8 +40,7 @@ from tests.long.outcomes import (
     side_by_side,
 )
 from tests.long.scheduler import engine
-from tests.long.scheduler.model import FakeModel
-from tests.long.scheduler.oracle import Oracle, Profile, Shape, Violation, profile_of
+from tests.long.scheduler.oracle import FakeModel, Oracle, Profile, Shape, Violation, profile_of
 from tests.long.scheduler.runner import Runner
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.engine_sequences import engine_sequences

@@ -52,9 +52,7 @@ def info(max_grammars: int) -> wire.Info:
 NAMES = [f"tool_{at}" for at in range(100)]
 
 
-async def test_the_first_valid_tools_are_loaded(
-    backend: FakeBackend, deployment: Deployment
-) -> None:
+async def test_the_first_valid_tools_are_loaded(backend, deployment):
     request = asked(NAMES, tool_3={"type": "nothing"})
     DeferredGrammars().begin(request, deployment, info(2048))
     expected = [name for name in NAMES[:PREPARED] if name != "tool_3"]
@@ -63,23 +61,21 @@ async def test_the_first_valid_tools_are_loaded(
     assert len(backend.loads) > 1, "grammars of requests are loaded in between"
 
 
-async def test_half_of_the_room_is_left(backend: FakeBackend, deployment: Deployment) -> None:
+async def test_half_of_the_room_is_left(backend, deployment):
     deferred = DeferredGrammars()
     deferred.begin(asked(NAMES), deployment, info(64))
     await until(lambda: not deferred._busy)
     assert len(backend.loaded) == 32
 
 
-async def test_only_the_beginning_of_a_conversation_loads_them(
-    backend: FakeBackend, deployment: Deployment
-) -> None:
+async def test_only_the_beginning_of_a_conversation_loads_them(backend, deployment):
     deferred = DeferredGrammars()
     deferred.begin(asked(NAMES, USER, ASSISTANT, USER), deployment, info(2048))
     assert not deferred._busy
     assert not backend.loads
 
 
-async def test_one_conversation_at_a_time(backend: FakeBackend, deployment: Deployment) -> None:
+async def test_one_conversation_at_a_time(backend, deployment):
     deferred = DeferredGrammars()
     backend.load_pause = 0.1
     for name in ("first", "second"):
@@ -90,9 +86,7 @@ async def test_one_conversation_at_a_time(backend: FakeBackend, deployment: Depl
     assert backend.loads == [("first",), ("third",)]
 
 
-async def test_the_failure_of_a_backend_has_no_consequence(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_the_failure_of_a_backend_has_no_consequence(caplog):
     deployments, deferred = Deployments(Settings(redis_url=None)), DeferredGrammars()
     down = deployments.get(f"http://127.0.0.1:{free_port()}", KEY)
     deferred.begin(asked(NAMES), down, info(2048))

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.servers.fake_backend import INFO, FakeBackend, blob_of, running
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
-from tests.support.servers.redis_server import RedisServer
 from toolgate_core.errors import BackendFailed, BackendUnavailable, SchemaNotEnforceable
 from toolgate_proxy.grammars import redis_cache
 from toolgate_proxy.grammars import service as grammars
@@ -23,8 +22,8 @@ def other_backend() -> Iterator[FakeBackend]:
 
 
 async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
-    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
+    backend, other_backend, redis_at_hand
+):
     wanted = (*tools(3, "shared"), tool("heavy_one"))
     async with (
         gateway(backend.url, redis_at_hand.url) as first,
@@ -43,11 +42,8 @@ async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
 
 
 async def test_concurrent_requests_at_two_gateways_compile_64_tools_once(
-    backend: FakeBackend,
-    other_backend: FakeBackend,
-    redis_at_hand: RedisServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    backend, other_backend, redis_at_hand, monkeypatch
+):
     # After these timeouts a grammar is compiled again. A busy machine could exceed them.
     monkeypatch.setattr(grammars, "OTHER_REQUEST_SECONDS", 60.0)
     monkeypatch.setattr(grammars, "OTHER_GATEWAY_SECONDS", 60.0)
@@ -69,8 +65,8 @@ async def test_concurrent_requests_at_two_gateways_compile_64_tools_once(
 
 
 async def test_a_second_request_does_not_compile_what_another_gateway_compiles(
-    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
+    backend, other_backend, redis_at_hand
+):
     """It waits longer than for a batch of its own gateway, because that batch waits, too."""
     backend.load_pause = 1.5
     slow, also = tool("slow_elsewhere"), tool("also")
@@ -91,8 +87,8 @@ async def test_a_second_request_does_not_compile_what_another_gateway_compiles(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_compile_of_another_gateway_may_take_many_seconds(
-    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
+    backend, other_backend, redis_at_hand
+):
     backend.load_pause = other_backend.load_pause = 6
     slow = tool("slow_for_seconds")
     settings = {"redis_timeout": 60.0}
@@ -104,9 +100,7 @@ async def test_a_compile_of_another_gateway_may_take_many_seconds(
     assert (backend.compiles + other_backend.compiles).total() == 1
 
 
-async def test_one_mget_reads_the_records_of_all_tools(
-    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
+async def test_one_mget_reads_the_records_of_all_tools(backend, other_backend, redis_at_hand):
     many = tools(60, "many")
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(*many)
@@ -122,9 +116,7 @@ async def test_one_mget_reads_the_records_of_all_tools(
         assert redis_at_hand.calls("mget") == 3
 
 
-async def test_refused_schemas_are_shared_between_gateways(
-    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
+async def test_refused_schemas_are_shared_between_gateways(backend, other_backend, redis_at_hand):
     good, refused = tool("good"), tool("refused_by_all")
     async with gateway(backend.url, redis_at_hand.url) as first:
         with pytest.raises(SchemaNotEnforceable):
@@ -145,8 +137,8 @@ async def test_refused_schemas_are_shared_between_gateways(
 
 
 async def test_grammars_locked_by_a_dead_gateway_are_compiled_by_another(
-    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    backend, redis_at_hand, monkeypatch
+):
     wanted = tool("orphan")
     monkeypatch.setattr(redis_cache, "LOCK_TTL", 0.5)
     async with gateway(backend.url, redis_at_hand.url) as dead:
@@ -155,19 +147,19 @@ async def test_grammars_locked_by_a_dead_gateway_are_compiled_by_another(
         assert claim.won == (key,)
         async with gateway(backend.url, redis_at_hand.url) as heir:
             seconds = await heir.timed(wanted)
-            assert 0.3 < seconds < 3.0
+            assert 0.3 < seconds < 15.0  # less than the 20 s that it waits for another gateway
     assert backend.compiles[key] == 1
 
 
 async def test_waiting_for_the_lock_of_another_gateway_is_limited(
-    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    backend, redis_at_hand, monkeypatch
+):
     monkeypatch.setattr(grammars, "OTHER_GATEWAY_SECONDS", 0.5)
     wanted = tool("stuck")
     key = grammar_key(wanted, INFO)
     redis_at_hand.client.set(f"toolgate:lock:{key}", "someone", ex=60)
     async with gateway(backend.url, redis_at_hand.url) as waiting:
-        assert 0.4 < await waiting.timed(wanted) < 5.0
+        assert 0.4 < await waiting.timed(wanted) < 15.0  # less than the lock's 60 s
         await waiting.fleet.flush()
         assert await waiting.fleet.find([key]), "the record is written nevertheless"
     assert redis_at_hand.client.get(f"toolgate:lock:{key}") == b"someone", (
@@ -176,9 +168,7 @@ async def test_waiting_for_the_lock_of_another_gateway_is_limited(
 
 
 @pytest.mark.exhaustive
-async def test_locks_are_renewed_during_a_long_compile(
-    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_locks_are_renewed_during_a_long_compile(backend, redis_at_hand, monkeypatch):
     monkeypatch.setattr(redis_cache, "LOCK_TTL", 1.0)
     backend.load_pause = 3.0
     wanted = tool("slow")
@@ -194,9 +184,8 @@ async def test_locks_are_renewed_during_a_long_compile(
     assert list(backend.compiles.values()) == [1]
 
 
-async def test_a_failed_compile_releases_its_lock(
-    backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
+async def test_a_failed_compile_releases_its_lock(backend, redis_at_hand, monkeypatch):
+    monkeypatch.setattr(redis_cache, "LOCK_TTL", 60.0)
     wanted = tool("tossed")
     async with (
         gateway("http://127.0.0.1:1", redis_at_hand.url) as broken,
@@ -205,13 +194,11 @@ async def test_a_failed_compile_releases_its_lock(
         with pytest.raises(BackendUnavailable):
             await broken.ask(wanted)
         await broken.fleet.flush()
-        assert await sound.timed(wanted) < 2.0  # less than the lock's 3 s
+        assert await sound.timed(wanted) < 15.0  # less than the wait for the lock
         assert backend.compiles.total() == 1
 
 
-async def test_most_used_grammars_are_sorted_by_uses(
-    backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
+async def test_most_used_grammars_are_sorted_by_uses(backend, redis_at_hand):
     often, seldom, once = tool("often"), tool("seldom"), tool("once")
     async with gateway(backend.url, redis_at_hand.url) as first:
         for asked in ([often, seldom, once], [often, seldom], [often]):
@@ -224,7 +211,7 @@ async def test_most_used_grammars_are_sorted_by_uses(
     ]
 
 
-async def test_redis_stores_no_secret(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_redis_stores_no_secret(backend, redis_at_hand):
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(tool("t", city={"type": "string", "description": "Where Alice lives"}))
     content = redis_at_hand.everything()
@@ -235,9 +222,7 @@ async def test_redis_stores_no_secret(backend: FakeBackend, redis_at_hand: Redis
         assert hidden not in content
 
 
-async def test_large_blobs_are_not_stored(
-    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_large_blobs_are_not_stored(backend, redis_at_hand, monkeypatch):
     async with gateway(backend.url, redis_at_hand.url) as first:
         with monkeypatch.context() as patched:
             patched.setattr(redis_cache, "BLOB_LIMIT", 10)
@@ -250,9 +235,7 @@ async def test_large_blobs_are_not_stored(
     assert [(source.examined, source.blob) for source in backend.sources] == [(True, None)]
 
 
-async def test_backend_errors_are_not_recorded(
-    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_backend_errors_are_not_recorded(backend, redis_at_hand, monkeypatch):
     async with gateway(backend.url, redis_at_hand.url) as first:
 
         async def fail(*_: object, **__: object) -> None:

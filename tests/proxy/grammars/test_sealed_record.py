@@ -31,7 +31,7 @@ def record(key: str = "k", **parameters: Any) -> GrammarRecord:
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4))
-def test_sealed_records_can_be_opened(parameters: dict[str, Any]) -> None:
+def test_sealed_records_can_be_opened(parameters):
     made = record(**{"key": "k"} | {"parameters": parameters})
     read = opened("k", sealed(made, SEALER), SEALER)
     assert read == made
@@ -41,13 +41,13 @@ def test_sealed_records_can_be_opened(parameters: dict[str, Any]) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_rejected(value: bytes) -> None:
+def test_garbage_is_rejected(value):
     with pytest.raises(BadRecord):
         opened("k", value, SEALER)
 
 
 @given(st.data())
-def test_records_with_a_changed_byte_are_rejected(data: st.DataObject) -> None:
+def test_records_with_a_changed_byte_are_rejected(data):
     changed = bytearray(sealed(record(a=1), SEALER))
     at = data.draw(st.integers(0, len(changed) - 1))
     changed[at] ^= data.draw(st.integers(1, 255))
@@ -55,7 +55,7 @@ def test_records_with_a_changed_byte_are_rejected(data: st.DataObject) -> None:
         opened("k", bytes(changed), SEALER)
 
 
-def test_the_secret_is_the_fleet_secret_or_derived_from_the_backend_key() -> None:
+def test_the_secret_is_the_fleet_secret_or_derived_from_the_backend_key():
     fleet_secret, backend_key = SecretStr("f"), SecretStr("b")
     derived = Settings(fleet_secret=None, backend_key=backend_key)
     configured = Settings(fleet_secret=fleet_secret, backend_key=backend_key)
@@ -67,11 +67,11 @@ def test_the_secret_is_the_fleet_secret_or_derived_from_the_backend_key() -> Non
     assert opened("k", value, Sealer.from_settings(derived)) == record()
 
 
-def test_without_a_secret_there_is_no_shared_cache() -> None:
+def test_without_a_secret_there_is_no_shared_cache():
     settings = Settings(redis_url=SecretStr("redis://127.0.0.1:1"), fleet_secret=None)
     assert RedisCache.from_settings(settings.model_copy(update={"backend_key": None})) is None
 
 
-def test_lone_surrogates_are_preserved() -> None:
+def test_lone_surrogates_are_preserved():
     odd = record(a="\ud800")
     assert opened("k", sealed(odd, SEALER), SEALER) == odd

@@ -12,13 +12,10 @@ import pytest
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.fleet import places
 from toolgate_core import wire
-from toolgate_core.errors import (
-    BackendFailed,
-    InvalidRequest,
-    InvalidTools,
-)
+from toolgate_core.errors import BackendFailed, InvalidRequest, InvalidTools, SchemaTooComplex
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
+from toolgate_proxy.grammars.memory_cache import verdict_ttl
 from toolgate_proxy.grammars.service import GrammarService
 from toolgate_proxy.settings import Settings
 
@@ -64,7 +61,7 @@ def tools(*names: str) -> tuple[Tool, ...]:
     return parse_tools(entries)
 
 
-async def test_only_unknown_grammars_are_loaded() -> None:
+async def test_only_unknown_grammars_are_loaded():
     loader = Loader()
     grammars = GrammarService(loader)
     first = await grammars.ensure(tools("a", "b"), places(tools("a", "b")), INFO)
@@ -74,7 +71,7 @@ async def test_only_unknown_grammars_are_loaded() -> None:
     assert key_of_b.endswith(":qwen3:tok:1")
 
 
-async def test_concurrent_requests_load_a_grammar_once() -> None:
+async def test_concurrent_requests_load_a_grammar_once():
     loader = Loader()
     grammars = GrammarService(loader)
     both = tools("a", "b")
@@ -82,7 +79,7 @@ async def test_concurrent_requests_load_a_grammar_once() -> None:
     assert loader.loads == [["a", "b"]]
 
 
-async def test_slow_compile_in_another_request_does_not_delay_shared_grammars() -> None:
+async def test_slow_compile_in_another_request_does_not_delay_shared_grammars():
     loader = Loader()
     loader.stuck = "hostile"
     grammars = GrammarService(loader)
@@ -101,7 +98,7 @@ async def test_slow_compile_in_another_request_does_not_delay_shared_grammars() 
     assert len(loader.loads) == 3
 
 
-async def test_failed_compile_in_another_request_does_not_fail_shared_grammars() -> None:
+async def test_failed_compile_in_another_request_does_not_fail_shared_grammars():
     loader = Loader()
     loader.failing = "hostile"
     grammars = GrammarService(loader)
@@ -113,7 +110,7 @@ async def test_failed_compile_in_another_request_does_not_fail_shared_grammars()
         await first
 
 
-async def test_load_continues_when_its_first_request_is_cancelled() -> None:
+async def test_load_continues_when_its_first_request_is_cancelled():
     loader = Loader()
     grammars = GrammarService(loader)
     one = tools("a")
@@ -126,13 +123,13 @@ async def test_load_continues_when_its_first_request_is_cancelled() -> None:
     assert loader.loads == [["a"]]
 
 
-async def test_more_tools_than_the_backend_can_hold_are_an_error() -> None:
+async def test_more_tools_than_the_backend_can_hold_are_an_error():
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
         await GrammarService(Loader()).ensure(many, places(many), INFO)
 
 
-async def test_refused_tools_can_be_left_out() -> None:
+async def test_refused_tools_can_be_left_out():
     loader = Loader()
     grammars = GrammarService(loader)
     found = tools("good", "bad_one", "bad_two", "fine")
@@ -153,7 +150,7 @@ async def test_refused_tools_can_be_left_out() -> None:
         assert len(loader.loads) == loads
 
 
-async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out() -> None:
+async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out():
     loader = Loader()
     loader.residual = (wire.ResidualKeyword(pointer="/not", keyword="not"),)
     grammars = GrammarService(loader)
@@ -164,3 +161,10 @@ async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out() -> None:
     assert list(errors) == ["strict"]
     assert "'strict' contain 'not' (at /not)" in errors["strict"].message
     assert list(loaded.residual) == [other.hash]
+
+
+def test_a_refusal_for_cost_is_believed_for_less():
+    ready = wire.GrammarVerdict(key="k", status="ready")
+    refused = ready.model_copy(update={"status": "refused"})
+    too_dear = refused.model_copy(update={"code": SchemaTooComplex.code})
+    assert verdict_ttl(ready) > verdict_ttl(refused) > verdict_ttl(too_dear) > 0

@@ -1,12 +1,12 @@
-"""Errors between the gateway and LiteLLM: ours as its exceptions, and its exceptions as ours."""
+"""Errors between the gateway and LiteLLM: ours as its exceptions, its exceptions as ours, its
+bodies with our codes, and the texts of its calls of MCP servers that fail."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import litellm
 import pytest
 from fastapi import HTTPException
+from litellm.experimental_mcp_client.client import MCPClient
 from litellm.proxy._types import ProxyException
 
 from toolgate_core.errors import (
@@ -21,6 +21,7 @@ from toolgate_core.errors import (
     ToolgateError,
     UnknownTool,
 )
+from toolgate_proxy.litellm_host.error_bodies import repaired
 from toolgate_proxy.litellm_host.errors import (
     HostRefused,
     carried,
@@ -31,6 +32,7 @@ from toolgate_proxy.litellm_host.errors import (
     own_errors,
     proxy_exception,
 )
+from toolgate_proxy.litellm_host.mcp import OF_SERVERS, noted_failures
 from toolgate_proxy.provider import toolgate
 
 
@@ -39,9 +41,12 @@ class NotFound(ToolgateError):
 
 
 @pytest.fixture(autouse=True)
-def _patched() -> None:
+def _patched():
     """The provider's module makes the patches of `ProxyException`."""
     assert toolgate
+
+
+# --- ours as LiteLLM's ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -59,18 +64,17 @@ def _patched() -> None:
         (EnforcementFailed("No."), litellm.InternalServerError),
     ],
 )
-def test_our_errors_become_litellm_exceptions_with_the_same_status_and_body(
-    error: ToolgateError, kind: type[Exception]
-) -> None:
+def test_our_errors_become_litellm_exceptions_with_the_same_status_and_body(error, kind):
     with pytest.raises(kind) as raised, errors_raised("tiny"):
         raise error
-    host: Any = raised.value
+    host = raised.value
     assert type(host) is kind
     assert (host.status_code, host.message) == (error.status, error.message)
     assert (host.type, host.param) == (error.type, error.param)
     retry = {"retry-after": str(error.retry_after)} if error.retry_after else {}
     assert host.headers == retry
     assert carried(host) is error
+    assert own_error(host) is own_error(error) is own_error(proxy_exception(error)) is error
     try:
         raise host
     except Exception:  # noqa: BLE001  # as LiteLLM handles it
@@ -79,14 +83,12 @@ def test_our_errors_become_litellm_exceptions_with_the_same_status_and_body(
     assert shown.code == str(error.status)
 
 
-def test_litellm_retries_our_429_and_not_our_401() -> None:
+def test_litellm_retries_our_429_and_not_our_401():
     """LiteLLM decides on retries and fallbacks by class and status."""
     limited, denied = host_error(RateLimited("No."), "m"), host_error(InvalidKey("No."), "m")
-    assert isinstance(limited, litellm.RateLimitError)
-    assert isinstance(denied, litellm.AuthenticationError)
     assert not isinstance(denied, litellm.RateLimitError)
-    assert litellm._should_retry(limited.status_code)  # type: ignore[attr-defined]
-    assert not litellm._should_retry(denied.status_code)  # type: ignore[attr-defined]
+    assert litellm._should_retry(limited.status_code)
+    assert not litellm._should_retry(denied.status_code)
 
 
 @pytest.mark.parametrize(
@@ -97,26 +99,20 @@ def test_litellm_retries_our_429_and_not_our_401() -> None:
         (UnknownTool("No."), True, None),
     ],
 )
-def test_only_server_errors_of_our_models_have_our_provider_name(
-    error: ToolgateError, ours: bool, provider: str | None
-) -> None:
+def test_only_server_errors_of_our_models_have_our_provider_name(error, ours, provider):
     """LiteLLM logs an exception without a provider as the client's fault, without a traceback."""
-    host: Any = host_error(error, "m", ours=ours)
-    assert host.llm_provider == provider
+    assert host_error(error, "m", ours=ours).llm_provider == provider
 
 
-def test_litellm_errors_keep_their_bodies() -> None:
+def test_litellm_errors_keep_their_bodies_and_those_of_authentication_ours():
     shown = ProxyException(message="No.", type="t", param="p", code=400)
     assert shown.to_dict() == {"message": "No.", "type": "t", "param": "p", "code": "400"}
-
-
-def test_authentication_errors_keep_code_status_and_retry_after() -> None:
     made = proxy_exception(RateLimited("Wait.", retry_after=7))
     assert made.to_dict()["code"] == "rate_limit_exceeded"
     assert (str(made.code), made.headers["retry-after"]) == ("429", "7")
 
 
-# --- LiteLLM's exceptions as ours -----------------------------------------------------------------
+# --- LiteLLM's as ours ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -138,8 +134,8 @@ def test_authentication_errors_keep_code_status_and_retry_after() -> None:
     ],
 )  # fmt: skip
 def test_litellm_exceptions_become_our_errors_with_the_same_status(
-    exception: Exception, status: int, message: str, code: str
-) -> None:
+    exception, status, message, code
+):
     error = own_error(exception)
     assert isinstance(error, HostRefused)
     assert (error.status, error.message, error.code) == (status, message, code)
@@ -147,14 +143,13 @@ def test_litellm_exceptions_become_our_errors_with_the_same_status(
     assert (body["message"], body["code"], body["param"]) == (message, code, None)
 
 
-def test_param_and_retry_after_of_litellm_exceptions_are_kept() -> None:
+def test_param_and_retry_after_of_litellm_exceptions_are_kept():
     error = own_error(ProxyException("No.", "bad_request", "tools", 400))
     assert (error.param, error.retry_after) == ("tools", None)
     assert own_error(ProxyException("No.", "bad_request", "None", 400)).param is None
-    limited = HTTPException(429, {"error": "Wait."}, headers={"Retry-After": "3"})
-    assert own_error(limited).retry_after == 3
-    dated = HTTPException(429, "Wait.", headers={"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"})
-    assert own_error(dated).retry_after is None
+    for given, seconds in (("3", 3), ("Wed, 21 Oct 2026 07:28:00 GMT", None)):
+        limited = HTTPException(429, {"error": "Wait."}, headers={"Retry-After": given})
+        assert own_error(limited).retry_after == seconds
 
 
 @pytest.mark.parametrize(
@@ -169,26 +164,19 @@ def test_param_and_retry_after_of_litellm_exceptions_are_kept() -> None:
         (503, "server_error"),
     ],
 )
-def test_litellm_error_type_depends_on_its_status(status: int, kind: str) -> None:
+def test_litellm_error_type_depends_on_its_status(status, kind):
     assert HostRefused("No.", status).body()["error"]["type"] == kind
     assert HostRefused("No.", status, param="model").param == "model"
 
 
 @pytest.mark.parametrize("status", [0, 99, 200, 302, 399, 600, "x", None])
-def test_exception_without_an_error_status_becomes_a_500(status: object) -> None:
+def test_exception_without_an_error_status_becomes_a_500(status):
     exception = ValueError("No.")
-    exception.status_code = status  # type: ignore[attr-defined]
+    exception.status_code = status
     assert own_error(exception).status == 500
 
 
-def test_our_error_is_recovered_from_litellms_exception() -> None:
-    error = UnknownTool("No.", param="tool_choice")
-    assert own_error(error) is error
-    assert own_error(host_error(error, "m")) is error
-    assert own_error(proxy_exception(error)) is error
-
-
-def test_own_errors_converts_litellm_exceptions_and_keeps_the_cause() -> None:
+def test_own_errors_converts_litellm_exceptions_and_keeps_the_cause():
     cause = HTTPException(403, {"error": "Not on Mondays."})
     with pytest.raises(HostRefused, match="Not on Mondays") as raised, own_errors():
         raise cause
@@ -196,8 +184,12 @@ def test_own_errors_converts_litellm_exceptions_and_keeps_the_cause() -> None:
     assert (raised.value.status, HostRefused.status) == (403, ToolgateError.status)
 
 
+def body(message, code, kind="invalid_request_error"):
+    return {"message": message, "type": kind, "param": "None", "code": code}
+
+
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("said", "meant"),
     [
         ("litellm.BadRequestError: No.\n\nLiteLLM: model group 'm' failed.", "No."),
         ("/chat/completions: Missing 'messages'.", "Missing 'messages'."),
@@ -205,8 +197,59 @@ def test_own_errors_converts_litellm_exceptions_and_keeps_the_cause() -> None:
         ("Plain.", "Plain."),
     ],
 )
-def test_litellm_class_names_and_tracebacks_are_removed_from_messages(
-    message: str, expected: str
-) -> None:
-    assert cleaned(message) == expected
-    assert own_error(RuntimeError(message)).message == expected
+def test_litellm_class_names_and_tracebacks_are_removed_from_messages(said, meant):
+    assert cleaned(said) == own_error(RuntimeError(said)).message == meant
+    status, shown = repaired(400, body(said, "400"))
+    assert (status, shown["message"]) == (400, meant)
+    assert (shown["code"], shown["param"]) == ("invalid_request", None)
+
+
+UNSUPPORTED = "litellm.APIConnectionError: 'toolgate' is not a valid LlmProviders"
+OPERATION = "Toolgate models do not support this operation."
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "of_litellm", "status", "code", "message"),
+    [
+        (400, "/x: Invalid model name passed in model=y.", "400", 404, "model_not_found", "y"),
+        (400, "No connected db.", "400", 401, "invalid_api_key", ""),
+        (400, "litellm.X: kept", "unknown_tool", 400, "unknown_tool", "litellm.X: kept"),
+        (500, UNSUPPORTED, "500", 400, "invalid_request", OPERATION),
+        (500, " - invalid provider: toolgate", "500", 400, "invalid_request", OPERATION),
+        (500, "'other' is not a valid LlmProviders", "500", 500, None, ""),
+    ],
+)
+def test_litellms_bodies_get_our_status_and_code(given, said, of_litellm, status, code, message):
+    kind = "no_db_connection" if status == 401 else "invalid_request_error"
+    found, shown = repaired(given, before := body(said, of_litellm, kind))
+    assert (found, code or shown["code"]) == (status, shown["code"])
+    assert message in shown["message"]
+    if code == "unknown_tool":
+        assert shown == before
+    if status == 401:
+        assert shown["type"] == "authentication_error"
+    if message == OPERATION:
+        assert shown["param"] == "model"
+
+
+# --- calls of MCP servers -------------------------------------------------------------------------
+
+ADDRESS = "http://inner.example"
+
+
+def text_of(error):
+    return str(MCPClient.error_tool_result(error).content[0].text)
+
+
+def test_only_our_own_calls_of_mcp_servers_hide_the_message():
+    """Those of LiteLLM's own routes, and of its fallbacks in the same task, have it."""
+    error = RuntimeError(ADDRESS)
+    with noted_failures():
+        assert ADDRESS not in text_of(error)
+    assert ADDRESS in text_of(error)
+
+
+@pytest.mark.parametrize("name", OF_SERVERS)
+def test_an_error_of_the_server_is_shown(name):
+    with noted_failures():
+        assert "No such record." in text_of(type(name, (Exception,), {})("No such record."))

@@ -1,33 +1,30 @@
-"""A gateway on each route, which lives for the session, with its own backend and Redis server."""
+"""Gateways that live for the session, each with its own backend and Redis server."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
 import pytest
+import yaml
 
+from tests.proxy.process.kit import Configured, Deployed
+from tests.support.servers import fake_provider
 from tests.support.servers.fake_backend import FakeBackend, running
-from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
+from tests.support.servers.fake_provider import FakeProvider
+from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
+from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
-
-
-@dataclass(frozen=True)
-class Deployed:
-    """A gateway whose model `tiny` is the scripted backend; no backend serves its model `down`."""
-
-    gateway: Gateway
-    backend: FakeBackend
-    redis: RedisServer
 
 
 @pytest.fixture(scope="session")
@@ -51,20 +48,15 @@ def deployed_on(
         yield deployed
 
 
-@pytest.fixture(scope="session", params=["own", "litellm"])
+@pytest.fixture(scope="session")
 def route(request: pytest.FixtureRequest) -> str:
-    """Whether the gateway's own route or LiteLLM's handler answers chat completions."""
-    return str(request.param)
+    """What answers chat completions: see `kit.BOTH_ROUTES`."""
+    return str(getattr(request, "param", "own"))
 
 
 @pytest.fixture(scope="session")
 def deployed(route: str, deployed_on: Callable[[str], Deployed]) -> Deployed:
     return deployed_on(route)
-
-
-@pytest.fixture(scope="session")
-def gateway_of_session(deployed: Deployed) -> Gateway:
-    return deployed.gateway
 
 
 @pytest.fixture(scope="session")
@@ -76,13 +68,46 @@ def redis_of_gateway(deployed: Deployed) -> RedisServer:
 def backend(deployed: Deployed) -> FakeBackend:
     """The gateway's backend without scripts and records of earlier tests."""
     deployed.backend.clear()
+    deployed.backend.scripts["hi"] = Script(("Hello there",))
     return deployed.backend
 
 
 @pytest.fixture
+def gateway(deployed: Deployed) -> Iterator[str]:
+    """The gateway's base URL. If it ends during a test, that test fails with the end of its log."""
+    yield deployed.gateway.url
+    deployed.gateway.require_alive()
+
+
+@pytest.fixture
+def gateway_log(deployed: Deployed) -> Path:
+    return deployed.gateway.log
+
+
+@pytest.fixture
+async def http(gateway: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with http_client(gateway, headers=bearer(MASTER_KEY), timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(gateway: str) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai_client(gateway, MASTER_KEY, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+async def key(gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend) -> str:
+    """An ordinary key for `tiny`."""
+    sent, _ = await make_key(redis_of_gateway.url, gateway, models=("tiny",), rpm=1000)
+    return sent
+
+
+@pytest.fixture
 def spare_backend(backend_of_session: FakeBackend) -> FakeBackend:
-    """A backend for gateways that a test starts itself."""
+    """A backend for gateways that a test starts itself, and for `configured`."""
     backend_of_session.clear()
+    backend_of_session.scripts["hi"] = Script(("Hello there",))
     return backend_of_session
 
 
@@ -93,34 +118,81 @@ def spare_redis() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture
-def gateway(gateway_of_session: Gateway) -> Iterator[str]:
-    """The gateway's base URL. If it ends during a test, that test fails with the end of its log."""
-    yield gateway_of_session.url
-    gateway_of_session.require_alive()
+@pytest.fixture(scope="session")
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider.running(FakeProvider()) as provider:
+        yield provider
+
+
+def _with_others(rows: list[dict[str, Any]], provider: FakeProvider) -> list[dict[str, Any]]:
+    """The deployments of `configured`. A model that has one of another provider, too, is on
+    LiteLLM's route."""
+    hosted = {"model": "openai/gpt-x", "api_base": provider.url, "api_key": "k"}
+    gone = {"model": "hosted_vllm/tiny", "api_base": f"http://127.0.0.1:{free_port()}/v1"}
+    gone["api_key"] = "os.environ/TOOLGATE_BACKEND_KEY"
+    models: dict[str, dict[str, Any]] = {
+        "hosted": hosted,
+        "foreign": gone,
+        "keyless-gpt": {"model": "openai/gpt-y"},
+        "keyless-claude": {"model": "anthropic/claude-y"},
+    }
+    for surface in ("chat_completions", "responses", "messages"):
+        models |= {f"{surface}-whole": hosted, f"{surface}-stream": hosted}
+    for row in rows:
+        params = row["litellm_params"]
+        if row["model_name"].endswith("defaults"):
+            params |= {"temperature": 0.125, "max_tokens": 7, "tags": ["team-a"]}
+            params["extra_body"] = {"top_k": 3}
+        if row["model_name"].startswith("mixed"):
+            params["weight"] = 1
+        if row["model_name"] == "limited":
+            params["rpm"] = 2
+    mixed = [name for name in (row["model_name"] for row in rows) if name.startswith("mixed")]
+    listed = [(name, gone | {"weight": 0}) for name in mixed] + list(models.items())
+    return rows + [{"model_name": name, "litellm_params": each} for name, each in listed]
+
+
+@pytest.fixture(scope="session")
+def configured(
+    backend_of_session: FakeBackend,
+    provider: FakeProvider,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Configured]:
+    """`tiny` is on our own route, `mixed` on LiteLLM's. `gone` and what `insured` breaks at fall
+    back to another provider, `to-gone` to `tiny`. The models of the provider `hosted` respond, that
+    of `foreign` does not."""
+    folder = tmp_path_factory.mktemp("configured")
+    shutil.copy(Path(__file__).with_name("recorder.py"), folder)
+    down = f"http://127.0.0.1:{free_port()}"
+    names = ("tiny", "mixed", "defaults", "mixed-defaults", "limited", "insured")
+    routes = [Route(name, "tiny") for name in names]
+    config = make_config([*routes, *(Route(name, "tiny", down) for name in ("gone", "to-gone"))])
+    config["model_list"] = _with_others(config["model_list"], provider)
+    config["litellm_settings"]["callbacks"] = ["recorder.recorder"]
+    config["router_settings"] |= {
+        "model_group_alias": {"short": "tiny"},
+        "optional_pre_call_checks": ["enforce_model_rate_limits"],
+        "fallbacks": [{"gone": ["hosted"]}, {"insured": ["hosted"]}, {"to-gone": ["tiny"]}],
+    }
+    path, log, records = folder / "config.yaml", folder / "log", folder / "records"
+    path.write_text(yaml.safe_dump(config))
+    arguments, url = ["--config", str(path)], backend_of_session.url
+    with (
+        redis_server() as redis,
+        serving(arguments, url, log, redis.url, RECORDED=str(records)) as gateway,
+    ):
+        yield Configured(gateway, redis.url, records)
 
 
 @pytest.fixture
-def gateway_log(gateway_of_session: Gateway) -> Path:
-    return gateway_of_session.log
-
-
-@pytest.fixture
-async def http(gateway: str) -> AsyncIterator[httpx.AsyncClient]:
-    headers = bearer(MASTER_KEY)
-    async with http_client(gateway, headers=headers, timeout=30) as client:
+async def team(
+    configured: Configured, spare_backend: FakeBackend
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of `configured`, without records of earlier tests."""
+    configured.records.unlink(missing_ok=True)
+    error = {"message": "It broke.", "type": "server_error", "code": "backend_failed"}
+    spare_backend.scripts["breaks"] = Script(("x",), error_status=500, error=error)
+    spare_backend.scripts["breaks midway"] = Script(("Hello there you",), error_after=3)
+    async with http_client(configured.url, headers=bearer(MASTER_KEY), timeout=60) as client:
         yield client
-
-
-@pytest.fixture
-async def client(gateway: str) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai_client(gateway, MASTER_KEY) as client:
-        yield client
-
-
-@pytest.fixture
-async def key(gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend) -> str:
-    """An ordinary key for `tiny`, which responds "Hello there" to "hi"."""
-    backend.scripts["hi"] = Script(("Hello there",))
-    sent, _ = await make_key(redis_of_gateway.url, gateway, models=("tiny",), rpm=1000)
-    return sent
+    configured.gateway.require_alive()

@@ -1,18 +1,26 @@
-"""Clients that leave: whatever a request waits for at that moment, its place is free again and only
-what a backend has read and generated counts."""
+"""Clients that leave: whatever a request waits for at that moment, its place is free again, only
+what a backend has read and generated counts, a tool that runs ends, and nothing stays behind."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Generator
+import os
+from collections.abc import Coroutine, Generator
 from typing import Any
 
+import psutil
 import pytest
+from litellm.proxy import proxy_server
+from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 from pydantic import SecretStr
 
-from tests.support.litellm.own_route import Gateway, chat
+from tests.proxy.server.kit import STREAM, Json
+from tests.support.effort import sampled
+from tests.support.litellm.mcp import LOOKUP, ran
+from tests.support.litellm.own_route import PATHS, Gateway, body_of, chat
+from tests.support.servers import mcp_shop
 from tests.support.servers.redis_server import RedisServer
-from tests.support.servers.script import Script
+from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy import background
@@ -67,9 +75,7 @@ def _cancel(task: asyncio.Task[Any], delay: int) -> None:
 
 
 @pytest.fixture(params=["memory", "redis"])
-async def limiter(
-    request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Limiter]:
+async def limiter(request, gateway, monkeypatch):
     """The limiter of the gateway, whose requests are settled as in a process."""
     redis: RedisServer | None = None
     if request.param == "redis":
@@ -79,7 +85,7 @@ async def limiter(
     await limiter.started()
     gateway.here.limiter = limiter
     monkeypatch.setattr(request_scope, "gateway", lambda: gateway.here)
-    gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
+    gateway._app = RequestScope(gateway._app)
     yield limiter
     await limiter.aclose()
 
@@ -96,10 +102,10 @@ async def counted(limiter: Limiter, key: Key) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 4, 8, 16])
-@pytest.mark.parametrize("stream", [False, True])
+@STREAM
 async def test_a_request_that_is_cancelled_at_any_await_counts_only_what_was_generated(
-    gateway: Gateway, limiter: Limiter, stream: bool, delay: int
-) -> None:
+    gateway, limiter, stream, delay
+):
     seen: set[int] = set()
     for at in range(1, 1000):
         sent = new_key()
@@ -128,10 +134,10 @@ async def _awaited(work: Interrupted) -> Any:
     return await work
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@STREAM
 async def test_a_client_that_leaves_is_charged_for_what_was_generated_until_then(
-    gateway: Gateway, limiter: Limiter, stream: bool
-) -> None:
+    gateway, limiter, stream
+):
     gateway.backend.scripts["slow"] = Script(("word " * 100,), pause=0.05)
     sent = new_key()
     key = key_of(sent, tpm=LIMIT, tokens_per_day=LIMIT, max_parallel_requests=8)
@@ -142,3 +148,118 @@ async def test_a_client_that_leaves_is_charged_for_what_was_generated_until_then
     assert in_flight == 0
     assert minute == day
     assert PROMPT < day < PROMPT + 100
+
+
+URL = "litellm_proxy/mcp/shop"
+ENTRY = {"type": "mcp", "server_label": "shop", "server_url": URL, "require_approval": "never"}
+SERVER = {"type": "url", "name": "shop", "url": URL}
+LOOPS = {
+    "chat": {"tools": [ENTRY]},
+    "responses": {"tools": [ENTRY]},
+    "messages": {
+        "mcp_servers": [SERVER],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "shop"}],
+    },
+}
+SEARCHES = {
+    "responses": {"type": "web_search"},
+    "messages": {"type": "web_search_20250305", "name": "web_search"},
+}
+STAGES = ("listing", "sampling", "call", "result", "second sampling")
+
+
+def servers() -> list[psutil.Process]:
+    """The processes of the MCP server."""
+    found = []
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        try:
+            if mcp_shop.__file__ in process.cmdline():
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+class Hanging:
+    """What never answers."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, *_: object, **__: object) -> Any:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+async def abandon(gateway: Gateway, api: str, body: Json, left: asyncio.Event) -> None:
+    """Ask, and leave at the event. Nothing stays behind."""
+    gateway._app = RequestScope(gateway._app)
+    sent = new_key()
+    key = key_of(sent, mcp_servers=("shop",), max_parallel_requests=1, tool_calls_per_day=9)
+    gateway.add_key(sent, key)
+    asked = body_of(api, "go", **body)
+    await gateway.ask(asked, path=PATHS[api], key=sent, leave_after=left)
+    assert left.is_set()
+    assert await gateway.backend.idle_within(5)
+    await until(lambda: not servers())
+    await until(lambda: not (gateway.here.limiter.reservations.in_flight or background._tasks))
+
+
+WAYS = [(api, stream) for api in LOOPS for stream in (False, True)]
+
+
+@sampled("stage, way", STAGES, WAYS, one_in=3)
+async def test_a_client_that_leaves_ends_the_loop(gateway, calls, monkeypatch, stage, way):
+    (api, stream), backend, listing = way, gateway.backend, Hanging()
+    left = listing.begun
+
+    def parsed(_result: object) -> str:
+        left.set()
+        return "Found."
+
+    async def reached() -> None:
+        if stage == "call":
+            await until(lambda: bool(ran(calls)))
+        else:
+            rounds = 1 if stage == "sampling" else 2
+            await until(lambda: len(backend.requests) >= rounds and backend.running > 0)
+        left.set()
+
+    hangs = Script(("It is record",), hang_after=2)
+    backend.turns = [Script((call(LOOKUP, {"id": 7}),)), hangs]
+    watched: asyncio.Task[None] | None = None
+    match stage:
+        case "listing":
+            # It has an underscore before 1.106.
+            name = "process_mcp_tools_without_openai_transform"
+            monkeypatch.setattr(Handler, name, listing, raising=False)
+        case "sampling":
+            backend.turns = [hangs]
+        case "call":
+            backend.turns = [Script((call(LOOKUP, {"id": mcp_shop.HANGS}),))]
+        case "result":  # LiteLLM's hooks after the call
+            monkeypatch.setattr(Handler, "_parse_mcp_result", parsed)
+    if stage not in ("listing", "result"):
+        watched = asyncio.create_task(reached())
+    await abandon(gateway, api, {**LOOPS[api], "stream": stream}, left)
+    if watched is not None:
+        await watched
+    assert listing.ended.is_set() is (stage == "listing")
+    rounds = {"listing": 0, "sampling": 1, "call": 1}
+    assert len(backend.requests) == rounds.get(stage, len(backend.requests))
+
+
+@STREAM
+@pytest.mark.parametrize("api", SEARCHES)
+async def test_a_client_that_leaves_ends_a_web_search(gateway, monkeypatch, stream, api):
+    search, router = Hanging(), proxy_server.llm_router
+    router.search_tools = [{"search_tool_name": "s", "litellm_params": {}}]
+    monkeypatch.setattr(router, "asearch", search)
+    gateway.backend.turns = [Script((call("web_search", {"query": "news"}),))]
+    body = {"tools": [SEARCHES[api]], "stream": stream}
+    await abandon(gateway, api, body, search.begun)
+    assert search.ended.is_set()
+    assert len(gateway.backend.requests) == 1

@@ -1,20 +1,20 @@
-"""Content with a format is validated at its end, as calls are: a backend whose masks are wrong."""
+"""Content with a format, and calls, are validated at their end: a backend whose masks are wrong."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from tests.support.litellm.own_route import PATHS, Gateway, body_of
+from tests.proxy.server import kit
+from tests.proxy.server.kit import APIS, STREAM, function
 from tests.support.servers.script import Script, call
+from toolgate_core import wire
 
 SCHEMA = {"type": "object", "properties": {"código": {"type": "boolean"}}, "required": ["código"]}
 VALID, INVALID = json.dumps({"código": True}), '{"c༽igo": true}'
 NAMED = {"name": "x", "schema": SCHEMA}
-LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-FORMATS: dict[str, dict[str, Any]] = {
+FORMATS = {
     "chat": {"response_format": {"type": "json_schema", "json_schema": NAMED}},
     "responses": {"text": {"format": {"type": "json_schema", **NAMED}}},
     "messages": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
@@ -22,34 +22,30 @@ FORMATS: dict[str, dict[str, Any]] = {
 NORMAL_ENDS = ('"finish_reason": "stop"', '"response.completed"', '"message_stop"')
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("api", PATHS)
-async def test_content_that_violates_its_format_is_an_error_and_no_normal_end(
-    gateway: Gateway, api: str, stream: bool
-) -> None:
-    gateway.backend.turns = [Script((INVALID,), pause=0.01), Script((VALID,))]
-    body = body_of(api, "go", stream=stream, **FORMATS[api])
-    response = await gateway.ask(body, path=PATHS[api])
-    assert response.status == (200 if stream else 500)
-    shown = response.events if stream else [response.json]
-    error = shown[-1].get("response", shown[-1])["error"]
-    assert "The model's content violates its schema" in error["message"]
+@STREAM
+@APIS
+async def test_content_that_violates_its_format_is_an_error_and_no_normal_end(gateway, api, stream):
+    given = {"stream": stream, **FORMATS[api]}
+    failed = await kit.ask(gateway, api, Script((INVALID,), pause=0.01), **given)
+    shown = failed.response.events if stream else [failed.response.json]
+    assert failed.status == (200 if stream else 500)
+    assert "The model's content violates its schema" in failed.error["message"]
     assert "enforcement_failed" in json.dumps(shown[-1])
     assert not any(end in json.dumps(shown) for end in NORMAL_ENDS)
-    response = await gateway.ask(body, path=PATHS[api])
-    assert response.status == 200
-    assert not any('"error": {' in json.dumps(each) for each in (response.events if stream else ()))
+    assert (await kit.ask(gateway, api, VALID, **given)).text == VALID
 
 
+CHAT = FORMATS["chat"]
 OBJECT = {"response_format": {"type": "json_object"}}
 CHOICE = {"structured_outputs": {"choice": ["a", "no"]}}
 REGEX = {"structured_outputs": {"regex": "[a-c]+"}}
-CONTENT: dict[str, tuple[dict[str, Any], str, str, bool]] = {
-    "cut by max_tokens": (FORMATS["chat"], INVALID, "length", True),
-    "cut by a stop string": (FORMATS["chat"] | {"stop": ["igo"]}, INVALID, "stop", True),
-    "a call instead": (FORMATS["chat"] | {"tools": [LOOK]}, call("look", {}), "stop", True),
-    "text before a JSON value": (FORMATS["chat"], f"Sure: {VALID}", "stop", False),
-    "nothing": (FORMATS["chat"], "", "stop", False),
+LOOK = {"tools": [function("chat", "look", {"type": "object"})]}
+CONTENT = {
+    "cut by max_tokens": (CHAT, INVALID, "length", True),
+    "cut by a stop string": (CHAT | {"stop": ["igo"]}, INVALID, "stop", True),
+    "a call instead": (CHAT | LOOK, call("look", {}), "stop", True),
+    "text before a JSON value": (CHAT, f"Sure: {VALID}", "stop", False),
+    "nothing": (CHAT, "", "stop", False),
     "half of a surrogate pair": (OBJECT, r'{"a": "\ud83d"}', "stop", False),
     "an object": (OBJECT, INVALID, "stop", True),
     "an array for an object": (OBJECT, "[1]", "stop", False),
@@ -61,10 +57,20 @@ CONTENT: dict[str, tuple[dict[str, Any], str, str, bool]] = {
 
 
 @pytest.mark.parametrize("name", CONTENT)
-async def test_content_is_validated_by_its_format_unless_it_was_cut(
-    gateway: Gateway, name: str
-) -> None:
+async def test_content_is_validated_by_its_format_unless_it_was_cut(gateway, name):
     asked, text, finish, is_valid = CONTENT[name]
-    gateway.backend.turns = [Script((text,), finish=finish)]
-    response = await gateway.ask(body_of("chat", "go", **asked))
-    assert response.status == (200 if is_valid else 500), response.json
+    reply = await kit.ask(gateway, "chat", Script((text,), finish=finish), **asked)
+    assert reply.status == (200 if is_valid else 500), reply.response.bodies
+
+
+@STREAM
+@pytest.mark.parametrize("finish", ["stop", "length"])
+@pytest.mark.parametrize("residual", [False, True])
+async def test_a_mark_inside_a_call_is_an_error(gateway, stream, finish, residual):
+    if residual:
+        gateway.backend.residual["look"] = (wire.ResidualKeyword(pointer="/a", keyword="a"),)
+    turn = Script((call("look", {"a": "<think>"}),), finish=finish)
+    given = {"tools": [function("responses", "look", {"type": "object"})], "stream": stream}
+    error = (await kit.ask(gateway, "responses", turn, **given)).error
+    assert error["code"] in ("enforcement_failed", "server_error")
+    assert "masks were not applied" in error["message"]

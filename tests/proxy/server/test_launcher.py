@@ -1,11 +1,16 @@
+"""The start of gateways, from the command line to their workers."""
+
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import litellm
 import pytest
 import yaml
@@ -15,55 +20,47 @@ from tests.support.litellm.router import foreign, reset_litellm, row, use
 from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.server import lifespan
-from toolgate_proxy.server.launcher import CONFIG, Route, make_config, write_config
+from toolgate_proxy.server.launcher import (
+    CONFIG,
+    WORKER_SECONDS,
+    Route,
+    make_config,
+    write_config,
+)
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.stack.processes import free_port
 from toolgate_proxy.state import GatewayState
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(
-    ("text", "route"),
-    [
+def test_route_arguments():
+    for text, route in (
         ("m", Route("m", "m")),
         ("m=org/M-8B", Route("m", "org/M-8B")),
+        ("m=org/M@v1", Route("m", "org/M@v1")),
         ("m@http://h:1", Route("m", "m", "http://h:1")),
         ("m=org/M@https://h/x", Route("m", "org/M", "https://h/x")),
-    ],
-)
-def test_route_argument_is_parsed(text: str, route: Route) -> None:
-    assert Route.parse(text) == route
-
-
-def test_route_without_a_name_is_rejected() -> None:
+    ):
+        assert Route.parse(text) == route
     with pytest.raises(ValueError, match="NAME"):
         Route.parse("=m@http://h")
+    for text in ("m@gpu:8000", "m=a@10.0.0.1:8000/x"):
+        with pytest.raises(ValueError, match=r"has no scheme\. Write @http://"):
+            Route.parse(text)
 
 
-@pytest.mark.parametrize("text", ["m@gpu:8000", "m=a@10.0.0.1:8000/x"])
-def test_a_route_whose_address_has_no_scheme_is_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match=r"has no scheme\. Write @http://"):
-        Route.parse(text)
-    assert Route.parse("m=org/M@v1") == Route("m", "org/M@v1")
-
-
-def test_default_configuration_equals_the_shipped_file() -> None:
+def test_default_configuration_equals_the_shipped_file():
     assert make_config([Route("toolgate", "toolgate")]) == yaml.safe_load(CONFIG.read_text())
 
 
-def test_configuration_copies_are_up_to_date() -> None:
+def test_configuration_copies_are_up_to_date():
     """The copies are `litellm_config.yaml` and the block in `docs/guide/gateway.md`."""
-    assert (
-        subprocess.run(
-            [sys.executable, "scripts/config_doc.py", "--check"], cwd=ROOT, check=False
-        ).returncode
-        == 0
-    ), "Run `make docs`."
+    command = [sys.executable, "scripts/config_doc.py", "--check"]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0, "Run `make docs`."
 
 
-def test_written_configuration_contains_no_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_written_configuration_contains_no_key(tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-secret")
     text = write_config([Route("m", "m")], tmp_path).read_text()
     assert "sk-secret" not in text
@@ -71,7 +68,7 @@ def test_written_configuration_contains_no_key(
 
 
 @pytest.mark.parametrize("starting", [False, True])
-def test_workers_exit_when_their_supervisor_is_killed(starting: bool) -> None:
+def test_workers_exit_when_their_supervisor_is_killed(starting):
     """While it starts, uvicorn obeys SIGTERM only after the imports."""
     state = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if starting else "worker._created.set()"
     program = (
@@ -94,8 +91,55 @@ def test_workers_exit_when_their_supervisor_is_killed(starting: bool) -> None:
         assert supervisor.wait() == -signal.SIGKILL
 
 
+SLOW_APP = """
+import ctypes
+def create():
+    ctypes.PyDLL(None).sleep(7)  # holds the interpreter's lock, as imports do on busy cores
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body"})
+    return app
+"""
+SERVE = """
+import sys, uvicorn
+options = {"factory": True, "workers": 2, "timeout_worker_healthcheck": int(sys.argv[2])}
+uvicorn.run("slow:create", port=int(sys.argv[1]), **options)
+"""
+
+
+@pytest.mark.exhaustive
+def test_worker_that_starts_slowly_is_not_killed(tmp_path):
+    """Uvicorn's supervisor kills workers that do not respond."""
+    (tmp_path / "slow.py").write_text(SLOW_APP)
+    port, log = free_port(), tmp_path / "log"
+    with log.open("wb") as output:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-c", SERVE, str(port), str(WORKER_SECONDS)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            ends = time.monotonic() + 90
+            while not responds(port):
+                assert time.monotonic() < ends, log.read_text()
+                time.sleep(0.2)
+        finally:
+            supervisor.terminate()
+            supervisor.wait(30)
+    assert "died" not in log.read_text()
+
+
+def responds(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}", trust_env=False).status_code == 204
+    except httpx.TransportError:
+        return False
+
+
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> GatewayState:
+def here(monkeypatch):
     """A service without Redis for the gateway's start in this process."""
     reset_litellm(monkeypatch)
     made = GatewayState(Settings(redis_url=None))
@@ -104,37 +148,25 @@ def here(monkeypatch: pytest.MonkeyPatch) -> GatewayState:
     return made
 
 
-async def test_startup_objects_are_excluded_from_garbage_collection(here: GatewayState) -> None:
-    """A full collection over LiteLLM's half a million objects would hold up every stream."""
-    app = FastAPI()
-    lifespan.extend_lifespan(app)
-    try:
-        async with app.router.lifespan_context(app):
-            assert gc.get_freeze_count() > len(gc.get_objects())
-    finally:
-        gc.unfreeze()
-
-
+@pytest.mark.usefixtures("here")
 async def test_startup_registers_the_selection_hook_and_prints_each_models_route(
-    here: GatewayState, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    use(
-        monkeypatch,
-        row("a"),
-        row("b", group="mocked", mock_response="x"),
-        row("c", group="mixed"),
-        foreign("mixed"),
-        foreign("hosted"),
-    )
+    monkeypatch, capsys
+):
+    """Its objects are excluded from garbage collection: a full one over LiteLLM's half a million
+    objects would hold up every stream."""
+    mixed = row("c", group="mixed"), foreign("mixed")
+    mocked = row("b", group="mocked", mock_response="x")
+    use(monkeypatch, row("a"), mocked, *mixed, foreign("hosted"))
     app = FastAPI()
     lifespan.extend_lifespan(app)
     try:
         async with app.router.lifespan_context(app):
             assert any(isinstance(each, SelectionHook) for each in litellm.callbacks)
+            assert gc.get_freeze_count() > len(gc.get_objects())
     finally:
         gc.unfreeze()
-    *routes, responses = capsys.readouterr().out.splitlines()
-    assert routes == [
+    *shown, responses = capsys.readouterr().out.splitlines()
+    assert shown == [
         "Model mocked: LiteLLM's route, because of `mock_response` in litellm_params.",
         "Model tiny: own route.",
     ]

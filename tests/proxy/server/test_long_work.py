@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -86,7 +86,7 @@ def codex_of_openai(url: str, key: str, folder: Path, task: str, *options: str) 
     return run_codex(url, key, folder, task, *IN_CONFIGURATION, *options, built_in=True)
 
 
-CLIENTS: Mapping[str, Ask] = {
+CLIENTS = {
     "claude": claude,
     "codex": partial(codex, launch_codex),
     "codex-openai": partial(codex, codex_of_openai),
@@ -96,9 +96,7 @@ CLIENTS: Mapping[str, Ask] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_client_works_on_past_the_window(
-    gateway: Gateway, client: str, tmp_path: Path
-) -> None:
+async def test_a_client_works_on_past_the_window(gateway, client, tmp_path):
     """Each step is taken once: no prompt lacks what was done before. No prompt is too long."""
     async with serving(gateway) as url:
         model = gateway.backend.model = WorkingModel(WINDOW)

@@ -1,18 +1,20 @@
-"""MCP servers of LiteLLM in the Responses API: the gateway runs their tools inside a response."""
+"""MCP servers of LiteLLM: the gateway runs their tools inside a response."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.proxy.server import kit
+from tests.proxy.server.kit import APIS, MORE, Json, Ran, Reply, goes_on, same
+from tests.support.effort import sampled
 from tests.support.litellm.fallbacks import BROKEN
 from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
-from tests.support.litellm.own_route import MASTER, Gateway, Response
+from tests.support.litellm.own_route import PATHS, Gateway
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.responses.approvals import DENIED
@@ -23,61 +25,131 @@ from toolgate_proxy.chat import tool_loop
 from toolgate_proxy.chat.tool_calls import TOO_MANY
 from toolgate_proxy.kept_values import MemoryValues
 from toolgate_proxy.sealing import OwnerSeal
-from toolgate_proxy.server.response_headers import own_headers
 
-PATH = "/v1/responses"
-HI = {"role": "user", "content": "Which record is it?"}
-SHOP = {"type": "mcp", "server_label": "shop", "server_url": "litellm_proxy/mcp/shop"}
-CALL = call(LOOKUP, {"id": 7})
+ASKED = {"role": "user", "content": "Which record is it?"}
+CALL, PAINT = call(LOOKUP, {"id": 7}), call("paint", {})
 FOUND = "lookup found record 7."
-Json = dict[str, Any]
+SAID = "It is record 7."
+URL = "litellm_proxy/mcp/shop"
+SERVER = {"type": "url", "name": "records", "url": URL}
+SET = {"type": "mcp_toolset", "mcp_server_name": "records"}
 pytestmark = pytest.mark.usefixtures("calls")
 
 
-async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:
-    key = params.pop("key", MASTER)
-    gateway.backend.turns = [Script((text,)) if text else BROKEN for text in turns]
-    body = {"model": "tiny", "input": [HI], "tools": [{**SHOP, "require_approval": approval}]}
-    return await gateway.ask(body | params, path=PATH, key=key)
+def entry(**more: Any) -> Json:
+    made = {"type": "mcp", "server_label": "shop", "server_url": URL, "require_approval": "never"}
+    return {name: value for name, value in {**made, **more}.items() if value is not None}
 
 
-def answered(asked: str, *, approve: bool = True, **more: str) -> Json:
-    given = {"approval_request_id": asked, "approve": approve, **more}
-    return {"type": "mcp_approval_response", **given}
+def offer(api: str, *beside: Json, **more: Any) -> Json:
+    """The server, and tools beside it. `more`: other members of its entry."""
+    if api == "messages":
+        return {"mcp_servers": [SERVER], "tools": [SET | more, *beside]}
+    return {"tools": [entry(**more), *beside]}
 
 
-def approved(*ids: str) -> list[Json]:
-    asked = {"type": "mcp_approval_request", "name": LOOKUP, "arguments": '{"id": 7}'}
-    asked["server_label"] = "shop"
-    return [HI, *({**asked, "id": each} for each in ids), *map(answered, ids)]
+async def ask(gateway: Gateway, api: str, *turns: str | Script, **params: Any) -> Reply:
+    given = {"history": [ASKED], **offer(api), **params}
+    return await kit.ask(gateway, api, *turns, **given)
 
 
-def types(items: list[Json]) -> list[str]:
-    return [item["type"] for item in items]
+THOUGHT = "<think>\nHm.\n</think>\n\n"
+LOOKUPS = "\n".join(call(LOOKUP, {"id": number}) for number in (1, 2))
+ROUNDS = (
+    f"{THOUGHT}Let me look.\n{LOOKUPS}",
+    call(FAIL, {"id": 3}),
+    f"{THOUGHT}{call('web_search', {'query': 'paint'})}",
+    f"Once more.\n{call(LOOKUP, {'id': 4})}",
+    "It dries, says https://example.com/paint there.",
+)
+LOOPS = {
+    "no call": (("Hello.",), "Hello.", [], 0),
+    "a call": ((CALL, SAID), SAID, [LOOKUP], 0),
+    "texts": ((f"Let me see.{CALL}", f"Again.{CALL}", SAID), f"Let me see.Again.{SAID}",
+              [LOOKUP] * 2, 0),
+    "then one of the client": ((CALL, f"{CALL}\n{PAINT}"), "", [LOOKUP] * 2, 1),
+    "beside those of the client": (("\n".join((CALL, PAINT, CALL, PAINT)),), "", [LOOKUP] * 2, 2),
+    "a tool that fails": ((call(FAIL, {"id": 1}), "It failed."), "It failed.", [FAIL], 0),
+    "four rounds": (ROUNDS, "Let me look.Once more.It dries, says https://example.com/paint there.",
+                    [LOOKUP, LOOKUP, FAIL, LOOKUP], 0),
+}  # fmt: skip
+"""What the model says in turn; the text, the tools of the server that run, and the number of calls
+for the client that this makes."""
+SEARCHES = {
+    "chat": [],
+    "responses": [{"type": "web_search"}],
+    "messages": [{"type": "web_search_20250305", "name": "web_search"}],
+}
 
 
-async def test_a_tool_runs_inside_the_response(gateway: Gateway, calls: Path) -> None:
-    response = await ask(gateway, CALL, "It is record 7.")
-    assert response.status == 200, response.bodies
-    listed, made, said = response.json["output"]
-    assert types([listed, made, said]) == ["mcp_list_tools", "mcp_call", "message"]
-    assert [tool["name"] for tool in listed["tools"]] == [LOOKUP, FAIL, ODD]
-    assert listed["server_label"] == made["server_label"] == "shop"
-    assert (made["name"], json.loads(made["arguments"])) == (LOOKUP, {"id": 7})
-    assert (made["output"], made["error"], made["status"]) == (FOUND, None, "completed")
+@sampled("api, loop", PATHS, LOOPS, one_in=3)
+async def test_a_stream_is_the_whole_response_and_the_next_turn_continues_its_prompt(
+    gateway, calls, engine, api, loop
+):
+    turns, text, names, paints = LOOPS[loop]
+    engine.pages = [{"title": "Paint", "url": "https://example.com/paint", "content": "Dries."}]
+    given = [each for each in turns if api != "chat" or "web_search" not in each]
+    tools = offer(api, kit.function(api, "paint"), *SEARCHES[api])
+    reply = await same(gateway, api, *given, history=[ASKED], **tools)
+    assert (reply.text.replace("\n", ""), [each.name for each in reply.ran]) == (text, names)
+    for each in reply.ran:
+        assert (each.failed, "closed" in each.result) == (each.name == FAIL, each.name == FAIL)
+    assert len(ran(calls)) == 2 * names.count(LOOKUP)
+    assert len(engine.queries) == 2 * len([each for each in given if "web_search" in each])
+    assert reply.named == [("paint", {})] * paints
+    assert len({each["id"] for each in reply.calls}) == paints
+    ended, called = ENDS[api]
+    assert reply.end == (called if paints else ended)
+    if turns != ROUNDS and (api, loop) != (
+        "chat",
+        "texts",
+    ):  # which can't be sent back as they were
+        await goes_on(gateway, reply, [ASKED], **tools)
+    if names:
+        assert "provider_specific_fields" not in json.dumps(gateway.backend.messages())
+
+
+ENDS = {
+    "chat": ("stop", "tool_calls"),
+    "responses": ("completed", "completed"),
+    "messages": ("end_turn", "tool_use"),
+}
+
+
+@APIS
+async def test_a_tool_runs_inside_the_response(gateway, calls, api):
+    """The members of what only this API has."""
+    reply = await ask(gateway, api, CALL, SAID)
+    assert reply.ran == [Ran(LOOKUP, {"id": 7}, FOUND, False)]
+    assert reply.listed == ([] if api == "messages" else [LOOKUP, FAIL, ODD])
     assert ran(calls) == [{"id": 7}]
     assert gateway.backend.messages()[-1]["content"] == FOUND
     assert gateway.backend.callable_tools() == [LOOKUP, FAIL]
+    match api:
+        case "chat":
+            given = reply.parts[0]["provider_specific_fields"]
+            [made], [result] = given["mcp_tool_calls"], given["mcp_call_results"]
+            assert made["type"] == "function"
+            assert result == {"tool_call_id": made["id"], "result": FOUND, "name": LOOKUP}
+        case "responses":
+            assert reply.kinds == ["mcp_list_tools", "mcp_call", "message"]
+            listed, made, _ = reply.parts
+            assert listed["server_label"] == made["server_label"] == "shop"
+            assert (made["output"], made["error"], made["status"]) == (FOUND, None, "completed")
+        case _:
+            used, result, _ = reply.parts
+            assert (used["type"], used["server_name"]) == ("mcp_tool_use", "records")
+            assert used["id"].startswith("mcptoolu_")
+            content = [{"type": "text", "text": FOUND}]
+            assert result == {"type": "mcp_tool_result", "tool_use_id": used["id"],
+                              "is_error": False, "content": content}  # fmt: skip
 
 
-async def test_a_stream_has_the_same_items(gateway: Gateway) -> None:
-    whole = (await ask(gateway, CALL, "It is record 7.")).json["output"]
-    response = await ask(gateway, CALL, "It is record 7.", stream=True)
-    streamed = response.events[-1]["response"]["output"]
-    assert types(streamed) == types(whole)
-    done = [e["item"] for e in response.events if e["type"] == "response.output_item.done"]
-    assert done == streamed
-    kinds = [e["type"].removeprefix("response.") for e in response.events if "mcp_" in e["type"]]
+async def test_events_of_a_call(gateway):
+    """Of the Responses API, which has some of its own."""
+    reply = await ask(gateway, "responses", CALL, SAID, stream=True)
+    events = [each for each in reply.response.events if "mcp_" in each["type"]]
+    kinds = [each["type"].removeprefix("response.") for each in events]
     assert [kind for kind in kinds if not kind.endswith("delta")] == [
         "mcp_list_tools.in_progress",
         "mcp_list_tools.completed",
@@ -85,96 +157,147 @@ async def test_a_stream_has_the_same_items(gateway: Gateway) -> None:
         "mcp_call_arguments.done",
         "mcp_call.completed",
     ]
-    deltas = [e["delta"] for e in response.events if e["type"].endswith("arguments.delta")]
-    assert json.loads("".join(deltas)) == {"id": 7}
-
-
-async def test_the_next_turn_sees_the_call_and_its_result(gateway: Gateway) -> None:
-    items = (await ask(gateway, CALL, "It is record 7.")).json["output"]
-    seen = _without_ids(gateway.backend.messages())
-    more = {"role": "user", "content": "And?"}
-    response = await ask(gateway, "That is all.", input=[HI, *items, more])
-    assert response.status == 200, response.bodies
-    assert _without_ids(gateway.backend.messages())[: len(seen)] == seen
-    assert "x-toolgate-history" not in own_headers(response.context)
 
 
 @pytest.mark.parametrize("recalled", [False, True])
-async def test_tools_are_listed_again_only_if_they_have_changed(
-    gateway: Gateway, recalled: bool
-) -> None:
-    first = (await ask(gateway, CALL, "It is record 7.")).json
-    more = {"role": "user", "content": "And?"}
-    history = {"input": [HI, *first["output"], more]}
+async def test_tools_are_listed_again_only_if_they_have_changed(gateway, recalled):
+    first = await ask(gateway, "responses", CALL, SAID)
+    before: Json = {"history": [ASKED, *first.turn, MORE]}
     if recalled:
-        history = {"input": [more], "previous_response_id": first["id"]}
-    same = await ask(gateway, "That is all.", **history)
-    assert types(same.json["output"]) == ["message"], same.bodies
-    fewer = {**SHOP, "require_approval": "never", "allowed_tools": [LOOKUP]}
-    other = await ask(gateway, "That is all.", tools=[fewer], **history)
-    assert types(other.json["output"]) == ["mcp_list_tools", "message"]
+        before = {"history": [MORE], "previous_response_id": first.body["id"]}
+    again = await ask(gateway, "responses", "That is all.", **before)
+    assert again.kinds == ["message"]
+    fewer = {"tools": [entry(allowed_tools=[LOOKUP])]}
+    again = await ask(gateway, "responses", "That is all.", **fewer, **before)
+    assert again.kinds == ["mcp_list_tools", "message"]
 
 
-def _without_ids(messages: list[Json]) -> list[Json]:
-    shown = []
-    for message in messages:
-        kept = {name: value for name, value in message.items() if name != "tool_call_id"}
-        if "tool_calls" in kept:
-            kept["tool_calls"] = [each["function"] for each in kept["tool_calls"]]
-        shown.append(kept)
-    return shown
+ALLOWED = [
+    ("chat", offer("chat", allowed_tools=["lookup"])),
+    ("responses", offer("responses", allowed_tools=["lookup"])),
+    ("responses", offer("responses", allowed_tools={"tool_names": [LOOKUP]})),
+    ("responses", offer("responses", allowed_tools={"read_only": True})),
+    ("messages", offer("messages", configs={"fail": {"enabled": False}})),
+    ("messages", offer("messages", default_config={"enabled": False},
+                       configs={LOOKUP: {"enabled": True}})),
+    ("messages", {"tools": [], "mcp_servers": [
+        SERVER | {"tool_configuration": {"allowed_tools": ["lookup"]}}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "offered"), ALLOWED)
+async def test_only_allowed_tools_are_offered(gateway, api, offered):
+    reply = await ask(gateway, api, "Hello.", **offered)
+    assert reply.listed == ([] if api == "messages" else [LOOKUP])
+    assert gateway.backend.callable_tools() == [LOOKUP]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/mcp", "litellm_proxy/mcp/nothing"])
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_server_that_can_not_be_used_is_left_out(gateway, api, url):
+    """Nothing asks a server of the client. That one does not exist is an error in its list."""
+    reply = await ask(gateway, api, "Hello.", **offer(api, server_url=url))
+    if api == "responses" and "nothing" in url:
+        assert reply.parts[0]["tools"] == []
+        assert reply.parts[0]["error"]
+    else:
+        assert "mcp" in reply.own["x-toolgate-omitted-tools"]
+        assert len(reply.parts) == 1
+        assert "provider_specific_fields" not in reply.parts[0]
+
+
+async def test_deferred_tools_are_found(gateway, calls):
+    name = "tool_search_tool_bm25"
+    offered = offer("messages", default_config={"defer_loading": True})
+    offered["tools"].insert(0, {"type": f"{name}_20251119", "name": name})
+    turns = call(name, {"query": "look up a record"}), CALL, SAID
+    reply = await same(gateway, "messages", *turns, history=[ASKED], **offered)
+    assert gateway.backend.listed_tools(0) == [name]
+    found = ["server_tool_use", "tool_search_tool_result"]
+    assert reply.kinds == [*found, "mcp_tool_use", "mcp_tool_result", "text"]
+    assert ran(calls) == [{"id": 7}] * 2
+
+
+@pytest.mark.parametrize("approval", [None, "always", {"never": {"tool_names": ["lookup"]}}])
+async def test_calls_that_need_an_approval_go_to_the_client_of_chat_completions(
+    gateway, calls, approval
+):
+    """As in LiteLLM."""
+    offered = offer("chat", require_approval=approval)
+    reply = await ask(gateway, "chat", CALL, **offered)
+    assert (reply.named, reply.end) == ([(LOOKUP, {"id": 7})], "tool_calls")
+    assert [*reply.parts[0]["provider_specific_fields"]] == ["mcp_list_tools"]
+    assert ran(calls) == []
+    await goes_on(gateway, reply, [ASKED], **offered)
+    assert gateway.backend.messages()[-1]["content"] == "done"
+
+
+async def test_one_server_with_approvals_is_enough(gateway, calls):
+    always = entry(require_approval="always", allowed_tools=["fail"])
+    reply = await ask(gateway, "chat", CALL, **offer("chat", always, allowed_tools=["lookup"]))
+    assert reply.end == "tool_calls"
+    assert ran(calls) == []
+
+
+def approving(approval: Any = "always") -> Json:
+    return offer("responses", require_approval=approval)
+
+
+def answered(asked: str, *, approve: bool = True, **more: str) -> Json:
+    given = {"approval_request_id": asked, "approve": approve, **more}
+    return {"type": "mcp_approval_response", **given}
 
 
 @pytest.mark.parametrize("approval", [None, "always", {"never": {"tool_names": ["fail"]}}])
-async def test_a_call_waits_for_an_approval(gateway: Gateway, calls: Path, approval: Any) -> None:
-    first = await ask(gateway, CALL, approval=approval)
-    items = first.json["output"]
-    assert types(items) == ["mcp_list_tools", "mcp_approval_request"]
-    assert (items[1]["name"], json.loads(items[1]["arguments"])) == (LOOKUP, {"id": 7})
+async def test_a_call_waits_for_an_approval(gateway, calls, approval):
+    offered = approving(approval)
+    first = await same(gateway, "responses", CALL, history=[ASKED], **offered)
+    assert first.kinds == ["mcp_list_tools", "mcp_approval_request"]
+    asked = first.parts[1]
+    assert (asked["name"], json.loads(asked["arguments"])) == (LOOKUP, {"id": 7})
     assert ran(calls) == []
-    answer = answered(items[1]["id"])
-    second = await ask(gateway, "It is.", approval=approval, input=[HI, *items, answer])
-    assert second.status == 200, second.bodies
-    made, said = second.json["output"]
-    assert types([made, said]) == ["mcp_call", "message"]
-    assert made["approval_request_id"] == items[1]["id"]
-    assert made["output"] == FOUND
-    assert ran(calls) == [{"id": 7}]
+    history = [ASKED, *first.turn, answered(asked["id"])]
+    second = await ask(gateway, "responses", "It is.", **offered, history=history)
+    assert second.kinds == ["mcp_call", "message"]
+    assert second.parts[0]["approval_request_id"] == asked["id"]
+    assert second.ran == [Ran(LOOKUP, {"id": 7}, FOUND, False)]
     assert gateway.backend.messages()[-1]["content"] == FOUND
-    history = [HI, *items, answer, made, said, {"role": "user", "content": "And?"}]
-    third = await ask(gateway, "All.", approval=approval, input=history)
-    assert third.status == 200, third.bodies
+    third = await ask(
+        gateway, "responses", "All.", **offered, history=[*history, *second.turn, MORE]
+    )
+    assert third.status == 200, third.response.bodies
     assert ran(calls) == [{"id": 7}]
     contents = [message["content"] for message in gateway.backend.messages()]
     assert contents.count(FOUND) == 1
 
 
-async def test_an_approved_call_runs_once_for_its_owner_if_the_request_is_repeated(
-    gateway: Gateway, calls: Path
-) -> None:
+def approved(*ids: str) -> list[Json]:
+    asked = {"type": "mcp_approval_request", "name": LOOKUP, "arguments": '{"id": 7}'}
+    asked["server_label"] = "shop"
+    return [ASKED, *({**asked, "id": each} for each in ids), *map(answered, ids)]
+
+
+async def test_an_approved_call_runs_once_for_its_owner_if_the_request_is_repeated(gateway, calls):
     for runs, owner in enumerate(("sk-1", "sk-2"), 1):
         gateway.add_key(owner, key_of(owner, mcp_servers=("shop",)))
-        for text in ("", "", "It is."):
-            response = await ask(gateway, text, approval=None, key=owner, input=approved("mcpr_1"))
-            assert response.status == (200 if text else 502), response.bodies
+        for turn in (BROKEN, BROKEN, "It is."):
+            given = {"history": approved("mcpr_1"), "key": owner, **approving(None)}
+            reply = await ask(gateway, "responses", turn, **given)
+            assert reply.status == (502 if turn is BROKEN else 200), reply.response.bodies
             assert ran(calls) == [{"id": 7}] * runs
-        assert response.json["output"][1]["output"] == FOUND
+        assert reply.ran[0].result == FOUND
 
 
 @pytest.mark.parametrize(("bound", "most"), [(2, {"max_tool_calls": 1}), (1, {})])
-async def test_approved_calls_are_bounded(
-    gateway: Gateway, calls: Path, monkeypatch: pytest.MonkeyPatch, bound: int, most: Json
-) -> None:
+async def test_approved_calls_are_bounded(gateway, calls, monkeypatch, bound, most):
     monkeypatch.setattr(tool_loop, "MAX_APPROVED", bound)
-    response = await ask(gateway, "It is.", approval=None, input=approved("a", "b"), **most)
-    made = [item for item in response.json["output"] if item["type"] == "mcp_call"]
-    assert [item["error"] for item in made] == [None, TOO_MANY]
+    given = {"history": approved("a", "b"), **approving(None), **most}
+    reply = await ask(gateway, "responses", "It is.", **given)
+    assert [each.result for each in reply.ran] == [FOUND, TOO_MANY]
     assert ran(calls) == [{"id": 7}]
 
 
-async def test_an_approved_call_goes_on_without_its_client(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_approved_call_goes_on_without_its_client(gateway, monkeypatch):
     """Further requests wait for it, but not for ever."""
     called: list[str] = []
 
@@ -193,79 +316,23 @@ async def test_an_approved_call_goes_on_without_its_client(
     assert len(called) == 2
 
 
-def test_a_tool_is_called_by_its_whole_name_only() -> None:
+async def test_a_call_that_is_not_approved_does_not_run(gateway, calls):
+    """Nor does one that differs from the call of the request for approval."""
+    first = await ask(gateway, "responses", CALL, **approving())
+    listed, asked = first.parts
+    answer = answered(asked["id"], approve=False, reason="Too expensive.")
+    history = [ASKED, listed, asked, answer]
+    reply = await ask(gateway, "responses", "Pity.", **approving(), history=history)
+    assert reply.text == "Pity."
+    assert gateway.backend.messages()[-1]["content"] == f"{DENIED} Too expensive."
+    for changes in ({"arguments": '{"id": "x"}'}, {"name": "shop-other"}, {"id": "other"}):
+        history = [ASKED, listed, asked | changes, answered(asked["id"])]
+        refused = await ask(gateway, "responses", "No.", **approving(), history=history)
+        assert refused.status == 400, changes
+    assert ran(calls) == []
+
+
+def test_a_tool_is_called_by_its_whole_name_only():
     names = ["act", "force", "force-act", "shop-act", "shop-force-act", "-force-act", "", None]
     tool = ListedTool("shop-force-act", "", {}, own_names=("force-act",))
     assert [name for name in names if tool.is_called(name)] == ["force-act", "shop-force-act"]
-
-
-async def test_a_call_that_is_not_approved_does_not_run(gateway: Gateway, calls: Path) -> None:
-    items = (await ask(gateway, CALL, approval="always")).json["output"]
-    answer = answered(items[1]["id"], approve=False, reason="Too expensive.")
-    response = await ask(gateway, "Pity.", approval="always", input=[HI, *items, answer])
-    assert response.status == 200, response.bodies
-    assert gateway.backend.messages()[-1]["content"] == f"{DENIED} Too expensive."
-    assert ran(calls) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "status"),
-    [({"arguments": '{"id": "x"}'}, 400), ({"name": "shop-other"}, 400), ({"id": "other"}, 400)],
-)
-async def test_a_changed_request_for_approval_is_refused(
-    gateway: Gateway, calls: Path, changes: Json, status: int
-) -> None:
-    items = (await ask(gateway, CALL, approval="always")).json["output"]
-    answer = answered(items[1]["id"])
-    changed = [items[0], {**items[1], **changes}, answer]
-    response = await ask(gateway, "No.", approval="always", input=[HI, *changed])
-    assert response.status == status, response.bodies
-    assert ran(calls) == []
-
-
-async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway) -> None:
-    response = await ask(gateway, call(FAIL, {"id": 1}), "It failed.")
-    assert response.status == 200, response.bodies
-    made = response.json["output"][1]
-    assert (made["status"], made["output"]) == ("failed", None)
-    assert "closed" in made["error"]
-    assert gateway.backend.messages()[-1]["content"] == f"Error: {made['error']}"
-
-
-@pytest.mark.parametrize("allowed", [["lookup"], {"tool_names": [LOOKUP]}, {"read_only": True}])
-async def test_only_allowed_tools_are_offered(gateway: Gateway, allowed: Any) -> None:
-    tools = [{**SHOP, "require_approval": "never", "allowed_tools": allowed}]
-    response = await ask(gateway, "Hello.", tools=tools)
-    assert [tool["name"] for tool in response.json["output"][0]["tools"]] == [LOOKUP]
-    assert gateway.backend.callable_tools() == [LOOKUP]
-
-
-async def test_a_server_of_the_client_is_not_asked(gateway: Gateway) -> None:
-    tools = [{**SHOP, "server_url": "http://127.0.0.1:9/mcp"}]
-    response = await ask(gateway, "Hello.", tools=tools)
-    assert response.status == 200, response.bodies
-    assert "mcp" in own_headers(response.context)["x-toolgate-omitted-tools"]
-    assert types(response.json["output"]) == ["message"]
-
-
-async def test_a_server_that_does_not_exist_is_an_error_in_its_list(gateway: Gateway) -> None:
-    tools = [{**SHOP, "server_url": "litellm_proxy/mcp/nothing"}]
-    response = await ask(gateway, "Hello.", tools=tools)
-    assert response.status == 200, response.bodies
-    assert response.json["output"][0]["tools"] == []
-    assert response.json["output"][0]["error"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "param"),
-    [
-        ({"depth": 3}, "tools[0].depth"),
-        ({"require_approval": "sometimes"}, "tools[0].require_approval"),
-        ({"server_label": None}, "tools[0].server_label"),
-        ({"allowed_tools": "all"}, "tools[0].allowed_tools"),
-    ],
-)
-async def test_wrong_entries_are_refused(gateway: Gateway, changes: Json, param: str) -> None:
-    response = await ask(gateway, tools=[{**SHOP, **changes}])
-    assert response.status == 400
-    assert response.json["error"]["param"] == param

@@ -10,8 +10,9 @@ import pytest
 from litellm.caching.caching import Cache, CacheMode
 from litellm.integrations.custom_logger import CustomLogger
 
+from tests.proxy.server import kit
+from tests.proxy.server.kit import APIS, STREAM, function
 from tests.support.apis.outcomes import RANDOM
-from tests.support.litellm.fallbacks import APIS, STREAM
 from tests.support.litellm.guards import SCHEMA, TOOLS, use_callback
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
 from tests.support.litellm.router import use
@@ -19,13 +20,14 @@ from tests.support.schemas.residual_calls import BAD, GOOD, TAGS, UNIQUE
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
+from toolgate_proxy import background
 from toolgate_proxy.server.response_headers import own_headers
 
 OTHER_SCHEMA = {**SCHEMA, "description": "Another one."}
 
 
 @pytest.fixture
-def cache(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Cache:
+def cache(gateway, monkeypatch):
     gateway.configure(keepalive_seconds=0)
     gateway.backend.scripts["call"] = Script((call("look", {"a": "ZZZZ"}),))
     made = Cache(type="local")
@@ -38,7 +40,7 @@ async def ask(gateway: Gateway, api: str = "chat", **params: Any) -> Response:
     body = body_of(api, params.pop("content", "call"), **{"tools": TOOLS[api], **params})
     more = {} if key is None else {"key": key}
     response = await gateway.ask(body, path=PATHS[api], **more)
-    await asyncio.sleep(0.01)  # the answer is kept in the background
+    await until(lambda: not background._tasks)  # which keep the answer
     return response
 
 
@@ -53,13 +55,11 @@ def generations(gateway: Gateway) -> int:
 
 @APIS
 @STREAM
-async def test_same_request_gets_the_same_answer_without_the_backend(
-    gateway: Gateway, cache: Cache, api: str, stream: bool
-) -> None:
+async def test_same_request_gets_the_same_answer_without_the_backend(gateway, cache, api, stream):
     first = await ask(gateway, api, stream=stream)
     again = await ask(gateway, api, stream=stream)
     assert (again.status, generations(gateway)) == (200, 1)
-    assert "ZZZZ" in shown(again)
+    assert kit.read(api, again).named == [("look", {"a": "ZZZZ"})]
     if not stream:
         assert shown(again) == shown(first)
         assert again.json["id"] != first.json["id"]
@@ -72,37 +72,22 @@ async def test_same_request_gets_the_same_answer_without_the_backend(
 
 
 @APIS
-async def test_streamed_and_whole_responses_share_answers(
-    gateway: Gateway, cache: Cache, api: str
-) -> None:
-    await ask(gateway, api, stream=True)
-    await ask(gateway, api, stream=False)
-    assert generations(gateway) == 1
-    await ask(gateway, api, content="hi", stream=False)
-    streamed = await ask(gateway, api, content="hi", stream=True)
-    assert (streamed.status, generations(gateway)) == (200, 2)
-    assert "there" in shown(streamed)
+async def test_streamed_and_whole_responses_share_answers(gateway, cache, api):
+    for content, order in (("call", (True, False)), ("hi", (False, True))):
+        before = generations(gateway)
+        for stream in order:
+            response = await ask(gateway, api, content=content, stream=stream)
+            assert (response.status, generations(gateway)) == (200, before + 1)
+            reply = kit.read(api, response)
+            assert reply.named == [("look", {"a": "ZZZZ"})] * (content == "call")
+            assert reply.text == "Hello there" * (content == "hi")
 
 
 @APIS
-async def test_answers_to_requests_that_differ_are_not_shared(
-    gateway: Gateway, cache: Cache, api: str
-) -> None:
-    tool = TOOLS[api][0]
-    if api == "chat":
-        other = {"type": "function", "function": {"name": "look", "parameters": OTHER_SCHEMA}}
-    else:
-        name = "parameters" if api == "responses" else "input_schema"
-        other = {**tool, name: OTHER_SCHEMA}
-    different: list[dict[str, Any]] = [
-        {},
-        {"tools": [other]},
-        {"tools": [*TOOLS[api], {**other, **_renamed(api, other)}]},
-        {"temperature": 0.5},
-        {"content": "hi"},
-        {"seed": 7},
-        {"min_p": 0.25},
-    ]
+async def test_answers_to_requests_that_differ_are_not_shared(gateway, cache, api):
+    other, see = function(api, "look", OTHER_SCHEMA), function(api, "see", OTHER_SCHEMA)
+    different = [{}, {"tools": [other]}, {"tools": [*TOOLS[api], see]}, {"content": "hi"}]
+    different += [{"temperature": 0.5}, {"seed": 7}, {"min_p": 0.25}]
     for number, params in enumerate(different, 1):
         assert (await ask(gateway, api, **params)).status == 200
         assert generations(gateway) == number
@@ -111,20 +96,14 @@ async def test_answers_to_requests_that_differ_are_not_shared(
     assert generations(gateway) == len(different)
 
 
-def _renamed(api: str, tool: dict[str, Any]) -> dict[str, Any]:
-    if api == "chat":
-        return {"function": {**tool["function"], "name": "see"}}
-    return {"name": "see"}
-
-
-async def test_teams_and_keys_share_no_answers(gateway: Gateway, cache: Cache) -> None:
+async def test_teams_and_keys_share_no_answers(gateway, cache):
     for name, team in (("sk-1", "a"), ("sk-2", "b"), ("sk-3", None), ("sk-4", None), ("sk-5", "a")):
         gateway.add_key(name, key_of(name, team=team))
         await ask(gateway, key=name)
     assert generations(gateway) == 4
 
 
-async def test_kept_answers_are_sealed(gateway: Gateway, cache: Cache) -> None:
+async def test_kept_answers_are_sealed(gateway, cache):
     await ask(gateway)
     [(name, kept)] = cache.cache.cache_dict.items()
     assert "ZZZZ" not in str(kept)
@@ -138,7 +117,7 @@ async def test_kept_answers_are_sealed(gateway: Gateway, cache: Cache) -> None:
     assert name.startswith("toolgate:")
 
 
-async def test_request_controls_the_cache(gateway: Gateway, cache: Cache) -> None:
+async def test_request_controls_the_cache(gateway, cache):
     await ask(gateway, cache={"no-store": True})
     await ask(gateway, cache={"no-cache": True})
     assert generations(gateway) == 2
@@ -152,9 +131,7 @@ async def test_request_controls_the_cache(gateway: Gateway, cache: Cache) -> Non
     assert generations(gateway) == 4
 
 
-async def test_cache_may_be_off_unless_a_request_asks_for_it(
-    gateway: Gateway, cache: Cache
-) -> None:
+async def test_cache_may_be_off_unless_a_request_asks_for_it(gateway, cache):
     cache.mode = CacheMode.default_off
     for number, controls in enumerate(({}, {}, {"use-cache": True}), 1):
         await ask(gateway, cache=controls)
@@ -163,30 +140,19 @@ async def test_cache_may_be_off_unless_a_request_asks_for_it(
     assert generations(gateway) == 3
 
 
-@pytest.mark.parametrize(
-    ("types", "apis"),
-    [
-        (["acompletion"], ["chat"]),
-        (["responses"], ["responses"]),
-        (["anthropic_messages"], ["messages"]),
-        (["aembedding"], []),
-    ],
-)
-async def test_only_operations_of_the_configuration_are_kept(
-    gateway: Gateway, cache: Cache, types: Any, apis: list[str]
-) -> None:
-    cache.supported_call_types = types
-    for api in PATHS:
-        gateway.backend.requests.clear()
-        for _ in range(2):
-            await ask(gateway, api)
-        assert generations(gateway) == (1 if api in apis else 2)
+async def test_only_operations_of_the_configuration_are_kept(gateway, cache):
+    kept = {"chat": "acompletion", "responses": "responses", "messages": "anthropic_messages"}
+    for seed, (name, kind) in enumerate({**kept, "none": "aembedding"}.items()):
+        cache.supported_call_types = [kind]
+        for api in PATHS:
+            gateway.backend.requests.clear()
+            for _ in range(2):
+                await ask(gateway, api, seed=seed)
+            assert generations(gateway) == (1 if api == name else 2)
 
 
 @STREAM
-async def test_failed_and_abandoned_answers_are_not_kept(
-    gateway: Gateway, cache: Cache, stream: bool
-) -> None:
+async def test_failed_and_abandoned_answers_are_not_kept(gateway, cache, stream):
     gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.01)
     for number in (1, 2):
         await ask(gateway, content="breaks", stream=stream)
@@ -196,14 +162,12 @@ async def test_failed_and_abandoned_answers_are_not_kept(
         leave = asyncio.Event()
         body = body_of("chat", "hang", stream=stream)
         asking = asyncio.create_task(gateway.ask(body, leave_after=leave))
-        await until(lambda number=number: generations(gateway) == number)  # type: ignore[misc]
+        await until(lambda number=number: generations(gateway) == number)
         leave.set()
         await asking
 
 
-async def test_only_answers_whose_calls_were_valid_at_once_are_kept(
-    gateway: Gateway, cache: Cache
-) -> None:
+async def test_only_answers_whose_calls_were_valid_at_once_are_kept(gateway, cache):
     """A kept one is validated again."""
     gateway.backend.residual["set_tags"] = (UNIQUE,)
     gateway.backend.scripts |= {"bad": Script((BAD,), again=(GOOD,) * 3), "good": Script((GOOD,))}
@@ -213,9 +177,7 @@ async def test_only_answers_whose_calls_were_valid_at_once_are_kept(
         assert own_headers(response.context)["x-toolgate-enforced"] == "residual"
 
 
-async def test_answer_of_a_backend_that_failed_is_not_kept(
-    gateway: Gateway, cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_answer_of_a_backend_that_failed_is_not_kept(gateway, cache, monkeypatch):
     """Only that of the fallback is."""
     other = ours(gateway.backend, "other")
     other["model_info"]["id"] = "other"
@@ -230,25 +192,21 @@ async def test_answer_of_a_backend_that_failed_is_not_kept(
 
 
 @STREAM
-async def test_log_event_of_a_kept_answer(
-    gateway: Gateway, cache: Cache, monkeypatch: pytest.MonkeyPatch, stream: bool
-) -> None:
+async def test_log_event_of_a_kept_answer(gateway, cache, monkeypatch, stream):
     logged: list[tuple[Any, str]] = []
 
-    class Observer(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
-        async def async_log_success_event(self, kwargs: Any, response_obj: Any, **_: Any) -> None:
+    class Observer(CustomLogger):
+        async def async_log_success_event(self, kwargs, response_obj, **_):
             logged.append((bool(kwargs["cache_hit"]), response_obj.choices[0].message.content))
 
     use_callback(monkeypatch, Observer())
     for number in (1, 2):
         await ask(gateway, content="hi", stream=stream, tools=None)
-        await until(lambda number=number: len(logged) == number)  # type: ignore[misc]
+        await until(lambda number=number: len(logged) == number)
     assert logged == [(False, "Hello there"), (True, "Hello there")]
 
 
-async def test_unavailable_cache_does_not_fail_requests(
-    gateway: Gateway, cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unavailable_cache_does_not_fail_requests(gateway, cache, monkeypatch):
     async def broken(*args: Any, **more: Any) -> None:
         raise ConnectionError("No Redis.")
 

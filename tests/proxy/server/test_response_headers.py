@@ -24,10 +24,12 @@ from toolgate_proxy.server.response_headers import (
     response_headers,
 )
 
+Handler = Callable[[RequestContext, Send], Any]
+DONE = b"data: [DONE]\n\n"
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+
+def test_values_of_our_own_are_printable_and_bounded():
+    for text, value in (
         ("full", b"full"),
         ("a\r\nset-cookie: b=c", b"a??set-cookie: b=c"),
         ("a\x00\x7f\tb", b"a???b"),
@@ -35,27 +37,9 @@ from toolgate_proxy.server.response_headers import (
         ("x" * MAX_OWN, b"x" * MAX_OWN),
         ("x" * 300_000, b"x" * (MAX_OWN - len(CUT)) + CUT),
         ("模" * 300_000, b"?" * (MAX_OWN - len(CUT)) + CUT),
-    ],
-)
-def test_values_of_our_own_are_printable_and_bounded(text: str, value: bytes) -> None:
-    assert own_value(text) == value
-
-
-def test_values_of_others_have_no_line_breaks_and_are_left_out_if_they_are_too_large() -> None:
-    given = [
-        (b"x-litellm-model-group", b"a\r\nb: c"),
-        (b"set-cookie", b"a=" + b"x" * 4_000),
-        (b"llm_provider-large", b"x" * (MAX_OTHER + 1)),
-        (b"x-name", "é".encode("latin-1")),
-    ]
-    assert response_headers(given, {}) == [
-        (b"x-litellm-model-group", b"a??b: c"),
-        given[1],
-        given[3],
-    ]
-
-
-def test_names_from_a_request_can_not_end_the_headers() -> None:
+    ):
+        assert own_value(text) == value
+    # Names from a request can't end the headers.
     context = RequestContext.with_request_id("req-1")
     context.ignored_parameters = ["a\r\n\r\nb", "c" * 300_000]
     context.omitted_tools = ["web_search"]
@@ -66,42 +50,39 @@ def test_names_from_a_request_can_not_end_the_headers() -> None:
     assert sent[b"x-toolgate-omitted-tools"] == b"web_search"
 
 
-Handler = Callable[[RequestContext, Send], Any]
+def test_values_of_others_have_no_line_breaks_and_are_left_out_if_they_are_too_large():
+    given = [
+        (b"x-litellm-model-group", b"a\r\nb: c"),
+        (b"set-cookie", b"a=" + b"x" * 4_000),
+        (b"llm_provider-large", b"x" * (MAX_OTHER + 1)),
+        (b"x-name", "é".encode("latin-1")),
+    ]
+    shown = [(b"x-litellm-model-group", b"a??b: c"), given[1], given[3]]
+    assert response_headers(given, {}) == shown
 
 
-@pytest.mark.parametrize(
-    ("body", "more", "last"),
-    [
-        (b"data: [DONE]\n\n", True, True),
-        (b'data: {"choices":[]}\n\ndata: [DONE]\n\n', True, True),
+def test_stream_end_is_detected_only_in_the_last_line():
+    for body, more, last in (
+        (DONE, True, True),
+        (b'data: {"choices":[]}\n\n' + DONE, True, True),
         (b'data: {"choices":[]}\n\n', True, False),
         (b'data: {"choices":[{"delta":{"content":"then data: [DONE] ends it"}}]}\n\n', True, False),
         (b'data: {"prompt_text":"\\ndata: [DONE]"}\n\n', True, False),
         (b"", False, True),
-    ],
-)
-def test_stream_end_is_detected_only_in_the_last_line(body: bytes, more: bool, last: bool) -> None:
-    message = {"type": "http.response.body", "body": body, "more_body": more}
-    assert request_scope._is_last(message) is last
+    ):
+        message = {"type": "http.response.body", "body": body, "more_body": more}
+        assert request_scope._is_last(message) is last, body
 
 
-def test_litellms_headers_stay_only_if_they_attribute_a_request() -> None:
+def test_litellms_headers_stay_only_if_they_attribute_a_request():
     stay = "customer-id end-user-id session-id spend-logs-metadata tags trace-id api-key"
     go = "timeout num-retries model disable-callbacks user-id team-id agent-id call-id tags-more"
     headers = [(b"x-litellm-" + name.encode(), b"1") for name in f"{stay} {go}".split()]
     assert request_scope.without_control_headers(headers) == headers[: len(stay.split())]
 
 
-async def test_a_long_attribution_is_refused(lines: list[RequestContext]) -> None:
-    async def handle(context: RequestContext, send: Send) -> None:
-        await start(send)
-
-    for size, status in ((4_096, 200), (4_097, 400)):
-        assert (await through(handle, (b"x-litellm-tags", b"," * size)))[0]["status"] == status
-
-
 @pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
+def lines(monkeypatch):
     """The contexts whose requests were logged."""
     written: list[RequestContext] = []
     settings = SimpleNamespace(log_format="text", metrics_token=None)
@@ -128,40 +109,45 @@ async def through(handle: Handler, *headers: tuple[bytes, bytes]) -> list[Messag
     return sent
 
 
-async def start(send: Send, status: int = 200, *headers: tuple[bytes, bytes]) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+async def start(send: Send, *headers: tuple[bytes, bytes]) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": list(headers)})
 
 
-async def test_response_has_the_headers_of_the_context(lines: list[RequestContext]) -> None:
+async def body(send: Send, content: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": content, "more_body": more})
+
+
+async def test_response_has_the_headers_of_the_context(lines):
+    """And the costs, unless they are zero."""
+    costs = ((b"", b"0.0"), (b"-input", b"1e-05"), (b"-output", b"0"), (b"-original", b"0.02"))
+
     async def handle(context: RequestContext, send: Send) -> None:
         context.note_enforcement(True, {})
-        await start(send, 200, (b"x-litellm-model-api-base", b"http://secret"))
-        await send({"type": "http.response.body", "body": b"{}"})
+        named = [(b"x-litellm-response-cost" + name, value) for name, value in costs]
+        hidden = (b"x-litellm-model-api-base", b"http://secret"), (b"x-litellm-key-spend", b"0.0")
+        await start(send, *named, *hidden)
+        await body(send, b"{}", more=False)
 
     sent = await through(handle, (b"x-request-id", b"mine"))
     headers = dict(sent[0]["headers"])
     assert headers[b"x-request-id"] == b"mine"
     assert headers[b"x-toolgate-enforced"] == b"full"
-    assert b"x-litellm-model-api-base" not in headers
+    names = [name for name, _ in sent[0]["headers"] if b"litellm" in name]
+    assert names == [b"x-litellm-response-cost-input", b"x-litellm-response-cost-original"]
     [context] = lines
     assert (context.status, context.failed, context.sent_whole) == (200, False, True)
 
 
-async def test_costs_are_sent_unless_they_are_zero(lines: list[RequestContext]) -> None:
+async def test_a_long_attribution_is_refused(lines):
     async def handle(context: RequestContext, send: Send) -> None:
-        costs = ((b"", b"0.0"), (b"-input", b"1e-05"), (b"-output", b"0"), (b"-original", b"0.02"))
-        named = [(b"x-litellm-response-cost" + name, value) for name, value in costs]
-        await start(send, 200, *named, (b"x-litellm-key-spend", b"0.0"))
-        await send({"type": "http.response.body", "body": b"{}"})
+        await start(send)
 
-    names = [name for name, _ in (await through(handle))[0]["headers"] if b"litellm" in name]
-    assert names == [b"x-litellm-response-cost-input", b"x-litellm-response-cost-original"]
+    for size, status in ((4_096, 200), (4_097, 400)):
+        assert (await through(handle, (b"x-litellm-tags", b"," * size)))[0]["status"] == status
 
 
 @pytest.mark.parametrize("ended", [True, False])
-async def test_reservation_is_settled_before_the_last_bytes_are_sent(
-    lines: list[RequestContext], ended: bool
-) -> None:
+async def test_reservation_is_settled_before_the_last_bytes_are_sent(lines, ended):
     """A next request may arrive as soon as the client has the whole response; a context is
     complete when its tokens are."""
     settled: list[str] = []
@@ -172,20 +158,19 @@ async def test_reservation_is_settled_before_the_last_bytes_are_sent(
 
         context.lease = Lease(settle)
         await start(send)
-        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        await body(send, b"data: 1\n\n")
         assert settled == []
         context.complete = not ended
-        last = b"data: [DONE]\n\n" if ended else b"data: 2\n\n"
-        await send({"type": "http.response.body", "body": last, "more_body": True})
+        await body(send, DONE if ended else b"data: 2\n\n")
         assert settled == ["settled"]
-        await send({"type": "http.response.body", "body": b""})
+        await body(send, b"", more=False)
 
     await through(handle)
     assert settled == ["settled"]
     assert len(lines) == 1
 
 
-async def test_aborted_request_is_settled_and_logged(lines: list[RequestContext]) -> None:
+async def test_aborted_request_is_settled_and_logged(lines):
     done = asyncio.Event()
 
     async def handle(context: RequestContext, send: Send) -> None:
@@ -204,9 +189,7 @@ async def test_aborted_request_is_settled_and_logged(lines: list[RequestContext]
     assert not context.sent_whole
 
 
-async def test_a_header_with_two_keys_is_refused_before_any_authentication(
-    lines: list[RequestContext],
-) -> None:
+async def test_a_header_with_two_keys_is_refused_before_any_authentication(lines):
     """LiteLLM's database and another custom_auth would take one of the two."""
 
     async def handle(context: RequestContext, send: Send) -> None:

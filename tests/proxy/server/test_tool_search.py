@@ -1,4 +1,5 @@
-"""The search for deferred tools that the gateway runs, inside one response."""
+"""Tools that are found in a conversation: by a search that the gateway runs inside one response, of
+which clients of chat completions see nothing, or by one of the client's own."""
 
 from __future__ import annotations
 
@@ -7,260 +8,328 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm.own_route import Gateway, Response
+from tests.proxy.server import kit
+from tests.proxy.server.kit import APIS, STREAM, Json, Reply, function, goes_on, required, same
+from tests.support.apis.found_tools import SEARCH, with_search
+from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
+from toolgate_proxy.api.chat_completions.tools import NAME
+from toolgate_proxy.api.shared.tools import MAX_TOOLS
+from toolgate_proxy.litellm_host.deployments.selection import Selection
+from toolgate_proxy.routing.prefix_hash import hash_request
+from toolgate_verify.terms import Api
+from toolgate_verify.tools.tool import Tool
 
 SCHEMA = {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]}
 ROOM = {"room": "4"}
-HI = {"role": "user", "content": "Close the window."}
-PATHS = {"responses": "/v1/responses", "messages": "/v1/messages"}
-NAMES = {"responses": "tool_search", "messages": "tool_search_tool_bm25"}
-DEFERRED = {
-    "close_window": "Close a window of a room.",
-    "open_door": "Open the door of a room.",
-    "paint": "Give it a colour.",
+ASKED = {"role": "user", "content": "Close the window."}
+LATER = {"close_window": "Close a window of a room.", "open_door": "Open the door of a room."}
+BM25 = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+NAMES = {"chat": NAME, "responses": "tool_search", "messages": BM25["name"]}
+SEARCHES = {
+    "chat": {"type": "tool_search"},
+    "responses": {"type": "tool_search"},
+    "messages": BM25,
 }
-Json = dict[str, Any]
+FOUND = {
+    "chat": [],
+    "responses": ["tool_search_call", "tool_search_output"],
+    "messages": ["server_tool_use", "tool_search_tool_result"],
+}
+"""What a response has of a search."""
+TEXT = {"responses": "message", "messages": "text"}
+HOSTED = pytest.mark.parametrize("api", [*TEXT])
 
 
-def body(api: str, method: str = "bm25", **params: Any) -> Json:
-    key, schema = ("input_schema", "parameters")[api == "responses"], SCHEMA
-    function: Json = {"type": "function"} if api == "responses" else {}
-    tools: list[Json] = [
-        {**function, "name": name, "description": text, key: schema, "defer_loading": True}
-        for name, text in DEFERRED.items()
-    ]
-    look = {**function, "name": "look", "description": "Look around.", key: schema}
-    if api == "responses":
-        return {
-            "model": "tiny",
-            "input": [HI],
-            "tools": [{"type": "tool_search"}, look, *tools],
-        } | params
-    name = f"tool_search_tool_{method}"
-    search = {"type": f"{name}_20251119", "name": name}
-    sent = {"model": "tiny", "max_tokens": 500, "messages": [HI], "tools": [search, look, *tools]}
-    return sent | params
+def tools(api: str, **more: Any) -> list[Json]:
+    """One that the prompt lists, and two others."""
+    look = function(api, "look", SCHEMA, description="Look around.")
+    return [look, *(function(api, n, SCHEMA, description=d, **more) for n, d in LATER.items())]
 
 
-async def ask(gateway: Gateway, api: str, *turns: str, **params: Any) -> Response:
-    gateway.backend.turns = [Script((text,)) for text in turns]
-    return await gateway.ask(body(api, **params), path=PATHS[api])
+def offer(api: str) -> list[Json]:
+    return [SEARCHES[api], *tools(api, defer_loading=True)]
 
 
-def search(api: str, query: str) -> str:
+def find(api: str, query: str) -> str:
     return call(NAMES[api], {"query": query})
 
 
-def items(api: str, response: Response) -> list[Json]:
-    """The blocks or items of a complete or streamed response."""
-    if response.headers[b"content-type"] == b"application/json":
-        found: list[Json] = response.json["output" if api == "responses" else "content"]
-        return found
-    if api == "responses":
-        last: list[Json] = response.events[-1]["response"]["output"]
-        return last
-    blocks: list[Json] = []
-    for event in response.events:
-        if event["type"] == "content_block_start":
-            blocks.append({**event["content_block"], "text_": ""})
-        elif event["type"] == "content_block_delta":
-            delta = event["delta"]
-            blocks[-1]["text_"] += delta.get("text") or delta.get("partial_json") or ""
-    for block in blocks:
-        text = block.pop("text_")
-        if block["type"] == "text":
-            block["text"] = text
-        elif "input" in block:
-            block["input"] = json.loads(text)
-    return blocks
+async def ask(gateway: Gateway, api: str, *turns: str, **params: Any) -> Reply:
+    given = {"history": [ASKED], "tools": offer(api), **params}
+    return await kit.ask(gateway, api, *turns, **given)
 
 
-FOUND = {
-    "responses": ["message", "tool_search_call", "tool_search_output", "function_call"],
-    "messages": ["text", "server_tool_use", "tool_search_tool_result", "tool_use"],
+def prompts(gateway: Gateway) -> list[wire.ChatPrompt]:
+    found = [request.prompt for request in gateway.backend.requests]
+    assert all(isinstance(prompt, wire.ChatPrompt) for prompt in found)
+    return [prompt for prompt in found if isinstance(prompt, wire.ChatPrompt)]
+
+
+CHAT = "chat"
+FORMS = {
+    **{api: (api, "off", offer(api)) for api in PATHS},
+    "in Anthropic's form": (CHAT, "off", [BM25 | {"name": "find"}, *offer(CHAT)[1:]]),
+    "by the setting": (CHAT, 1, tools(CHAT)),
+    "by the setting, of tools that are deferred": (CHAT, 30, tools(CHAT, defer_loading=True)),
 }
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("api", PATHS)
-async def test_a_tool_is_found_and_called_in_one_response(
-    gateway: Gateway, api: str, stream: bool
-) -> None:
-    turns = "I search." + search(api, "close window"), call("close_window", ROOM)
-    response = await ask(gateway, api, *turns, stream=stream)
-    assert response.status == 200, response.bodies
-    shown = items(api, response)
-    assert [each["type"] for each in shown] == FOUND[api]
-    _, asked, result, called = shown
-    assert called["name"] == "close_window"
-    if api == "responses":
-        assert asked["arguments"] == {"query": "close window"}
-        assert (asked["execution"], result["execution"]) == ("server", "server")
-        assert asked["call_id"] == result["call_id"]
-        assert [tool["name"] for tool in result["tools"]] == ["close_window"]
-        assert json.loads(called["arguments"]) == ROOM
+@pytest.mark.parametrize(("api", "setting", "offered"), FORMS.values(), ids=FORMS)
+async def test_a_tool_is_found_and_called_in_one_response(gateway, api, setting, offered):
+    """A stream is the same, and the next turn continues the prompt."""
+    gateway.configure(tool_search=setting)
+    turns = "I search." + find(api, "close window"), call("close_window", ROOM)
+    reply = await same(gateway, api, *turns, history=[ASKED], tools=offered)
+    assert (reply.text, reply.named) == ("I search.", [("close_window", ROOM)])
+    if api == "chat":
+        assert NAME not in json.dumps(reply.body)
     else:
-        assert asked["input"] == {"query": "close window"}
-        assert asked["id"].startswith("srvtoolu_")
-        assert result["tool_use_id"] == asked["id"]
-        reference = {"type": "tool_reference", "tool_name": "close_window"}
-        assert result["content"]["tool_references"] == [reference]
-        assert called["input"] == ROOM
+        assert reply.kinds == [TEXT[api], *FOUND[api], reply.kinds[-1]]
+        _, asked, result, _ = reply.parts
+        assert asked["arguments" if api == "responses" else "input"] == {"query": "close window"}
+        if api == "responses":
+            assert (asked["execution"], result["execution"]) == ("server", "server")
+            assert asked["call_id"] == result["call_id"]
+            assert [tool["name"] for tool in result["tools"]] == ["close_window"]
+        else:
+            assert asked["id"].startswith("srvtoolu_")
+            assert result["tool_use_id"] == asked["id"]
+            reference = {"type": "tool_reference", "tool_name": "close_window"}
+            assert result["content"]["tool_references"] == [reference]
+    names = [*gateway.backend.listed_tools(0)]
+    assert sorted(names) == sorted(["look", NAMES[api]])
+    assert gateway.backend.callable_tools() == [*names, "close_window"]
     first, second = gateway.backend.requests
-    assert first.enforcement is not None
-    assert second.enforcement is not None
-    names = [each.name for each in second.enforcement.candidates]
-    assert names == [NAMES[api], "look", "close_window"]
     assert first.request_id != second.request_id
-    assert isinstance(first.prompt, wire.ChatPrompt)
-    assert isinstance(second.prompt, wire.ChatPrompt)
-    assert second.prompt.tools == first.prompt.tools
-    assert second.prompt.messages[: len(first.prompt.messages)] == first.prompt.messages
-    assert second.prompt.messages[-1]["content"][0]["type"] == wire.TOOL_DEFINITIONS
+    before, after = prompts(gateway)
+    assert after.tools == before.tools
+    assert after.messages[: len(before.messages)] == before.messages
+    assert after.messages[-1]["content"][0]["type"] == wire.TOOL_DEFINITIONS
+    if api != "chat":  # whose message has the texts of all rounds in one
+        await goes_on(gateway, reply, [ASKED], tools=offered)
+        last = prompts(gateway)[-1]
+        assert (len(last.messages), last.tools) == (len(after.messages) + 2, after.tools)
 
 
-@pytest.mark.parametrize("api", PATHS)
-async def test_streamed_and_complete_responses_are_the_same(gateway: Gateway, api: str) -> None:
-    searches = f"{search(api, 'door')}\n{search(api, 'nothing of it')}"
-    turns = searches, call("open_door", ROOM)
-    shown = []
-    for stream in (False, True):
-        response = await ask(gateway, api, *turns, stream=stream)
-        shown.append([_without_ids(each) for each in items(api, response)])
-    assert shown[0] == shown[1]
-
-
-def _without_ids(item: Json) -> Json:
-    return {name: value for name, value in item.items() if not name.endswith("id")}
-
-
-@pytest.mark.parametrize("api", PATHS)
-async def test_the_next_turn_continues_the_same_prompt(gateway: Gateway, api: str) -> None:
-    turns = search(api, "close window"), call("close_window", ROOM)
-    response = await ask(gateway, api, *turns)
-    rounds = [request.prompt for request in gateway.backend.requests]
-    shown = items(api, response)
-    if api == "responses":
-        result = {"type": "function_call_output", "call_id": shown[-1]["call_id"], "output": "ok"}
-        more: Json = {"input": [HI, *shown, result]}
-    else:
-        result = {"type": "tool_result", "tool_use_id": shown[-1]["id"], "content": "ok"}
-        turn = {"role": "assistant", "content": shown}
-        more = {"messages": [HI, turn, {"role": "user", "content": [result]}]}
-    again = await ask(gateway, api, "Done.", **more)
-    assert again.status == 200, again.bodies
-    prompt = gateway.backend.requests[-1].prompt
-    assert isinstance(prompt, wire.ChatPrompt)
-    last = rounds[-1]
-    assert isinstance(last, wire.ChatPrompt)
-    assert prompt.messages[: len(last.messages)] == last.messages
-    assert len(prompt.messages) == len(last.messages) + 2
-    assert prompt.tools == last.tools
-
-
-@pytest.mark.parametrize("api", PATHS)
-async def test_the_usage_is_that_of_all_rounds(gateway: Gateway, api: str) -> None:
-    response = await ask(gateway, api, search(api, "door"), "Nothing to do.")
-    usage = response.json["usage"]
-    cached = 6
-    if api == "messages":
-        assert usage["cache_read_input_tokens"] == cached
-        assert usage["input_tokens"] == 22 - cached
-        assert response.json["stop_reason"] == "end_turn"
-    else:
-        assert usage["input_tokens_details"]["cached_tokens"] == cached
-        assert usage["input_tokens"] == 22
-        assert response.json["status"] == "completed"
-    assert response.context.prompt_tokens == 22
-    assert response.context.completion_tokens == usage["output_tokens"]
-
-
-@pytest.mark.parametrize("api", PATHS)
-async def test_a_search_without_a_result_goes_on(gateway: Gateway, api: str) -> None:
-    response = await ask(gateway, api, search(api, "submarine"), "There is no such tool.")
-    assert [each["type"] for each in items(api, response)] == [*FOUND[api][1:3], FOUND[api][0]]
+@APIS
+async def test_several_searches_in_a_turn(gateway, api):
+    """One finds nothing. The usage is that of all rounds."""
+    turn = f"{find(api, 'door')}\n{find(api, 'submarine')}"
+    reply = await same(gateway, api, turn, "Nothing.", history=[ASKED], tools=offer(api))
+    assert reply.text == "Nothing."
+    assert api == "chat" or sorted(reply.kinds) == sorted([*FOUND[api] * 2, TEXT[api]])
     assert "No tool was found" in gateway.backend.messages()[-1]["content"]
-    candidates = gateway.backend.callable_tools()
-    assert candidates == [NAMES[api], "look"]
+    assert "open_door" in gateway.backend.callable_tools()
+    assert "close_window" not in gateway.backend.callable_tools()
+    context, usage = reply.response.context, reply.body["usage"]
+    output = usage["completion_tokens" if api == "chat" else "output_tokens"]
+    assert (context.prompt_tokens, context.completion_tokens) == (22, output)
+    match api:
+        case "chat":
+            assert (usage["prompt_tokens"], reply.end) == (22, "stop")
+        case "responses":
+            assert usage["input_tokens_details"]["cached_tokens"] == 6
+            assert (usage["input_tokens"], reply.end) == (22, "completed")
+        case _:
+            assert (usage["cache_read_input_tokens"], usage["input_tokens"]) == (6, 22 - 6)
+            assert reply.end == "end_turn"
 
 
-@pytest.mark.parametrize("api", PATHS)
-async def test_a_search_beside_a_call_for_the_client_ends_the_turn(
-    gateway: Gateway, api: str
-) -> None:
-    response = await ask(gateway, api, f"{search(api, 'door')}\n{call('look', ROOM)}")
-    types = [each["type"] for each in items(api, response)]
-    searched, result, called = FOUND[api][1:]
-    assert types == [searched, called, result]
+@APIS
+async def test_a_search_beside_a_call_for_the_client_ends_the_turn(gateway, api):
+    turn = f"{find(api, 'door')}\n{call('look', ROOM)}"
+    reply = await same(gateway, api, turn, history=[ASKED], tools=offer(api))
+    assert reply.named == [("look", ROOM)]
     assert len(gateway.backend.requests) == 1
+    if api != "chat":
+        searched, result = FOUND[api]
+        assert (reply.kinds[0], reply.kinds[2:]) == (searched, [result])
 
 
-@pytest.mark.parametrize("api", PATHS)
-async def test_searches_without_an_end_are_ended(gateway: Gateway, api: str) -> None:
-    turns = [search(api, f"door {at}") for at in range(9)]
-    response = await ask(gateway, api, *turns, "I give up.")
-    assert response.status == 200, response.bodies
-    assert items(api, response)[-1]["type"] == FOUND[api][0]
+@APIS
+async def test_searches_without_an_end_are_ended(gateway, api):
+    turns = [find(api, f"door {at}") for at in range(9)]
+    reply = await ask(gateway, api, *turns, call("look", ROOM), tool_choice=required(api))
+    assert reply.named == [("look", ROOM)]
+    plans = [request.enforcement for request in gateway.backend.requests]
+    choices = [plan and plan.choice for plan in plans]
+    # A client of chat completions does not see the searches as calls.
+    assert choices == ["required"] * 10 if api == "chat" else choices[0] == "required"
     assert gateway.backend.callable_tools() == ["look", "open_door"]
 
 
-async def test_the_tokens_of_all_rounds_are_bounded(gateway: Gateway) -> None:
-    searched = search("messages", "door")
-    response = await ask(gateway, "messages", searched, "Nothing.", max_tokens=60)
-    first, second = gateway.backend.requests
-    assert first.sampling.max_tokens == 60
-    spent = response.json["usage"]["output_tokens"]
-    assert second.sampling.max_tokens is not None
-    assert 0 < second.sampling.max_tokens < 60
-    assert spent <= 60
-    cut = await ask(gateway, "messages", searched, max_tokens=60 - second.sampling.max_tokens)
-    assert cut.json["stop_reason"] == "max_tokens"
-    assert [each["type"] for each in cut.json["content"]] == FOUND["messages"][1:3]
+@APIS
+async def test_the_tokens_of_all_rounds_are_bounded(gateway, api):
+    """A search that they cut is no call of the client."""
+    most = "max_output_tokens" if api == "responses" else "max_tokens"
+    reply = await ask(gateway, api, find(api, "door"), "Nothing.", **{most: 60})
+    assert reply.text == "Nothing."
+    first, second = (request.sampling.max_tokens for request in gateway.backend.requests)
+    assert first == 60
+    assert second is not None
+    assert 0 < second < 60
+    assert reply.response.context.completion_tokens <= 60
+    for bound, kinds in ((60 - second, FOUND.get(api)), (18, None)):
+        cut = await ask(gateway, api, find(api, "door"), **{most: bound})
+        assert cut.end == {"chat": "length", "responses": "incomplete"}.get(api, "max_tokens")
+        assert cut.calls == []
+        assert api == "chat" or kinds is None or cut.kinds == kinds
+        assert "toolgate" not in cut.body.get("choices", [{}])[0]
 
 
-async def test_an_unreadable_pattern_is_an_error_that_the_model_sees(gateway: Gateway) -> None:
+@HOSTED
+async def test_a_named_search_is_forced_once(gateway, api):
+    named = {"type": "tool_search"} if api == "responses" else {"type": "tool", "name": NAMES[api]}
+    reply = await ask(gateway, api, find(api, "door"), "Done.", tool_choice=named)
+    assert reply.text == "Done."
+    plans = [request.enforcement for request in gateway.backend.requests]
+    assert [plan and plan.choice for plan in plans] == ["required", "auto"]
+
+
+async def test_an_unreadable_pattern_is_an_error_that_the_model_sees(gateway):
     name = "tool_search_tool_regex"
     turns = call(name, {"query": "("}), call(name, {"query": "(?i)^OPEN"}), call("open_door", ROOM)
-    response = await ask(gateway, "messages", *turns, method="regex")
+    offered = [{"type": f"{name}_20251119", "name": name}, *offer("messages")[1:]]
+    reply = await ask(gateway, "messages", *turns, tools=offered)
     failed, found = (
-        block["content"]
-        for block in response.json["content"]
-        if block["type"] == "tool_search_tool_result"
+        each["content"] for each in reply.parts if each["type"] == "tool_search_tool_result"
     )
     assert failed["type"] == "tool_search_tool_result_error"
     assert failed["error_code"] == "invalid_tool_input"
     assert found["tool_references"] == [{"type": "tool_reference", "tool_name": "open_door"}]
-    history = {"role": "assistant", "content": response.json["content"]}
-    result = {
-        "type": "tool_result",
-        "tool_use_id": response.json["content"][-1]["id"],
-        "content": "ok",
-    }
-    messages = [HI, history, {"role": "user", "content": [result]}]
-    last = gateway.backend.messages()
-    again = await ask(gateway, "messages", "Done.", method="regex", messages=messages)
-    assert again.status == 200, again.bodies
-    assert gateway.backend.messages()[: len(last)] == last
+    await goes_on(gateway, reply, [ASKED], tools=offered)
 
 
-@pytest.mark.parametrize("api", PATHS)
-async def test_a_named_search_is_forced_once(gateway: Gateway, api: str) -> None:
-    choice = {
-        "responses": {"type": "tool_search"},
-        "messages": {"type": "tool", "name": NAMES["messages"]},
-    }[api]
-    response = await ask(gateway, api, search(api, "door"), "Done.", tool_choice=choice)
-    assert response.status == 200, response.bodies
-    first, second = (request.enforcement for request in gateway.backend.requests)
-    assert first is not None
-    assert second is not None
-    assert (first.choice, second.choice) == ("required", "auto")
+async def test_a_last_message_of_the_assistant_is_refused(gateway):
+    history = [ASKED, {"role": "assistant", "content": "I will"}]
+    refused = await ask(gateway, "messages", history=history)
+    assert refused.status == 400
+    assert "last message" in refused.error["message"]
 
 
-async def test_a_last_message_of_the_assistant_is_refused(gateway: Gateway) -> None:
-    messages = [HI, {"role": "assistant", "content": "I will"}]
-    response = await ask(gateway, "messages", messages=messages)
-    assert response.status == 400
-    assert "last message" in response.json["error"]["message"]
+@pytest.fixture
+def searching(gateway):
+    """A gateway that searches the tools of chat completions."""
+    gateway.configure(tool_search=1)
+    return gateway
+
+
+async def chat(gateway: Gateway, *turns: str, **params: Any) -> Reply:
+    return await ask(gateway, "chat", *turns, **{"tools": tools("chat"), **params})
+
+
+async def test_the_prompts_of_later_turns_grow_only_at_their_end(searching):
+    history: list[Json] = [ASKED]
+    before: tuple[Json, ...] = ()
+    for name, query in (("close_window", "window"), ("look", ""), ("open_door", "door")):
+        turns = [find("chat", query)] if query else []
+        reply = await chat(searching, *turns, call(name, ROOM), history=history)
+        history += [*reply.turn, *kit.results("chat", reply)]
+        begun = prompts(searching)[-len(turns) - 1]
+        assert begun.messages[: len(before)] == before
+        before = begun.messages
+    for _ in range(2):
+        reply = await chat(searching, "Done.", history=history)
+        assert reply.text == "Done."
+        last = prompts(searching)[-1]
+        assert last.messages[: len(before)] == before
+        before = last.messages
+    assert searching.backend.listed_tools() == ["look", NAME]
+    assert searching.backend.callable_tools() == ["look", NAME, "close_window", "open_door"]
+    searched = [each for each in last.messages if NAME in json.dumps(each.get("tool_calls", ""))]
+    assert len(searched) == 2
+
+
+async def test_a_named_tool_is_found_at_the_end(searching):
+    choice = {"type": "function", "function": {"name": "open_door"}}
+    reply = await chat(searching, call("open_door", ROOM), tool_choice=choice)
+    assert searching.backend.listed_tools() == ["look", NAME]
+    await goes_on(searching, reply, [ASKED], tools=tools("chat"))
+
+
+LOOK, CLOSE, OPEN = tools(CHAT)
+PLAIN = {
+    "choices": ({"n": 2}, ["look", *LATER]),
+    "token ids": ({"return_token_ids": True}, ["look", *LATER]),
+    "few tools": ({"tools": [LOOK]}, ["look"]),
+    "a search of the client": ({"tools": [CLOSE, OPEN, function(CHAT, NAME)]}, [*LATER, NAME]),
+    "a tool that is never deferred": (
+        {"tools": [LOOK, CLOSE, OPEN | {"defer_loading": False}]}, ["look", "open_door", NAME]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "listed"), PLAIN.values(), ids=PLAIN)
+async def test_tools_that_the_prompt_lists(searching, params, listed):
+    searching.backend.scripts[str(ASKED["content"])] = Script(("Done.",))
+    assert (await chat(searching, **params)).status == 200
+    assert searching.backend.listed_tools() == listed
+
+
+async def test_custom_tools_are_found(searching):
+    custom = {"type": "custom", "custom": {"name": "patch", "description": "Change a file."}}
+    turns = find("chat", "file"), call("patch", {"input": "x"})
+    response = await kit.ask(searching, "chat", *turns, history=[ASKED], tools=[LOOK, custom])
+    [made] = response.parts[0]["tool_calls"]
+    assert made["custom"] == {"name": "patch", "input": "x"}
+
+
+async def test_deployments_are_chosen_by_the_tools_that_the_prompt_lists(searching, monkeypatch):
+    hashed, choose = [], Selection.choose
+
+    def noting(selection: Selection, *given: Any) -> Any:
+        hashed.append(hash_request(given[3]))
+        return choose(selection, *given)
+
+    monkeypatch.setattr(Selection, "choose", noting)
+    long = {"role": "system", "content": "Be kind. " * 200}
+    for offered in ([LOOK, CLOSE, OPEN], [LOOK, CLOSE], [CLOSE, OPEN, LOOK]):
+        await chat(searching, "Done.", history=[long, ASKED], tools=offered)
+    assert hashed[0] == hashed[1] is not None
+    assert hashed[0] != hashed[2]
+
+
+@APIS
+async def test_a_tool_that_the_client_found_is_enforced_and_others_reach_no_backend(gateway, api):
+    def tool(name: str) -> Tool:
+        return Tool(name=name, description="Does it.", parameters=SCHEMA)
+
+    offered = [function(api, name, SCHEMA, description="Does it.") for name in (SEARCH, "close")]
+    body = body_of(api, tools=offered, tool_choice=required(api))
+    gateway.backend.turns = [Script((call("close", ROOM),))]
+    sent_body = with_search(Api(api), body, [tool("open")])
+    reply = kit.read(api, await gateway.ask(sent_body, path=PATHS[api]))
+    assert reply.named == [("close", ROOM)]
+    [sent] = gateway.backend.requests
+    assert gateway.backend.callable_tools() == [SEARCH, "close"]
+    assert gateway.backend.listed_tools() == [SEARCH]
+    [part] = prompts(gateway)[0].messages[-1]["content"]
+    assert part["type"] == wire.TOOL_DEFINITIONS
+    assert [each["function"]["name"] for each in part["tools"]] == ["close"]
+    assert '"open"' not in sent.model_dump_json()
+    assert "open" not in {source.name for source in gateway.backend.sources}
+
+
+def many(api: str, count: int) -> list[Json]:
+    """The search and so many deferred tools."""
+    later = {"description": "Does it.", "defer_loading": True}
+    return [SEARCHES[api], *(function(api, f"tool_{at}", SCHEMA, **later) for at in range(count))]
+
+
+@STREAM
+async def test_a_stored_response_has_all_tools(gateway, stream):
+    path = PATHS["responses"]
+    body = body_of("responses", tools=many("responses", 1_000), stream=stream)
+    for _ in range(2):
+        response = await gateway.ask(body, path=path)
+        sent = response.events[-1]["response"] if stream else response.json
+        assert len(sent["tools"]) == 1_001
+        assert (await gateway.ask(b"", path=f"{path}/{sent['id']}", method="GET")).json == sent
+
+
+@APIS
+async def test_one_tool_more_than_allowed_is_refused(gateway, api):
+    refused = await kit.ask(gateway, api, tools=many(api, MAX_TOOLS))
+    assert refused.status == 400
+    assert "'tools' has 10,002 entries, but at most 10,001" in refused.error["message"]

@@ -1,20 +1,41 @@
-"""Cost of validations: cheap ones in the process, others in workers that can be killed."""
+"""Cost of validations: cheap ones in the process, others in workers that can be killed. No schema
+takes long in the gateway's own process."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
+from tests.support.effort import rotating
+from tests.support.schemas.hostile import HOSTILE
+from tests.support.schemas.steps import functions_of_schemas, steps_of
+from toolgate_core.errors import (
+    ArgumentsNotChecked,
+    ChecksBusy,
+    ChecksFailed,
+    SchemaNotEnforceable,
+    ToolgateError,
+)
+from toolgate_core.schema.canonical import canonical_parameters
+from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.validation.service import UNBOUNDED, ValidationService, steps
+from toolgate_proxy.validation.service import MAX_COMPILED, UNBOUNDED, ValidationService, steps
+from toolgate_proxy.validation.validator import InvalidSchema, Validator
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"maximum": 9}}}
 TREE = {"$defs": {"node": NODE}, "properties": {"root": {"$ref": "#/$defs/node"}}}
+FLAT = {"properties": {"root": NODE | {"properties": {"n": {"maximum": 9}}}}}
+UNIQUE = {"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}}
+LINKS: dict[str, Any] = {
+    f"a{i}": {"type": "object", "properties": {"x": {"$ref": f"#/$defs/a{i + 1}"}}}
+    for i in range(400)
+}
+CHAIN = {"$defs": {**LINKS, "a400": {"maximum": 9}}, "$ref": "#/$defs/a0"}
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -48,37 +69,68 @@ def tool(schema: dict[str, Any], name: str = "t") -> Tool:
         ({"properties": {"a": {"pattern": r"(a)\1"}}}, UNBOUNDED, UNBOUNDED),
         ({"properties": {"a": {"pattern": "((a{99}){99}){99}"}}}, UNBOUNDED, UNBOUNDED),
         ({"patternProperties": {"(?<!a)b": {}}}, UNBOUNDED, UNBOUNDED),
+        ({"pattern": "a{" + "9" * 5_000 + "}"}, UNBOUNDED, UNBOUNDED),
+        ({"pattern": "a{99999999999}" * 50_000}, UNBOUNDED, UNBOUNDED),
     ],
+    ids=lambda value: str(value)[:50],
 )
-def test_validation_cost_is_estimated_from_the_schema(
-    schema: dict[str, Any], least: int, most: int
-) -> None:
+def test_validation_cost_is_estimated_from_the_schema(schema, least, most):
     assert least <= min(steps(schema), UNBOUNDED) <= most
 
 
-async def test_validation_in_process_and_in_workers_finds_the_same_violations() -> None:
+ARGUMENTS = '{"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}'
+
+
+def _validator(schema: dict[str, Any]) -> None:
+    """As ValidationService uses it: expensive schemas are left to other processes."""
+    if steps(schema) <= MAX_COMPILED:
+        try:
+            Validator(schema).check(ARGUMENTS, unique=True)
+        except InvalidSchema:
+            return
+
+
+FUNCTIONS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "proxy.validation.service:steps": steps,
+    "proxy.validation.validator:Validator": _validator,
+}
+
+
+@rotating("name", HOSTILE, one_in=3)
+def test_validation_takes_few_steps(name):
+    try:
+        schema = canonical_parameters(HOSTILE[name])
+        check_limits(schema, SchemaLimits(), param="it")
+    except ToolgateError:
+        pytest.skip("refused before")
+    for work in FUNCTIONS.values():
+        steps_of(lambda work=work: work(schema))  # type: ignore[misc]
+
+
+def test_every_function_that_takes_a_schema_is_among_these():
+    assert {*functions_of_schemas("toolgate_proxy.validation")} <= {*FUNCTIONS}
+
+
+async def test_validation_in_process_and_in_workers_finds_the_same_violations():
+    """A worker has recursive schemas, long chains of references, and long arguments."""
     validators = ValidationService()
-    for schema in ({"properties": {"root": NODE | {"properties": {"n": {"maximum": 9}}}}}, TREE):
+    numbers = [*range(50_000)]
+    for schema, valid, invalid, pointer, keyword in (
+        (FLAT, {"root": {"n": 9}}, {"root": {"n": 10}}, "/root/n", "maximum"),
+        (TREE, {"root": {"n": 9}}, {"root": {"n": 10}}, "/root/n", "maximum"),
+        (CHAIN, {"x": {"x": {}}}, {"x": {"x": 3}}, "/x/x", "type"),
+        (UNIQUE, {"a": numbers}, {"a": [*numbers, 7]}, "/a", "uniqueItems"),
+    ):
         checked = tool(schema)
-        assert await validators.check(checked, '{"root": {"n": 9}}') is None
-        violation = await validators.check(checked, '{"root": {"n": 10}}')
+        await validators.prepare([checked], {"t": "tools"})
+        assert await validators.check(checked, json.dumps(valid)) is None
+        violation = await validators.check(checked, json.dumps(invalid))
         assert violation is not None
-        assert (violation.pointer, violation.keyword) == ("/root/n", "maximum")
+        assert (violation.pointer, violation.keyword) == (pointer, keyword)
 
 
-async def test_long_arguments_of_a_cheap_schema_are_validated() -> None:
-    checked = tool({"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}})
-    values = [*range(200_000)]
-    validators = ValidationService()
-    assert await validators.check(checked, json.dumps({"a": values})) is None
-    violation = await validators.check(checked, json.dumps({"a": [*values, 7]}))
-    assert violation is not None
-    assert violation.keyword == "uniqueItems"
-
-
-async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> None:
+async def test_endless_validations_are_killed_and_the_next_one_succeeds():
     validators = ValidationService(cpu_seconds=0.2, workers=1)
-    hostile, tree = tool(doubling(60)), tool(TREE)
     ticks = 0
 
     async def count() -> None:
@@ -89,14 +141,14 @@ async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> Non
 
     counter = asyncio.create_task(count())
     with pytest.raises(ArgumentsNotChecked):
-        await validators.check(hostile, "{}")
+        await validators.check(tool(doubling(60)), "{}")
     counter.cancel()
     assert ticks > 5, "the event loop was not blocked"
-    assert await validators.check(tree, "{}") is None
+    assert await validators.check(tool(TREE), "{}") is None
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> None:
+async def test_invalid_schemas_are_refused_before_their_use(recursive):
     bad: dict[str, Any] = {"properties": {"a": {"type": "text"}}}
     if recursive:
         bad["properties"]["b"] = {"$ref": "#"}
@@ -109,30 +161,16 @@ async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> 
         assert refused.value.param == "second"
 
 
-async def test_least_recently_used_schemas_are_removed_first() -> None:
+async def test_least_recently_used_schemas_are_removed_first():
     validators = ValidationService(capacity=2)
     tools = [tool({"maxProperties": at}, f"t{at}") for at in range(3)]
     for each in tools:
         assert await validators.check(each, "{}") is None
     assert len(validators._cache) == 2
-    violation = await validators.check(tools[0], '{"a": 1}')
-    assert violation is not None
+    assert await validators.check(tools[0], '{"a": 1}') is not None
 
 
-async def test_long_chains_of_references_are_validated_in_a_worker() -> None:
-    links = 400
-    defs: dict[str, Any] = {
-        f"a{i}": {"type": "object", "properties": {"x": {"$ref": f"#/$defs/a{i + 1}"}}}
-        for i in range(links)
-    }
-    schema = {"$defs": {**defs, f"a{links}": {"maximum": 9}}, "$ref": "#/$defs/a0"}
-    chain, validators = tool(schema), ValidationService()
-    await validators.prepare([chain], {"t": "tools"})
-    assert await validators.check(chain, '{"x": {"x": {}}}') is None
-    assert await validators.check(chain, '{"x": {"x": 3}}') is not None
-
-
-async def test_waiting_for_a_worker_is_limited() -> None:
+async def test_waiting_for_a_worker_is_limited():
     validators = ValidationService(workers=1, wall_seconds=0.2)
     tree = tool(TREE)
     async with validators._pool._slots.slot(""):
@@ -142,9 +180,7 @@ async def test_waiting_for_a_worker_is_limited() -> None:
         assert tree.hash not in validators._cache
 
 
-async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema(monkeypatch):
     """The next request with the schema checks it again."""
     validators, new = ValidationService(), tool(doubling(40))
     with monkeypatch.context() as patched:

@@ -69,25 +69,21 @@ def node_packages(source: Path, name: str) -> Path:
 
 
 def prepare(modules: Iterable[str]) -> None:
-    """Starts the installation of what these modules of tests need."""
-    libraries = {"test_clients", "test_api_clients"}
-    agents = {"test_agents_sdk", "test_team_gateway"}
-    hosted = {"test_hosted_tools_clients"}
+    """Starts the installation of what the modules of tests with these names use."""
+    wanted = {*modules}
+    found = [path for path in CLIENTS.parent.rglob("test_*.py") if path.stem in wanted]
+    sources = [path.read_text() for path in found]
     needs = {
-        _make_node_folder: libraries | hosted,
-        _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets", "test_long_work"},
-        _make_claude: {
-            *("test_claude_code", "test_claude_code_stack", "test_page_snippets"),
-            "test_long_work",
-            *hosted,
-        },
-        _make_opencode: {"test_long_work"},
-        _make_python: libraries | agents | hosted,
-        _make_mcp_python: {"test_published_mcp_server"},
-        _make_anthropic_python: {"test_claude_agent_sdk", "test_api_clients"},
+        _make_node_folder: ("node_folder",),
+        _make_codex: ("codex_command", "run_codex"),
+        _make_claude: ("claude_command", "run_claude"),
+        _make_opencode: ("opencode_command", "run_opencode"),
+        _make_python: ("client_python",),
+        _make_mcp_python: ("mcp_python",),
+        _make_anthropic_python: ("anthropic_python", "bundled_claude"),
     }
-    for make, users in needs.items():
-        if not users.isdisjoint(modules):
+    for make, names in needs.items():
+        if any(name in source for source in sources for name in names):
             _made(make)
 
 

@@ -1,270 +1,41 @@
-"""Requests in no API's form, and their bodies in the form of each API."""
+"""Requests in no API's form with all that the APIs have in common, and their bodies in each form.
+The common part is that of `toolgate_verify`."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tests.support.apis.messages_api import SEAL
 from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.responses.parameters import LOGPROBS
+from toolgate_verify.asking import ask, chat, request, responses
+from toolgate_verify.terms import Api
 
+Json = dict[str, Any]
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+URL = f"data:image/png;base64,{PNG}"
+IMAGES: dict[Api, Json] = {
+    Api.CHAT: {"type": "image_url", "image_url": {"url": URL}},
+    Api.RESPONSES: {"type": "input_image", "image_url": URL},
+    Api.MESSAGES: {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+    },
+}
+TURNS = {Api.CHAT: "messages", Api.RESPONSES: "input", Api.MESSAGES: "messages"}
+SURFACES = {Api.CHAT: "chat completions", Api.RESPONSES: "responses", Api.MESSAGES: "messages"}
 CHOICES = {"none": "none", "auto": "auto", "required": "any"}
-
-
-def bodies(asked: NeutralRequest) -> dict[str, dict[str, Any]]:
-    """By name of the surface. The Messages API has neither logprobs nor allowed tools."""
-    made = {"chat completions": _chat(asked), "responses": _responses(asked)}
-    if asked.top_logprobs is None and not asked.allowed:
-        made["messages"] = _messages(asked)
-    return made
-
-
-def _continued(asked: NeutralRequest) -> dict[str, Any]:
-    """In the Messages API, a last message of the assistant is always continued."""
-    last = asked.turns[-1]
-    return {"continue_final_message": True} if isinstance(last, Assistant) else {}
-
-
-def _openai(asked: NeutralRequest) -> dict[str, Any]:
-    """What chat completions and Responses have in common."""
-    body: dict[str, Any] = {"model": "tiny", **asked.shared, **_continued(asked)}
-    if not asked.parallel:
-        body["parallel_tool_calls"] = False
-    if asked.stop:
-        body["stop"] = [*asked.stop]
-    if asked.top_logprobs is not None:
-        body["top_logprobs"] = asked.top_logprobs
-    if asked.thinking is not None and asked.thinking.effort is None:
-        body["enable_thinking"] = asked.thinking.on
-        if asked.thinking.budget is not None:
-            body["reasoning_budget"] = asked.thinking.budget
-    return body
-
-
-def _chat(asked: NeutralRequest) -> dict[str, Any]:
-    def named(name: str) -> dict[str, Any]:
-        return {"type": "function", "function": {"name": name}}
-
-    body = _openai(asked) | {"max_tokens": asked.max_tokens, "messages": [*_chat_turns(asked)]}
-    if asked.tools:
-        body["tools"] = [{"type": "function", "function": tool} for tool in asked.tools]
-        body["tool_choice"] = named(asked.named) if asked.named else asked.choice
-    if asked.allowed:
-        allowed = {"mode": asked.choice, "tools": [named(name) for name in asked.allowed]}
-        body["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
-    if asked.format is not None:
-        form = {"name": "x", "schema": asked.format}
-        body["response_format"] = {"type": "json_schema", "json_schema": form}
-    if asked.thinking is not None and asked.thinking.effort is not None:
-        body["reasoning_effort"] = asked.thinking.effort
-    if asked.top_logprobs is not None:
-        body["logprobs"] = True
-    return body
-
-
-def _chat_turns(asked: NeutralRequest) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    if asked.system:
-        messages.append({"role": "system", "content": asked.system})
-    for turn in asked.turns:
-        match turn:
-            case User(texts, image):
-                content = _content(texts, "text", _chat_image(image))
-                messages.append({"role": "user", "content": content})
-            case Assistant(reasoning, text, calls):
-                message: dict[str, Any] = {"role": "assistant", "content": text or None}
-                if reasoning:
-                    message["reasoning_content"] = reasoning
-                if calls:
-                    message["tool_calls"] = [
-                        {"id": call.id, "type": "function", "function": _function(call)}
-                        for call in calls
-                    ]
-                messages.append(message)
-            case results:
-                messages += [
-                    {
-                        "role": "tool",
-                        "tool_call_id": result.call_id,
-                        "content": _content(result.texts, "text", _chat_image(result.image)),
-                    }
-                    for result in results
-                ]
-    return messages
-
-
-def _responses(asked: NeutralRequest) -> dict[str, Any]:
-    def named(name: str) -> dict[str, Any]:
-        return {"type": "function", "name": name}
-
-    body = _openai(asked) | {"max_output_tokens": asked.max_tokens, "input": _items(asked)}
-    if asked.system:
-        body["instructions"] = asked.system
-    if asked.tools:
-        body["tools"] = [{"type": "function", **tool} for tool in asked.tools]
-        body["tool_choice"] = named(asked.named) if asked.named else asked.choice
-    if asked.allowed:
-        tools = [named(name) for name in asked.allowed]
-        body["tool_choice"] = {"type": "allowed_tools", "mode": asked.choice, "tools": tools}
-    if asked.format is not None:
-        form = {"type": "json_schema", "name": "x", "schema": asked.format}
-        body["text"] = {"format": form}
-    if asked.thinking is not None and asked.thinking.effort is not None:
-        body["reasoning"] = {"effort": asked.thinking.effort}
-    if asked.top_logprobs is not None:
-        body["include"] = [LOGPROBS]
-    return body
-
-
-def _items(asked: NeutralRequest) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    for turn in asked.turns:
-        match turn:
-            case User(texts, image):
-                content = _content(texts, "input_text", _responses_image(image))
-                items.append({"type": "message", "role": "user", "content": content})
-            case Assistant(reasoning, text, calls):
-                if reasoning:
-                    part = {"type": "reasoning_text", "text": reasoning}
-                    items.append({"type": "reasoning", "summary": [], "content": [part]})
-                if text:
-                    items.append({"role": "assistant", "content": text})
-                items += [
-                    {"type": "function_call", "call_id": call.id, **_function(call)}
-                    for call in calls
-                ]
-            case results:
-                items += [
-                    {
-                        "type": "function_call_output",
-                        "call_id": result.call_id,
-                        "output": _content(
-                            result.texts, "input_text", _responses_image(result.image)
-                        ),
-                    }
-                    for result in results
-                ]
-    return items
-
-
-def _messages(asked: NeutralRequest) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": "tiny",
-        **asked.shared,
-        "max_tokens": asked.max_tokens,
-        "messages": _message_turns(asked),
-    }
-    if asked.system:
-        body["system"] = asked.system
-    if asked.tools:
-        body["tools"] = [_messages_tool(tool) for tool in asked.tools]
-    named = {"type": "tool", "name": asked.named}
-    choice = named if asked.named else {"type": CHOICES[asked.choice]}
-    body["tool_choice"] = {**choice, "disable_parallel_tool_use": not asked.parallel}
-    if asked.stop:
-        body["stop_sequences"] = [*asked.stop]
-    config: dict[str, Any] = {}
-    if asked.format is not None:
-        config["format"] = {"type": "json_schema", "schema": asked.format}
-    if asked.thinking is not None:
-        body["thinking"] = {"type": "adaptive" if asked.thinking.on else "disabled"}
-        if asked.thinking.budget is not None:
-            budget = asked.thinking.budget
-            body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-        if asked.thinking.effort is not None:
-            config["effort"] = asked.thinking.effort
-    if config:
-        body["output_config"] = config
-    return body
-
-
-def _message_turns(asked: NeutralRequest) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    for turn in asked.turns:
-        match turn:
-            case User(texts, image):
-                content = _content(texts, "text", _messages_image(image))
-                messages.append({"role": "user", "content": content})
-            case Assistant() as said:
-                messages.append({"role": "assistant", "content": _blocks(said)})
-            case results:
-                blocks = [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": _tool_use_id(result.call_id),
-                        "content": _content(result.texts, "text", _messages_image(result.image)),
-                    }
-                    for result in results
-                ]
-                messages.append({"role": "user", "content": blocks})
-    return messages
-
-
-def _function(call: Call) -> dict[str, Any]:
-    return {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)}
-
-
-def _content(
-    texts: tuple[str, ...], kind: str, more: list[dict[str, Any]] | None = None
-) -> str | list[dict[str, Any]]:
-    if len(texts) == 1 and not more:
-        return texts[0]
-    return [*({"type": kind, "text": text} for text in texts), *(more or ())]
-
-
-def _chat_image(wanted: bool) -> list[dict[str, Any]]:
-    url = {"url": f"data:image/png;base64,{PNG}"}
-    return [{"type": "image_url", "image_url": url}] if wanted else []
-
-
-def _responses_image(wanted: bool) -> list[dict[str, Any]]:
-    return [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}] if wanted else []
-
-
-def _messages_image(wanted: bool) -> list[dict[str, Any]]:
-    source = {"type": "base64", "media_type": "image/png", "data": PNG}
-    return [{"type": "image", "source": source}] if wanted else []
-
-
-def _messages_tool(function: dict[str, Any]) -> dict[str, Any]:
-    tool = {name: value for name, value in function.items() if name != "parameters"}
-    return {**tool, "input_schema": function["parameters"]}
-
-
-def _tool_use_id(call_id: str) -> str:
-    """The form in which the client got the id."""
-    return call_id.replace("call_", "toolu_")
-
-
-def _blocks(said: Assistant) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    if said.reasoning:
-        signature = sign(SEAL, said.reasoning)
-        blocks.append({"type": "thinking", "thinking": said.reasoning, "signature": signature})
-    if said.text:
-        blocks.append({"type": "text", "text": said.text})
-    for call in said.calls:
-        blocks.append(
-            {
-                "type": "tool_use",
-                "id": _tool_use_id(call.id),
-                "name": call.name,
-                "input": call.arguments,
-            }
-        )
-    return blocks
 
 
 @dataclass(frozen=True)
 class Call:
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: Json
 
 
 @dataclass(frozen=True)
@@ -307,7 +78,7 @@ class NeutralRequest:
     turns: tuple[Turn, ...]
     max_tokens: int
     system: str = ""
-    tools: tuple[dict[str, Any], ...] = ()
+    tools: tuple[Json, ...] = ()
     """Functions."""
     choice: Literal["none", "auto", "required"] = "auto"
     named: str | None = None
@@ -315,10 +86,135 @@ class NeutralRequest:
     allowed: tuple[str, ...] = ()
     """The tools that may be called."""
     parallel: bool = True
-    format: dict[str, Any] | None = None
+    format: Json | None = None
     """JSON Schema of the content."""
     thinking: Thinking | None = None
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that all APIs have."""
+
+
+def bodies(asked: NeutralRequest) -> dict[str, Json]:
+    """By name of the surface. The Messages API has neither logprobs nor allowed tools."""
+    can_say = [Api.CHAT, Api.RESPONSES]
+    if asked.top_logprobs is None and not asked.allowed:
+        can_say.append(Api.MESSAGES)
+    return {SURFACES[api]: _body(api, asked) for api in can_say}
+
+
+def _body(api: Api, asked: NeutralRequest) -> Json:
+    usual = ask.Ask(
+        (),
+        system=asked.system,
+        max_tokens=asked.max_tokens,
+        temperature=None,
+        stop=asked.stop,
+        reasoning=None,
+        extra={"model": "tiny", **asked.shared},
+    )
+    body: Json = {**(request(api, usual).body or {})}
+    # Messages of chat completions begin with the system prompt.
+    body[TURNS[api]] += [each for turn in asked.turns for each in _turn(api, turn)]
+    return body | (_of_messages(asked) if api == Api.MESSAGES else _of_openai(api, asked))
+
+
+def _of_openai(api: Api, asked: NeutralRequest) -> Json:
+    """The parameters of chat completions and Responses that have forms of their own."""
+    in_chat = api == Api.CHAT
+    named = chat.named if in_chat else responses.named
+    made: Json = {}
+    if isinstance(asked.turns[-1], Assistant):  # which is always continued in the Messages API
+        made["continue_final_message"] = True
+    if not asked.parallel:
+        made["parallel_tool_calls"] = False
+    if asked.stop:
+        made["stop"] = [*asked.stop]
+    for tool in asked.tools:
+        wrapped = {"type": "function", **({"function": tool} if in_chat else tool)}
+        made.setdefault("tools", []).append(wrapped)
+        made["tool_choice"] = named(asked.named) if asked.named else asked.choice
+    if asked.allowed:
+        allowed = {"mode": asked.choice, "tools": [named(name) for name in asked.allowed]}
+        more = {"allowed_tools": allowed} if in_chat else allowed
+        made["tool_choice"] = {"type": "allowed_tools", **more}
+    if asked.format is not None:
+        form = {"name": "x", "schema": asked.format}
+        if in_chat:
+            made["response_format"] = {"type": "json_schema", "json_schema": form}
+        else:
+            made["text"] = {"format": {"type": "json_schema", **form}}
+    if (thinking := asked.thinking) is not None:
+        if thinking.effort is None:
+            made["enable_thinking"] = thinking.on
+        elif in_chat:
+            made["reasoning_effort"] = thinking.effort
+        else:
+            made["reasoning"] = {"effort": thinking.effort}
+        if thinking.budget is not None:
+            made["reasoning_budget"] = thinking.budget
+    if asked.top_logprobs is not None:
+        made["top_logprobs"] = asked.top_logprobs
+        made |= {"logprobs": True} if in_chat else {"include": [LOGPROBS]}
+    return made
+
+
+def _of_messages(asked: NeutralRequest) -> Json:
+    named = {"type": "tool", "name": asked.named}
+    choice = named if asked.named else {"type": CHOICES[asked.choice]}
+    made: Json = {"tool_choice": {**choice, "disable_parallel_tool_use": not asked.parallel}}
+    config: Json = {}
+    for tool in asked.tools:
+        renamed = {"parameters": "input_schema"}
+        own = {renamed.get(name, name): value for name, value in tool.items()}
+        made.setdefault("tools", []).append(own)
+    if asked.format is not None:
+        config["format"] = {"type": "json_schema", "schema": asked.format}
+    if (thinking := asked.thinking) is not None:
+        made["thinking"] = {"type": "adaptive" if thinking.on else "disabled"}
+        if thinking.budget is not None:
+            made["thinking"] = {"type": "enabled", "budget_tokens": thinking.budget}
+        if thinking.effort is not None:
+            config["effort"] = thinking.effort
+    return made | ({"output_config": config} if config else {})
+
+
+def _turn(api: Api, turn: Turn) -> Iterator[Json]:
+    if isinstance(turn, Assistant):
+        calls = (ask.CallTurn(_id(api, each.id), each.name, each.arguments) for each in turn.calls)
+        made = _usual(api, ask.Assistant(turn.text, tuple(calls), turn.reasoning))
+        spelled = made[0].get("tool_calls", made) if api == Api.CHAT else made
+        functions = [each.get("function", each) for each in spelled if "content" not in each]
+        for function, call in zip(functions, turn.calls, strict=api != Api.MESSAGES):
+            function["arguments"] = json.dumps(call.arguments, ensure_ascii=False)
+        if api == Api.MESSAGES and turn.reasoning:
+            signature = sign(SEAL, turn.reasoning)
+            block = {"type": "thinking", "thinking": turn.reasoning, "signature": signature}
+            made[0]["content"].insert(0, block)
+    elif isinstance(turn, User):
+        made = _usual(api, ask.User(""))
+        made[0]["content"] = _content(api, turn)
+    else:
+        made = _usual(api, *(ask.Result(_id(api, each.call_id), "") for each in turn))
+        filled = made[0]["content"] if api == Api.MESSAGES else made
+        for each, result in zip(filled, turn, strict=True):
+            each["output" if api == Api.RESPONSES else "content"] = _content(api, result)
+    yield from made
+
+
+def _usual(api: Api, *turns: ask.Turn) -> list[Json]:
+    made: list[Json] = (request(api, ask.Ask(turns)).body or {})[TURNS[api]]
+    return made
+
+
+def _id(api: Api, call_id: str) -> str:
+    """The form in which the client got the id."""
+    return call_id.replace("call_", "toolu_") if api == Api.MESSAGES else call_id
+
+
+def _content(api: Api, turn: User | Result) -> str | list[Json]:
+    if len(turn.texts) == 1 and not turn.image:
+        return turn.texts[0]
+    kind = "input_text" if api == Api.RESPONSES else "text"
+    texts = [{"type": kind, "text": text} for text in turn.texts]
+    return [*texts, IMAGES[api]] if turn.image else texts

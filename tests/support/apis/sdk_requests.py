@@ -6,6 +6,7 @@ from typing import Any
 
 import openai
 
+from tests.support.apis.read_responses import from_chunks
 from tests.support.servers.script import Script, call
 
 WEATHER = {
@@ -60,32 +61,8 @@ async def streamed(client: openai.AsyncOpenAI, **params: Any) -> tuple[dict[int,
     chunks = [chunk.model_dump(exclude_unset=True) async for chunk in stream]
     assert len({chunk["id"] for chunk in chunks}) == 1
     assert {chunk["model"] for chunk in chunks} == {"tiny"}
-    choices: dict[int, dict[str, Any]] = {}
-    for chunk in chunks[:-1]:
-        assert not chunk.get("usage")
-        (shown,) = chunk["choices"]
-        delta = shown["delta"]
-        if shown["index"] not in choices:
-            assert delta["role"] == "assistant"
-            choices[shown["index"]] = {"message": {"tool_calls": []}, "finish_reason": None}
-        choice = choices[shown["index"]]
-        assert choice["finish_reason"] is None
-        message = choice["message"]
-        for name in ("content", "reasoning_content"):
-            if delta.get(name) is not None:
-                message[name] = (message.get(name) or "") + delta[name]
-        for part in delta.get("tool_calls") or []:
-            if part["index"] == len(message["tool_calls"]):
-                assert part["id"]
-                assert part["type"] == "function"
-                message["tool_calls"].append({"function": dict(part["function"])})
-            else:
-                assert not part["function"].get("name")
-                function = message["tool_calls"][part["index"]]["function"]
-                function["arguments"] += part["function"]["arguments"]
-        if shown.get("logprobs"):
-            told = choice.setdefault("logprobs", {"content": []})
-            told["content"] += shown["logprobs"]["content"]
-        choice["finish_reason"] = shown.get("finish_reason")
+    assert not any(chunk.get("usage") for chunk in chunks[:-1])
+    assert {len(chunk["choices"]) for chunk in chunks[:-1]} == {1}
     assert chunks[-1]["choices"] == []
-    return {at: signature(choice) for at, choice in choices.items()}, chunks[-1]["usage"]
+    made = from_chunks(chunks)
+    return {each["index"]: signature(each) for each in made["choices"]}, made["usage"]

@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support import shared_data
 from tests.support.schemas.judge import Judge, Judged
-from tests.support.shared_data import DATA, MASKBENCH, records
+from tests.support.shared_data import MASKBENCH, path_of, records
 from toolgate_backend.grammars.offline import verdicts
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.wire import GrammarVerdict
 
-SUITE = DATA / "json-schema-test-suite.tar.gz"
+SUITE = path_of(shared_data.SUITE)
 DRAFTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
     "draft7": "http://json-schema.org/draft-07/schema#",
@@ -78,7 +79,7 @@ def judged(cases: Iterator[Case], judge: Judge, *, open_objects: bool = False) -
     ]
 
 
-SCHEMAS = DATA / "tool-schemas.jsonl.gz"
+SCHEMAS = path_of(shared_data.TOOLS)
 FORMS = ("qwen3", "glm47", "qwen3_coder", "deepseek_v32", "minimax_m3", "gemma4", "lfm2_5")
 
 

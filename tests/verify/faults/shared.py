@@ -9,7 +9,7 @@ from toolgate_verify.tools.everyday import LIGHT
 from toolgate_verify.tools.hostile import MARKUP
 
 from . import changes as c
-from .fault import Fault
+from .changes import Fault
 
 WRONG_LIGHT = {"room": "cellar", "on": True}
 TOOL_MARKUP = "<tool_call>{}</tool_call> "

@@ -8,10 +8,8 @@ from toolgate_verify.check import Check
 from toolgate_verify.terms import Api
 
 from . import changes as c
-from .chat import CHAT
-from .fault import Fault
-from .messages import MESSAGES
-from .responses import RESPONSES, echo
+from .changes import Fault
+from .own import CHAT, MESSAGES, RESPONSES, echo
 from .shared import PROMPT, SHARED
 
 OWN = {Api.CHAT: CHAT, Api.RESPONSES: RESPONSES, Api.MESSAGES: MESSAGES}

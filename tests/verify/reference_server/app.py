@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.verify.faults.fault import Fault
+from tests.verify.faults.changes import Fault
 from toolgate_verify.engine.client import SCENARIO
 from toolgate_verify.terms import Api
 

@@ -106,6 +106,8 @@ class Responses:
         request: ChatRequest | None = None,
         request_id: str | None = None,
     ) -> dict[str, Any]:
+        if request is None and isinstance(error, UnsupportedParameter):
+            return error.body()  # The parser's words, about what the client named.
         return in_own_words(error.body(), request)
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:

@@ -1,27 +1,23 @@
-"""Codex CLI against a running gateway whose backend answers by script."""
+"""Codex CLI and the programs of `examples/` against a gateway whose backend answers by script."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents.agent_cli import run_codex
-from tests.support.litellm.routes import OWN_ROUTE_ONLY
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
 from toolgate_core.errors import ContextLengthExceeded
 
-pytestmark = OWN_ROUTE_ONLY
 
-
-def test_codex_runs_a_command_and_reads_its_result(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_runs_a_command_and_reads_its_result(gateway, backend, tmp_path):
     command = {"cmd": "echo 'it is made' > made.txt && cat made.txt"}
     backend.turns += [
         Script(
@@ -49,9 +45,8 @@ def test_codex_runs_a_command_and_reads_its_result(
     assert "it is made" in str(result["content"])
 
 
-def test_codex_calls_a_tool_of_a_namespace(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_codex_calls_a_tool_of_a_namespace(gateway, backend, tmp_path):
     backend.turns += [
         Script((call("multi_agent_v1.close_agent", {"target": "nobody"}),)),
         Script(("There is nobody.",)),
@@ -64,9 +59,8 @@ def test_codex_calls_a_tool_of_a_namespace(
     assert "invalid agent id nobody" in str(result["content"])
 
 
-def test_codex_runs_two_commands_of_one_turn(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_codex_runs_two_commands_of_one_turn(gateway, backend, tmp_path):
     calls = [call("exec_command", {"cmd": f"echo {n} > {n}.txt; echo made {n}"}) for n in "ab"]
     backend.turns += [Script(("\n".join(calls),)), Script(("Both.",))]
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Make two files.")
@@ -78,7 +72,8 @@ def test_codex_runs_two_commands_of_one_turn(
         assert made in str(result["content"])
 
 
-def test_codex_stops_at_a_refusal(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_codex_stops_at_a_refusal(gateway, backend, tmp_path):
     error = {"message": "Too long.", "type": "invalid_request_error", "code": "prompt_too_long"}
     backend.turns.append(Script((), error_status=400, error=error))
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Anything.")
@@ -86,7 +81,7 @@ def test_codex_stops_at_a_refusal(gateway: str, backend: FakeBackend, tmp_path: 
     assert "Too long." in str(run.events[-1])
 
 
-def test_codex_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+def test_codex_never_runs_a_cut_call(gateway, backend, tmp_path):
     written = call("exec_command", {"cmd": "touch made.txt", "login": False})
     cut = written[: written.index(', "login"')]
     backend.turns.append(Script((cut,), finish="length"))
@@ -108,9 +103,8 @@ PATCH = """\
 """
 
 
-def test_codex_applies_a_patch_of_its_custom_tool(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_codex_applies_a_patch_of_its_custom_tool(gateway, backend, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     (work / "old.txt").write_text("before\n")
@@ -133,9 +127,8 @@ def test_codex_applies_a_patch_of_its_custom_tool(
     assert "Success" in str(result["content"])
 
 
-def test_codex_finds_and_calls_one_of_many_tools(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_codex_finds_and_calls_one_of_many_tools(gateway, backend, tmp_path):
     options = [
         part
         for name, value in CATALOGUE_SERVER.items()
@@ -161,9 +154,8 @@ def test_codex_finds_and_calls_one_of_many_tools(
     assert found in str(backend.messages(1)[-1]["content"])
 
 
-def test_codex_compacts_its_context_in_a_request_of_its_own(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_codex_compacts_its_context_in_a_request_of_its_own(gateway, backend, tmp_path):
     backend.turns += [
         Script((call("exec_command", {"cmd": "echo made"}),)),
         Script(("The summary: it is made.",)),
@@ -178,9 +170,8 @@ def test_codex_compacts_its_context_in_a_request_of_its_own(
     assert "tool" not in [message["role"] for message in backend.messages(2)]
 
 
-def test_codex_with_its_own_provider_runs_a_command(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_codex_with_its_own_provider_runs_a_command(gateway, backend, tmp_path):
     """It asks for a WebSocket first, and uses HTTP after the 426. Its items have members of
     OpenAI's own."""
     backend.turns += [
@@ -194,10 +185,9 @@ def test_codex_with_its_own_provider_runs_a_command(
     assert "internal_chat_message" not in str(backend.messages(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket refused"])
-def test_codex_compacts_after_a_prompt_that_was_too_long(
-    gateway: str, backend: FakeBackend, tmp_path: Path, built_in: bool
-) -> None:
+def test_codex_compacts_after_a_prompt_that_was_too_long(gateway, backend, tmp_path, built_in):
     """It recognises the error, and compacts before the next turn: with its own provider by a
     `compaction_trigger`."""
     too_long = ContextLengthExceeded.of_tokens(60_000).body()["error"]
@@ -213,3 +203,21 @@ def test_codex_compacts_after_a_prompt_that_was_too_long(
     users = [str(each["content"]) for each in backend.messages() if each["role"] == "user"]
     assert any("The summary: one." in text for text in users[:-1])
     assert "One." not in str(backend.messages())
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+CITIES = ("Oslo", "Bern", "Rome", "Lima")
+
+
+async def test_early_tools_runs_every_tool_both_ways(gateway, backend):
+    calls = "\n".join(call("get_weather", {"city": city}) for city in CITIES)
+    backend.turns += [Script((calls,), pause=0.001) for _ in range(2)]
+    command = [str(EXAMPLES / "early_tools.py"), f"{gateway}/v1", MASTER_KEY, "tiny", "0.01"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0
+    late, early = printed.decode().splitlines()
+    assert late.startswith("4 tools after the stream: ")
+    assert early.startswith("4 tools during the stream: ")

@@ -1,6 +1,8 @@
-"""Tests of Codex, Claude Code and the OpenAI Agents SDK through a gateway with all that teams
-configure: LiteLLM's database, on the stand-in for the client that prisma generates, guardrails, the
-response cache, and a model that fails, so that each answer comes from its fallback."""
+"""Clients through a gateway with all that teams configure.
+
+LiteLLM's database, on the stand-in for the client that prisma generates, guardrails, the response
+cache, and a model that fails, so that each answer comes from its fallback.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ from tests.support.servers.gateway_process import serving
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
+from toolgate_proxy.chat.compaction.compacted import shown
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 
+pytestmark = pytest.mark.slow
 Scenario = Callable[[str, FakeBackend, Path], None]
 PRICES = {"input_cost_per_token": 0.001, "output_cost_per_token": 0.01}
 WRITTEN = 120
@@ -124,12 +128,12 @@ def check_rows(team: Team, key: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", ANSWERED, ids=lambda each: each.__name__)
-def test_a_client_works(team: Team, key: str, tmp_path: Path, scenario: Scenario) -> None:
+def test_a_client_works(team, key, tmp_path, scenario):
     scenario(team.url, team.backend, tmp_path)
     check_rows(team, key)
 
 
-def test_the_agents_sdk_works(team: Team, key: str, tmp_path: Path) -> None:
+def test_the_agents_sdk_works(team, key, tmp_path):
     """Its second run is answered from the cache, which costs the key nothing."""
     asked = [
         f"How is Oslo ({api}, {form})?"
@@ -156,3 +160,19 @@ def test_the_agents_sdk_works(team: Team, key: str, tmp_path: Path) -> None:
         ]
         check_rows(team, key)
     assert len(team.backend.requests) < 2 * 3 * len(asked)
+
+
+TEXTS = ("One.", "Two.", "They counted.", "Three.")
+
+
+def test_a_session_compacts_its_conversation(gateway, backend, tmp_path):
+    backend.turns += [Script((text,)) for text in TEXTS * 2]
+    python = client_python()
+    checked = run_program(python, "use_agents_compaction.py", tmp_path, gateway, checks=2)
+    assert checked == ["checked: input: Three.", "checked: previous_response_id: Three."]
+    assert not backend.turns
+    for at in (3, 7):
+        texts = [str(message["content"]) for message in backend.messages(at)]
+        assert shown("They counted.") in texts
+        assert "One." not in str(texts)
+        assert texts[-1] == "Third."

@@ -1,38 +1,107 @@
-"""Responses of the background on the gateway's own route: polled, followed, cancelled."""
+"""Responses of the background on the gateway's own route: polled, followed, cancelled, in another
+gateway, in one that ends, and without Redis."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from urllib.parse import urlencode
 
-import httpx
 import openai
 import pytest
 import uvicorn
 
-from tests.proxy.server.background.requests import (
-    ACTIVE,
-    ask,
-    code,
-    ended,
-    events_of,
-    get,
-    queued,
-)
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import LOOK, check_event, check_response
-from tests.support.litellm.own_route import MASTER, Gateway
-from tests.support.servers.redis_server import RedisServer, response_store
-from tests.support.servers.script import Script
+from tests.support.litellm.own_route import MASTER
+from tests.support.servers.redis_server import SECRET, response_store
+from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
+from toolgate_proxy.response_store import redis_store
+from toolgate_proxy.response_store.record import StoreUnavailable
 from toolgate_proxy.server import authorization
-from toolgate_proxy.server.background import run
-from toolgate_proxy.server.background.run import RUNNING
+from toolgate_proxy.server.background import place, run
+from toolgate_proxy.server.background.place import Place
+from toolgate_proxy.server.background.run import RUNNING, cancel, stop_all
 from toolgate_proxy.server.request_scope import RequestScope
 
+PATH = "/v1/responses"
+ACTIVE = ("queued", "in_progress")
+OWNER = "master key"
 
-async def test_a_response_is_polled_until_it_is_completed(gateway: Gateway, script: Script) -> None:
+
+async def ask(gateway, given="wait", **params):
+    key, leave = params.pop("key", MASTER), params.pop("leave_after", None)
+    body = {"model": "tiny", "input": given, "background": True, "tools": [LOOK], **params}
+    return await gateway.ask(body, path=PATH, key=key, leave_after=leave)
+
+
+async def queued(gateway, given="wait", **params):
+    response = await ask(gateway, given, **params)
+    assert response.status == 200, response.json
+    check_response(response.json)
+    shown = response.json
+    assert (shown["status"], shown["background"], shown["store"]) == ("queued", True, True)
+    assert (shown["output"], shown["usage"]) == ([], None)
+    return shown
+
+
+async def begun(gateway):
+    """Return a response whose generation has begun."""
+    shown = await queued(gateway)
+    await until(lambda: gateway.backend.running)
+    return shown
+
+
+async def get(gateway, name, rest="", method="GET", **query):
+    key, leave = query.pop("key", MASTER), query.pop("leave_after", None)
+    path, text = f"{PATH}/{name}{rest}", urlencode(query)
+    return await gateway.ask(b"", path=path, method=method, key=key, query=text, leave_after=leave)
+
+
+async def ended(gateway, name):
+    """The response object, once it has ended."""
+    async with asyncio.timeout(20):
+        while True:
+            found = (await get(gateway, name)).json
+            if found.get("status") not in ACTIVE:
+                return found
+            await asyncio.sleep(0.01)
+
+
+def running(name):
+    [run] = [run for run in RUNNING if run.turn is not None and run.turn.id == name]
+    return run
+
+
+def code(response):
+    error = response.json["error"]
+    return response.status, error["code"], error["param"]
+
+
+def events_of(response):
+    return read_events(b"".join(each for each in response.bodies if not each.startswith(b":")))
+
+
+TEXT = f"<think>Let me look around</think>Hello there, friend{call('look', {})}"
+
+
+@pytest.fixture
+async def gateway(gateway, redis_at_hand):
+    gateway.here.responses = response_store(redis_at_hand)
+    yield gateway
+    await stop_all()
+
+
+@pytest.fixture
+def script(gateway):
+    """Waits in the middle, until `hang_after` is None."""
+    made = gateway.backend.scripts["wait"] = Script((TEXT,), hang_after=12, pause=0.01)
+    return made
+
+
+async def test_a_response_is_polled_until_it_is_completed_and_stays_so(gateway, script):
     shown = await queued(gateway, metadata={"a": "b"})
     await until(lambda: gateway.backend.running)
     polled = (await get(gateway, shown["id"])).json
@@ -47,28 +116,24 @@ async def test_a_response_is_polled_until_it_is_completed(gateway: Gateway, scri
     assert [item["type"] for item in last["output"]] == ["reasoning", "message", "function_call"]
     assert {**last, "status": "queued", "output": [], "usage": None, "completed_at": None} == shown
     await until(lambda: not RUNNING)
-
-
-async def test_it_has_the_output_of_another_response(gateway: Gateway, script: Script) -> None:
-    script.hang_after = None
+    assert (await get(gateway, last["id"], "/cancel", "POST")).json == last
     plain = (await ask(gateway, background=False)).json
-    last = await ended(gateway, (await queued(gateway))["id"])
     for one, other in zip(plain["output"], last["output"], strict=True):
         for name in ("content", "name", "arguments", "type"):
             assert one.get(name) == other.get(name)
     assert plain["usage"] == last["usage"]
+    more = {"background": False, "previous_response_id": last["id"], "store": False}
+    assert (await ask(gateway, "hi", **more)).status == 200
 
 
-async def test_an_incomplete_response_is_stored(gateway: Gateway) -> None:
+async def test_an_incomplete_response_is_stored(gateway):
     gateway.backend.scripts["cut"] = Script(("Hello the",), finish="length")
     last = await ended(gateway, (await queued(gateway, "cut"))["id"])
-    assert (last["status"], last["incomplete_details"]) == (
-        "incomplete",
-        {"reason": "max_output_tokens"},
-    )
+    why = {"reason": "max_output_tokens"}
+    assert (last["status"], last["incomplete_details"]) == ("incomplete", why)
 
 
-async def test_the_stream_is_followed_and_replayed(gateway: Gateway, script: Script) -> None:
+async def test_the_stream_is_followed_and_replayed(gateway, script):
     """By the client of the request, by readers while it runs, and by readers after it."""
     asked = asyncio.create_task(ask(gateway, stream=True, request_id="mine"))
     name = "resp_mine"
@@ -79,12 +144,9 @@ async def test_the_stream_is_followed_and_replayed(gateway: Gateway, script: Scr
     await asyncio.sleep(0.1)
     script.hang_after = None
     events = events_of(await asked)
-    assert [event["type"] for event in events[:3]] == [
-        "response.created", "response.queued", "response.in_progress",
-    ]  # fmt: skip
-    assert [event["response"]["status"] for event in events[:3]] == [
-        "queued", "queued", "in_progress",
-    ]  # fmt: skip
+    first = [(event["type"], event["response"]["status"]) for event in events[:3]]
+    states = ("created", "queued"), ("queued", "queued"), ("in_progress", "in_progress")
+    assert first == [(f"response.{kind}", status) for kind, status in states]
     for event in events:
         check_event(event)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -96,18 +158,21 @@ async def test_the_stream_is_followed_and_replayed(gateway: Gateway, script: Scr
     assert events_of(await get(gateway, name, stream="true", starting_after=4)) == events[5:]
 
 
-async def test_it_survives_its_client(gateway: Gateway, script: Script) -> None:
-    left = await ask(gateway, stream=True, request_id="mine", leave_after=0.2)
+async def test_it_survives_its_client(gateway, script):
+    leave = asyncio.Event()
+    asked = asyncio.create_task(ask(gateway, stream=True, request_id="mine", leave_after=leave))
+    await until(lambda: gateway.backend.running)
+    await asyncio.sleep(0.4)
+    leave.set()
+    left = await asked
     assert events_of(left)[0]["type"] == "response.created"
+    assert b": waiting\n\n" in left.bodies
     assert gateway.backend.running == 1
     script.hang_after = None
     assert (await ended(gateway, "resp_mine"))["status"] == "completed"
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_errors_before_it_is_queued_are_those_of_the_request(
-    gateway: Gateway, stream: bool
-) -> None:
+async def test_errors_before_it_is_queued_are_those_of_the_request(gateway, redis_at_hand):
     for params, expected in (
         ({"given": 5}, (400, "invalid_request", "input")),
         ({"store": False}, (400, "invalid_request", "background")),
@@ -115,14 +180,17 @@ async def test_errors_before_it_is_queued_are_those_of_the_request(
         ({"tools": [{"type": "function"}]}, (400, "invalid_tools", "tools[0]")),
         ({"model": "other"}, (404, "model_not_found", None)),
     ):
-        refused = await ask(gateway, **{"stream": stream, **params})
-        assert code(refused)[:2] == expected[:2], refused.json
+        for stream in (True, False):
+            refused = await ask(gateway, **{"stream": stream, **params})
+            assert code(refused)[:2] == expected[:2], refused.json
     assert code(await ask(gateway, stream="yes")) == (400, "invalid_request", "stream")
     await until(lambda: not RUNNING)
+    gateway.here.responses = response_store(redis_at_hand, responses_quota=0)
+    assert code(await ask(gateway)) == (400, "unsupported_parameter", "background")
     assert not gateway.backend.requests
 
 
-async def test_an_id_is_used_once(gateway: Gateway, script: Script) -> None:
+async def test_an_id_is_used_once(gateway, script):
     await queued(gateway, request_id="mine")
     assert code(await ask(gateway, request_id="mine")) == (400, "invalid_request", "request_id")
     script.hang_after = None
@@ -130,14 +198,11 @@ async def test_an_id_is_used_once(gateway: Gateway, script: Script) -> None:
 
 
 @pytest.mark.parametrize("fails", ["at once", "later"])
-async def test_a_failure_is_stored(gateway: Gateway, fails: str) -> None:
-    gateway.backend.scripts["breaks"] = Script(
-        ("Hello there",),
-        error_status=500 if fails == "at once" else None,
-        error={"message": "No.", "code": "backend_failed"},
-        error_after=None if fails == "at once" else 2,
-        pause=0.02,
-    )
+async def test_a_failure_is_stored(gateway, fails):
+    error = {"message": "No.", "code": "backend_failed"}
+    when = {"error_status": 500} if fails == "at once" else {"error_after": 2}
+    made = Script(("Hello there",), error=error, pause=0.02, **when)
+    gateway.backend.scripts["breaks"] = made
     shown = await queued(gateway, "breaks")
     last = await ended(gateway, shown["id"])
     check_response(last)
@@ -151,7 +216,7 @@ async def test_a_failure_is_stored(gateway: Gateway, fails: str) -> None:
     assert code(refused) == (400, "invalid_request", "previous_response_id")
 
 
-async def test_it_is_cancelled(gateway: Gateway, script: Script) -> None:
+async def test_it_is_cancelled(gateway, script):
     shown = await queued(gateway)
     follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
     await until(lambda: gateway.backend.running)
@@ -170,27 +235,14 @@ async def test_it_is_cancelled(gateway: Gateway, script: Script) -> None:
     assert (await get(gateway, shown["id"])).status == 404
 
 
-async def test_a_response_that_has_ended_stays_as_it_is(gateway: Gateway, script: Script) -> None:
-    script.hang_after = None
-    last = await ended(gateway, (await queued(gateway))["id"])
-    assert (await get(gateway, last["id"], "/cancel", "POST")).json == last
-    continued = await ask(
-        gateway, "hi", background=False, previous_response_id=last["id"], store=False
-    )
-    assert continued.status == 200
-
-
-async def test_one_in_flight_can_be_neither_deleted_nor_continued(
-    gateway: Gateway, script: Script
-) -> None:
+async def test_one_in_flight_can_be_neither_deleted_nor_continued(gateway, script):
     shown = await queued(gateway)
     assert (await get(gateway, shown["id"], method="DELETE")).status == 400
     refused = await ask(gateway, "hi", previous_response_id=shown["id"])
     assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
 
 
-async def test_only_the_owner_has_access(gateway: Gateway, script: Script) -> None:
-    assert gateway.here.key_sync is not None
+async def test_only_the_owner_has_access(gateway, script):
     teams = {"member": "a", "mate": "a", "rival": "b", "other": None}
     keys = {name: f"sk-a-key-of-{name}-000001" for name in teams}
     made = [key_of(keys[name], name, team=team) for name, team in teams.items()]
@@ -208,11 +260,8 @@ async def test_only_the_owner_has_access(gateway: Gateway, script: Script) -> No
     assert cancelled.json["status"] == "cancelled"
 
 
-async def test_a_reader_whose_key_is_revoked_gets_no_more(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reader_whose_key_is_revoked_gets_no_more(gateway, script, monkeypatch):
     monkeypatch.setattr(authorization, "gateway", lambda: gateway.here)
-    assert gateway.here.key_sync is not None
     keys = {name: f"sk-a-key-of-{name}-000001" for name in ("member", "mate")}
     made = [key_of(keys[name], name, team="a") for name in keys]
     gateway.here.key_sync.key_cache.replace(made)
@@ -228,12 +277,7 @@ async def test_a_reader_whose_key_is_revoked_gets_no_more(
     assert error["sequence_number"] == len(events)
 
 
-async def test_silent_streams_have_keep_alives(gateway: Gateway, script: Script) -> None:
-    left = await ask(gateway, stream=True, leave_after=0.5)
-    assert b": waiting\n\n" in left.bodies
-
-
-async def test_the_limits_of_a_key_hold_until_it_ends(gateway: Gateway, script: Script) -> None:
+async def test_the_limits_of_a_key_hold_until_it_ends(gateway, script):
     sent = "sk-a-key-with-a-limit-01"
     gateway.add_key(sent, key_of(sent, max_parallel_requests=1))
     await queued(gateway, key=sent)
@@ -244,16 +288,7 @@ async def test_the_limits_of_a_key_hold_until_it_ends(gateway: Gateway, script: 
     assert (await ask(gateway, key=sent)).status == 200
 
 
-async def test_without_stored_responses_it_is_refused(
-    gateway: Gateway, redis_at_hand: RedisServer
-) -> None:
-    gateway.here.responses = response_store(redis_at_hand, responses_quota=0)
-    assert code(await ask(gateway)) == (400, "unsupported_parameter", "background")
-
-
-async def test_one_owner_has_few_responses_with_few_bytes_at_once(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_owner_has_few_responses_with_few_bytes_at_once(gateway, script, monkeypatch):
     monkeypatch.setattr(run, "MOST_RUNNING", 2)
     gateway.here.bodies.limit = 10_000
     other = "sk-a-key-of-another-0001"
@@ -269,28 +304,7 @@ async def test_one_owner_has_few_responses_with_few_bytes_at_once(
     await queued(gateway, key=other)
 
 
-async def test_the_sdk_polls_and_cancels(gateway: Gateway, script: Script) -> None:
-    transport = httpx.ASGITransport(gateway._app)
-    http = httpx.AsyncClient(transport=transport)
-    async with openai.AsyncOpenAI(
-        api_key=MASTER, base_url="http://gateway/v1", http_client=http
-    ) as client:
-        asked: Any = {"model": "tiny", "input": "wait", "tools": [LOOK], "background": True}
-        first = await client.responses.create(**asked)
-        assert (first.status, first.background) == ("queued", True)
-        assert (await client.responses.retrieve(first.id)).status in ACTIVE
-        assert (await client.responses.cancel(first.id)).status == "cancelled"
-        script.hang_after = None
-        second = await client.responses.create(**asked, stream=True)
-        events = [event async for event in second]
-        assert events[-1].type == "response.completed"
-        replayed = await client.responses.retrieve(
-            events[-1].response.id, stream=True, starting_after=3
-        )
-        assert [event.sequence_number async for event in replayed] == list(range(4, len(events)))
-
-
-async def test_it_survives_a_connection_that_is_closed(gateway: Gateway, script: Script) -> None:
+async def test_it_survives_a_connection_that_is_closed(gateway, script):
     """Over HTTP: the SDK leaves in the middle of the stream, and goes on from there."""
     config = uvicorn.Config(RequestScope(gateway._app), log_level="error", lifespan="off")
     server = uvicorn.Server(config)
@@ -298,7 +312,7 @@ async def test_it_survives_a_connection_that_is_closed(gateway: Gateway, script:
         serving = asyncio.create_task(server.serve([listener]))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         async with openai.AsyncOpenAI(api_key=MASTER, base_url=url) as client:
-            asked: Any = {"model": "tiny", "input": "wait", "tools": [LOOK], "background": True}
+            asked = {"model": "tiny", "input": "wait", "tools": [LOOK], "background": True}
             stream = await client.responses.create(**asked, stream=True)
             seen = [await anext(stream)]
             while seen[-1].type != "response.output_text.delta":
@@ -319,5 +333,217 @@ async def test_it_survives_a_connection_that_is_closed(gateway: Gateway, script:
             while polled.status in ACTIVE:
                 polled = await client.responses.retrieve(polled.id)
             assert polled.status == "completed"
+            script.hang_after = 12
+            polled = await client.responses.create(**asked)
+            assert (await client.responses.cancel(polled.id)).status == "cancelled"
         server.should_exit = True
         await serving
+
+
+# --- faults, and other gateways -------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(Place, "lease", 0.4)
+    monkeypatch.setattr(run, "PAUSE", 0.02)
+    monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 0.3)
+
+
+@pytest.fixture
+async def other(redis_at_hand):
+    """The store of another gateway."""
+    store = response_store(redis_at_hand)
+    yield store
+    await store.aclose()
+
+
+async def test_another_gateway_sees_and_cancels_it(impatient, gateway, script, other):
+    shown = await begun(gateway)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
+    there = Place(other, OWNER, shown["id"])
+    await asyncio.sleep(0.6)  # longer than a lease
+    found = await there.find()
+    assert {**found.body, "status": "queued"} == shown
+    assert found.body["status"] in ACTIVE
+    job = running(shown["id"])
+    RUNNING.clear()  # of the other gateway
+    cancelled = await cancel(there)
+    assert cancelled.body["status"] == "cancelled"
+    await until(job.stopped.is_set)
+    assert await gateway.backend.idle_within(5)
+    assert (await get(gateway, shown["id"])).json == cancelled.body
+    assert events_of(await follower)[-1]["response"] == cancelled.body
+
+
+async def test_another_gateway_follows_it_while_it_is_generated(impatient, gateway, script, other):
+    shown = await begun(gateway)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
+    there, parts = Place(other, OWNER, shown["id"]), list[bytes]()
+    async for data, number in there.events(-1):
+        parts.append(data)
+        if number > 6:
+            script.hang_after = None  # it ends only now
+    assert b"".join(parts) == b"".join(
+        body for body in (await follower).bodies if not body.startswith(b":")
+    )
+
+
+async def test_a_gateway_that_dies_leaves_it_as_failed(impatient, gateway, script, other):
+    shown = await begun(gateway)
+    job = running(shown["id"])
+    while not job._writing.done():  # it is dead; wait_for may swallow a cancellation
+        job._writing.cancel()
+        await asyncio.sleep(0)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
+    last = await ended(gateway, shown["id"])
+    check_response(last)
+    assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
+    assert events_of(await follower)[-1]["response"] == last
+    refused = await ask(gateway, "go on", previous_response_id=shown["id"])
+    assert code(refused) == (400, "invalid_request", "previous_response_id")
+    assert (await Place(other, OWNER, shown["id"]).find()).body == last
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_gateway_that_stops_leaves_it_as_failed_at_once(impatient, gateway, script, begun):
+    script.queued = 0 if begun else 60
+    shown = await queued(gateway)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
+    await until(lambda: gateway.backend.running)
+    await stop_all()
+    last = (await get(gateway, shown["id"])).json
+    assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
+    events = events_of(await follower)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["response"] == last
+
+
+async def test_what_redis_loses_ends_the_generation(impatient, gateway, script, redis_at_hand):
+    shown = await begun(gateway)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
+    await until(lambda: running(shown["id"])._next > 3)
+    await asyncio.sleep(0.3)
+    redis_at_hand.client.flushall()
+    assert await gateway.backend.idle_within(5)
+    assert events_of(await follower)[-1]["type"] in ("error", "response.failed")
+    await until(lambda: not RUNNING)
+    assert (await get(gateway, shown["id"])).json["error"]["code"] == "gateway_stopped"
+
+
+@pytest.mark.parametrize("patience", [60.0, 0.05])
+async def test_an_end_that_can_not_be_stored_is_stored_later_or_a_failure(
+    impatient, gateway, script, redis_at_hand, patience, monkeypatch
+):
+    monkeypatch.setattr(run, "PATIENCE", patience)
+    shown = await begun(gateway)
+    job = running(shown["id"])
+    redis_at_hand.hang()
+    script.hang_after = None
+    assert await gateway.backend.idle_within(5)
+    if patience < 1:
+        await job.task
+    else:
+        await asyncio.sleep(0.3)
+    unknown = await get(gateway, shown["id"])
+    assert (unknown.status, code(unknown)[1]) == (503, "responses_unavailable")
+    redis_at_hand.wake()
+    await until(lambda: gateway.here.responses.kept == "fleet")
+    last = await ended(gateway, shown["id"])
+    if patience < 1:
+        assert last["error"]["code"] == "gateway_stopped"
+        return
+    assert last["status"] == "completed"
+    events = events_of(await get(gateway, shown["id"], stream="true"))
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["response"] == last
+
+
+async def test_a_write_whose_reply_was_lost_is_repeated(gateway, script, monkeypatch):
+    write, lost = Place.write, 0
+
+    async def losing(self, *arguments):
+        nonlocal lost
+        result = await write(self, *arguments)
+        if len(arguments) > 1 and arguments[1] not in (place.FIRST, place.WHOLE) and not lost:
+            lost += 1
+            raise StoreUnavailable("Redis does not respond")
+        return result
+
+    monkeypatch.setattr(Place, "write", losing)
+    script.hang_after = None
+    events = events_of(await ask(gateway, stream=True))
+    assert lost
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["type"] == "response.completed"
+
+
+async def test_an_unavailable_store_is_a_503(impatient, gateway, redis_at_hand):
+    redis_at_hand.hang()
+    refused = await ask(gateway)
+    assert code(refused)[:2] == (503, "responses_unavailable")
+    assert refused.headers[b"retry-after"] == b"1"
+    assert not gateway.backend.requests
+    redis_at_hand.wake()
+
+
+async def test_a_response_that_is_too_large_fails_without_its_output(gateway, script, monkeypatch):
+    text = " ".join(map(str, range(3_000)))
+    gateway.backend.scripts["much"] = Script((text,))
+    monkeypatch.setattr(redis_store, "RESPONSE_MAX_BYTES", 4_000)
+    last = await ended(gateway, (await queued(gateway, "much"))["id"])
+    assert (last["status"], last["error"]["code"], last["output"]) == (
+        "failed", "request_too_large", [],
+    )  # fmt: skip
+    assert code(await ask(gateway, text))[:2] == (413, "request_too_large")
+
+
+async def test_events_that_are_too_large_are_not_followed(gateway, script, monkeypatch):
+    monkeypatch.setattr(run, "MOST_BYTES", 8_000)
+    script.hang_after = None
+    shown = await queued(gateway)
+    *events, error = events_of(await get(gateway, shown["id"], stream="true"))
+    assert [each["sequence_number"] for each in (*events, error)] == list(range(len(events) + 1))
+    assert (error["type"], error["code"]) == ("error", "invalid_request")
+    assert (await ended(gateway, shown["id"]))["status"] == "completed"
+
+
+async def test_events_are_kept_for_a_while_after_the_end(gateway, script, monkeypatch):
+    monkeypatch.setattr(place, "ENDED_MS", 50)
+    script.hang_after = None
+    last = await ended(gateway, (await queued(gateway))["id"])
+    await asyncio.sleep(0.1)
+    refused = await get(gateway, last["id"], stream="true")
+    assert code(refused) == (400, "invalid_request", "stream")
+    assert (await get(gateway, last["id"])).json == last
+
+
+async def test_redis_shows_nothing_in_clear_and_forgets_all(gateway, script, redis_at_hand):
+    shown = await queued(gateway, instructions="a secret instruction")
+    await until(lambda: running(shown["id"])._next > 6)
+    client = redis_at_hand.client
+    for _ in range(2):
+        held = redis_at_hand.everything()
+        assert len(held) > 500
+        name = shown["id"].encode()
+        said = (b"secret", b"Hello", b"look around", b"wait")
+        for clear in (*said, name, name[5:], SECRET.encode()):
+            assert clear not in held
+        assert all(client.pttl(key) > 0 for key in client.scan_iter())
+        script.hang_after = None
+        await ended(gateway, shown["id"])
+    assert (await get(gateway, shown["id"], method="DELETE")).status == 200
+    assert not [key for key in client.scan_iter() if b"events" in key or b"state" in key]
+
+
+async def test_events_of_another_response_do_not_open(gateway, script, redis_at_hand):
+    script.hang_after = None
+    names = [(await ended(gateway, (await queued(gateway))["id"]))["id"] for _ in range(2)]
+    await until(lambda: not RUNNING)
+    client = redis_at_hand.client
+    one, other = client.scan_iter("*:events")
+    client.rename(one, "x")
+    client.rename(other, one)
+    client.rename("x", other)
+    for name in names:
+        assert events_of(await get(gateway, name, stream="true"))[-1]["type"] == "error"

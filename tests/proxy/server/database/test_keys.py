@@ -1,50 +1,52 @@
-"""Keys of LiteLLM's database on the gateway's own route: accepted, or refused as by LiteLLM."""
+"""Keys of LiteLLM's database on the gateway's own route: accepted, or refused as by LiteLLM, and
+the `router_settings` of keys and teams."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
-from tests.proxy.server.database.conftest import THEIRS, ask_litellm
-from tests.support.litellm.database import Database
-from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response, body_of, chat
+from tests.proxy.server.database.conftest import PRICES, THEIRS, ask_litellm
+from tests.support.effort import rotating, sampled
+from tests.support.litellm.fallbacks import naming
+from tests.support.litellm.own_route import MASTER, PATHS, body_of, chat, ours
+from tests.support.litellm.router import row, use
 from tests.support.servers.script import Script
 
-STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-APIS = pytest.mark.parametrize("api", PATHS)
-
 OVER_BUDGET = {"spend": 2.0, "max_budget": 1.0}
-REFUSED: dict[str, dict[str, Any]] = {
-    "unknown": {"secret": "sk-unknown-to-the-database"},
-    "malformed": {"secret": "a-key-without-its-prefix"},
-    "blocked": {"blocked": True},
-    "expired": {"expires": datetime.now(UTC) - timedelta(hours=1)},
-    "over budget": OVER_BUDGET,
-    "of another model": {"models": ["other"]},
+REFUSED = {
+    "unknown": "sk-unknown-to-the-database",
+    "malformed": "a-key-without-its-prefix",
     "of another route": {"allowed_routes": ["/v1/embeddings"]},
     "of a blocked team": {"team": {"blocked": True}},
     "of a team over budget": {"team": OVER_BUDGET},
     "of a team of another model": {"team": {"models": ["other"]}},
     "of a user over budget": {"user": OVER_BUDGET},
 }
-"""Columns of the key, or a secret that is not in the database."""
+"""A secret that is not in the database, or columns of a key. test_same_as_litellm.py has more."""
+HOLDERS = ["key", "team"]
 
 
-async def secret_of(database: Database, columns: dict[str, Any]) -> str:
-    if "secret" in columns:
-        return str(columns["secret"])
-    match columns:
-        case {"team": team}:
-            columns = {"team_id": await database.team(**team)}
-        case {"user": user}:
-            columns = {"user_id": await database.user(**user)}
+async def key_for(database, holder, **columns):
+    """Return a key that has these columns, or whose team has them."""
+    if holder == "team":
+        columns = {"team_id": await database.team(**columns)}
     return await database.key(**columns)
 
 
-def shown(response: Response, api: str) -> str:
+async def secret_of(database, given):
+    match given:
+        case str():
+            return given
+        case {"team": team}:
+            return await key_for(database, "team", **team)
+        case {"user": user}:
+            return await database.key(user_id=await database.user(**user))
+    return await database.key(**given)
+
+
+def shown(response, api):
     """The error's message, in the form of the API."""
     error = response.json["error"]
     if api == "messages":
@@ -53,22 +55,19 @@ def shown(response: Response, api: str) -> str:
     return str(error["message"])
 
 
-def timeless(message: str) -> str:
+def timeless(message):
     return re.sub(r"\d\d:\d\d:[\d.:+]+", "now", message)
 
 
-async def litellms(api: str, key: str) -> tuple[int, str]:
+async def litellms(api, key):
     """How LiteLLM's own app refuses a request for a model that it serves."""
     response = await ask_litellm(PATHS[api], body_of(api) | {"model": THEIRS}, key)
     body = response.json()
     return response.status_code, body["error"]["message"] if "error" in body else body["detail"]
 
 
-@APIS
-@STREAMED
-async def test_a_key_is_accepted(
-    gateway: Gateway, database: Database, api: str, stream: bool
-) -> None:
+@sampled("api, stream", PATHS, [True, False], one_in=3)
+async def test_a_key_is_accepted(gateway, database, api, stream):
     team, user = await database.team(models=["tiny"]), await database.user()
     for key in (
         MASTER,
@@ -82,11 +81,8 @@ async def test_a_key_is_accepted(
     assert response.context.identity == f"team_id {team}"
 
 
-@APIS
-@pytest.mark.parametrize("name", REFUSED)
-async def test_a_key_is_refused_as_by_litellm(
-    gateway: Gateway, database: Database, api: str, name: str
-) -> None:
+@sampled("api, name", PATHS, REFUSED, one_in=3)
+async def test_a_key_is_refused_as_by_litellm(gateway, database, api, name):
     key = await secret_of(database, REFUSED[name])
     refused = await gateway.ask(body_of(api), path=PATHS[api], key=key)
     status, message = await litellms(api, key)
@@ -95,17 +91,14 @@ async def test_a_key_is_refused_as_by_litellm(
     assert gateway.backend.requests == []
 
 
-async def test_a_key_opens_its_models_only(gateway: Gateway, database: Database) -> None:
+async def test_a_request_needs_a_key_that_opens_its_model(gateway, database):
     key = await database.key(models=["tiny"])
     assert (await gateway.ask(chat(), key=key)).status == 200
     assert (await litellms("chat", key))[0] in (401, 403)
-
-
-async def test_a_request_without_a_key_is_refused(gateway: Gateway, database: Database) -> None:
     assert (await gateway.ask(chat(), key=None)).status == 401
 
 
-async def test_a_blocked_key_is_refused_at_once(gateway: Gateway, database: Database) -> None:
+async def test_a_blocked_key_is_refused_at_once(gateway, database):
     """LiteLLM's endpoint changes the row and the cache."""
     key = await database.key()
     assert (await gateway.ask(chat(), key=key)).status == 200
@@ -115,28 +108,112 @@ async def test_a_blocked_key_is_refused_at_once(gateway: Gateway, database: Data
         assert (await gateway.ask(chat(), key=key)).status == expected
 
 
-@APIS
-@pytest.mark.parametrize("limited", ["key", "team"])
-async def test_limits_of_requests_apply(
-    gateway: Gateway, database: Database, api: str, limited: str
-) -> None:
-    limits: dict[str, Any] = {"rpm_limit": 2}
-    if limited == "team":
-        limits = {"team_id": await database.team(**limits)}
-    key = await database.key(**limits)
+@sampled("api, holder", PATHS, HOLDERS, one_in=3)
+async def test_limits_of_requests_apply(gateway, database, api, holder):
+    key = await key_for(database, holder, rpm_limit=2)
     answers = [await gateway.ask(body_of(api), path=PATHS[api], key=key) for _ in range(3)]
     assert [each.status for each in answers] == [200, 200, 429]
     assert b"retry-after" in answers[-1].headers
     assert "limit" in shown(answers[-1], api).lower()
 
 
-@STREAMED
-async def test_a_request_that_ended_leaves_its_place(
-    gateway: Gateway, database: Database, stream: bool
-) -> None:
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_request_that_ended_leaves_its_place(gateway, database, stream):
     key = await database.key(max_parallel_requests=1)
     gateway.backend.scripts["breaks"] = Script(("x",), error_after=0)
     for logged, content in enumerate(("hi", "breaks", "hi"), start=1):
         response = await gateway.ask(chat(content, stream=stream), key=key)
         assert response.status != 429
         await database.settled(logged)
+
+
+# --- settings of keys and teams -------------------------------------------------------------------
+
+
+async def asked(gateway, database, holder, settings, **more):
+    key = await key_for(database, holder, router_settings=settings)
+    return await gateway.ask(chat(**more), key=key)
+
+
+@pytest.fixture
+def broken(gateway, database, monkeypatch):
+    """The model `tiny` fails, and `spare` answers."""
+    down = row("down", api_base="http://127.0.0.1:9")
+    use(monkeypatch, down, ours(gateway.backend, group="spare"))
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+async def test_fallbacks_of_a_key_or_team_apply(gateway, database, broken, holder):
+    for settings, more, status in (
+        ({"fallbacks": [{"tiny": ["spare"]}]}, {}, 200),
+        ({}, {}, 503),
+        ({"fallbacks": [{"tiny": ["unknown"]}]}, {"fallbacks": ["spare"]}, 200),
+    ):
+        assert (await asked(gateway, database, holder, settings, **more)).status == status
+
+
+@sampled("form, holder", naming(""), HOLDERS, one_in=6)
+async def test_fallbacks_of_the_request_need_the_permission_of_key_and_team(
+    gateway, database, broken, form, holder
+):
+    key = await key_for(database, holder, models=["tiny"])
+    assert (await gateway.ask(chat(fallbacks=naming("spare")[form]), key=key)).status >= 400
+    assert gateway.backend.requests == []
+
+
+@pytest.mark.parametrize(("spent", "status"), [(0.5, 200), (1.5, 503)])
+async def test_a_paid_fallback_of_a_free_model_needs_a_budget(
+    gateway, database, monkeypatch, spent, status
+):
+    params = {"api_base": "http://127.0.0.1:9"} | dict.fromkeys(PRICES, 0.0)
+    use(monkeypatch, row("x", **params), ours(gateway.backend, group="spare", **PRICES))
+    key = await database.key(max_budget=1.0, spend=spent)
+    assert (await gateway.ask(chat(fallbacks=["spare"]), key=key)).status == status
+
+
+UNSUPPORTED = [
+    ("routing_strategy", "latency-based-routing"), ("enable_tag_filtering", True),
+    ("weights", {"a": 2}),
+]  # fmt: skip
+
+
+@sampled("setting, holder", UNSUPPORTED, HOLDERS, one_in=2)
+async def test_settings_that_our_route_does_not_have_are_refused_by_name(
+    gateway, database, setting, holder
+):
+    response = await asked(gateway, database, holder, dict([setting]))
+    assert response.status >= 400
+    assert setting[0] in response.json["error"]["message"]
+    assert gateway.backend.requests == []
+
+
+@rotating("holder", HOLDERS, one_in=2)
+async def test_settings_that_are_the_routers_or_of_other_models_change_nothing(
+    gateway, database, holder
+):
+    settings = {"routing_strategy": "simple-shuffle", "model_group_alias": {"fast": "other"}}
+    assert (await asked(gateway, database, holder, settings)).status == 200
+
+
+async def test_a_retry_policy_of_a_key_applies(gateway, database):
+    gateway.backend.scripts["hi"] = Script(("x",), error_after=0)
+    policy = {"tiny": {"InternalServerErrorRetries": 1}}
+    await asked(gateway, database, "key", {"model_group_retry_policy": policy})
+    retried = len(gateway.backend.requests)
+    await asked(gateway, database, "key", {})
+    assert retried == 2 * (len(gateway.backend.requests) - retried)
+
+
+ALIASES = [
+    {alias: target}
+    for alias in ("fast", "tiny")
+    for target in ("spare", {"model": "spare", "hidden": False})
+]
+
+
+@sampled("aliases, holder", ALIASES, HOLDERS, one_in=4)
+async def test_an_alias_of_a_key_or_team_names_a_model(gateway, database, broken, aliases, holder):
+    settings = {"model_group_alias": aliases}
+    response = await asked(gateway, database, holder, settings, model=next(iter(aliases)))
+    assert response.status == 200
+    assert not gateway.host.passed

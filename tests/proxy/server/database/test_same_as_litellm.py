@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +17,7 @@ from litellm.proxy import proxy_server
 from packaging.version import Version
 
 from tests.proxy.server.database.conftest import PRICES
+from tests.support.effort import sampled
 from tests.support.litellm.database import Database
 from tests.support.litellm.guards import refusal
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
@@ -92,7 +92,7 @@ OF_A_FALLBACK = r"-(response-cost|key-spend)$"
 """LiteLLM does not note the cost of a message that a fallback made."""
 
 
-class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+class Recorder(CustomLogger):
     def __init__(self) -> None:
         super().__init__()
         self.events: list[tuple[str, Any]] = []
@@ -117,18 +117,13 @@ class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not r
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[FakeProvider]:
+def provider():
     with fake_provider.running(FakeProvider()) as made:
         yield made
 
 
 @pytest.fixture
-def recorder(
-    gateway: Gateway,
-    database: Database,
-    provider: FakeProvider,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Recorder:
+def recorder(gateway, database, provider, monkeypatch):
     """One gateway serves both models, and for each one that is down and falls back to it."""
     monkeypatch.setattr(fake_provider, "USAGE", USAGE)
     for name, known in list(litellm.model_cost.items()):
@@ -232,31 +227,18 @@ def different_headers(mine: Seen, theirs: Seen, *listed: str) -> list[str]:
     return found
 
 
-APIS = pytest.mark.parametrize("api", list(PATHS))
+ENDS = [(stream, suffix) for stream in (False, True) for suffix in ("", "-down")]
 
 
-@APIS
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("suffix", ["", "-down"], ids=["answered", "fallback"])
-async def test_events_and_rows_of_an_answer_are_the_same(
-    gateway: Gateway, database: Database, recorder: Recorder, api: str, stream: bool, suffix: str
-) -> None:
+@sampled("api, end", PATHS, ENDS, one_in=2)
+async def test_events_and_rows_of_an_answer_are_the_same(gateway, database, recorder, api, end):
+    stream, suffix = end
     if suffix and stream and api != "chat" and Version(version("litellm")) < Version("1.106"):
         pytest.skip("This LiteLLM logs the failure of such a stream twice.")
-    mine, theirs = [
-        await seen(
-            gateway,
-            database,
-            recorder,
-            body_of(api, stream=stream) | {"model": model + suffix},
-            api,
-            max_budget=100.0,
-            rpm_limit=100,
-            tpm_limit=100_000,
-            metadata={"tags": ["tag-of-key"]},
-        )
-        for model in (MINE, THEIRS)
-    ]
+    limits = {"max_budget": 100.0, "rpm_limit": 100, "tpm_limit": 100_000}
+    columns = {**limits, "metadata": {"tags": ["tag-of-key"]}}
+    bodies = [body_of(api, stream=stream, model=model + suffix) for model in (MINE, THEIRS)]
+    mine, theirs = [await seen(gateway, database, recorder, b, api, **columns) for b in bodies]
     assert mine.response.status == theirs.response.status == 200
     assert mine.names == theirs.names
     assert different(mine, theirs) == []
@@ -271,22 +253,14 @@ async def test_events_and_rows_of_an_answer_are_the_same(
     assert "success" in mine.names
 
 
-@APIS
-@pytest.mark.parametrize("case", REFUSED)
-async def test_refusals_are_the_same(
-    gateway: Gateway, database: Database, recorder: Recorder, api: str, case: str
-) -> None:
+@sampled("api, case", PATHS, REFUSED, one_in=2)
+async def test_refusals_are_the_same(gateway, database, recorder, api, case):
     """LiteLLM's `code` is the status as text; ours is a name. Messages has Anthropic's types.
     LiteLLM's `param` may be the text "None"."""
     content = GUARDED if case == "guardrail" else "hi"
     mine, theirs = [
         await seen(
-            gateway,
-            database,
-            recorder,
-            body_of(api, content) | {"model": model},
-            api,
-            **REFUSED[case],
+            gateway, database, recorder, body_of(api, content, model=model), api, **REFUSED[case]
         )
         for model in (MINE, THEIRS)
     ]

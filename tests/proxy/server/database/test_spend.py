@@ -12,9 +12,8 @@ from litellm.proxy import proxy_server
 from litellm.proxy.utils import hash_token
 
 from tests.proxy.server.database.conftest import PRICES, theirs
-from tests.proxy.server.database.test_keys import APIS, STREAMED
-from tests.support.litellm.database import Database
-from tests.support.litellm.own_route import PATHS, Gateway, body_of, chat, ours
+from tests.support.effort import rotating, sampled
+from tests.support.litellm.own_route import PATHS, body_of, chat, ours
 from tests.support.litellm.router import use
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
@@ -22,6 +21,7 @@ from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.callbacks.request_events import RequestEvents
 
+STREAMED = [False, True]
 NOTHING = pytest.approx(0.0, abs=1e-9)
 
 
@@ -43,11 +43,8 @@ async def counted(kind: str, name: str) -> float | None:
     return held
 
 
-@APIS
-@STREAMED
-async def test_cost_is_written_for_key_team_user_and_customer(
-    gateway: Gateway, database: Database, api: str, stream: bool
-) -> None:
+@sampled("api, stream", PATHS, STREAMED, one_in=2)
+async def test_cost_is_written_for_key_team_user_and_customer(gateway, database, api, stream):
     gateway.backend.scripts["hi"] = Script(("Hello there",), cached_tokens=0)
     user = await database.user(max_budget=100.0)
     team = await database.team(max_budget=100.0, metadata='{"tags": ["of-the-team"]}')
@@ -79,10 +76,8 @@ async def test_cost_is_written_for_key_team_user_and_customer(
     assert await counted("team", team) == pytest.approx(row.spend)
 
 
-@STREAMED
-async def test_a_request_holds_its_reservation_until_its_cost_is_known(
-    gateway: Gateway, database: Database, stream: bool
-) -> None:
+@rotating("stream", STREAMED, one_in=2)
+async def test_a_request_holds_its_reservation_until_its_cost_is_known(gateway, database, stream):
     """Otherwise the next request could use the budget a second time."""
     key = await database.key(max_budget=100.0)
     await gateway.ask(chat(stream=stream, max_tokens=50), key=key)
@@ -93,11 +88,8 @@ async def test_a_request_holds_its_reservation_until_its_cost_is_known(
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
 
 
-@APIS
-@STREAMED
-async def test_a_failed_request_costs_nothing_and_is_logged(
-    gateway: Gateway, database: Database, api: str, stream: bool
-) -> None:
+@sampled("api, stream", PATHS, STREAMED, one_in=2)
+async def test_a_failed_request_costs_nothing_and_is_logged(gateway, database, api, stream):
     gateway.backend.scripts["breaks"] = Script(("x",), error_after=0)
     key = await database.key(max_budget=100.0)
     await gateway.ask(body_of(api, "breaks", stream=stream), path=PATHS[api], key=key)
@@ -110,18 +102,19 @@ async def test_a_failed_request_costs_nothing_and_is_logged(
     assert await counted("key", hash_token(key)) == NOTHING
 
 
-async def test_an_invalid_request_releases_its_reservation(
-    gateway: Gateway, database: Database
-) -> None:
+async def test_an_invalid_request_and_a_count_of_tokens_cost_nothing(gateway, database):
     key = await database.key(max_budget=100.0)
+    path, said = "/v1/messages/count_tokens", [{"role": "user", "content": "hi"}]
+    counted_tokens = await gateway.ask({"model": "tiny", "messages": said}, path=path, key=key)
+    assert counted_tokens.status == 200
+    await asyncio.sleep(0.05)
+    assert not await counted("key", hash_token(key))
     assert (await gateway.ask(chat(temperature="hot"), key=key)).status == 400
     await database.settled(1)
     assert await counted("key", hash_token(key)) == NOTHING
 
 
-async def test_a_stream_that_its_client_left_costs_what_was_sent(
-    gateway: Gateway, database: Database
-) -> None:
+async def test_a_stream_that_its_client_left_costs_what_was_sent(gateway, database):
     gateway.backend.scripts["hang"] = Script(("Hello there",), cached_tokens=0, hang_after=2)
     key = await database.key(max_budget=100.0)
     await gateway.ask(chat("hang", stream=True), key=key, leave_after=2.0)
@@ -130,11 +123,10 @@ async def test_a_stream_that_its_client_left_costs_what_was_sent(
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
 
 
-@APIS
-@pytest.mark.parametrize("kept_alive", [False, True])
+@sampled("api, kept_alive", PATHS, [False, True], one_in=3)
 async def test_a_stream_that_its_client_left_before_its_first_token_is_logged(
-    gateway: Gateway, database: Database, api: str, kept_alive: bool
-) -> None:
+    gateway, database, api, kept_alive
+):
     gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=0)
     if not kept_alive:
         gateway.configure(keepalive_seconds=0.0)
@@ -159,10 +151,10 @@ def leaving_after(step: Callable[..., Any], left: asyncio.Event) -> Callable[...
     return leaving
 
 
-@APIS
+@rotating("api", PATHS, one_in=3)
 async def test_a_client_that_leaves_while_its_key_is_checked_reserves_nothing(
-    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, api: str
-) -> None:
+    gateway, database, monkeypatch, api
+):
     """LiteLLM has reserved the cost before its authentication ends."""
     left = asyncio.Event()
     monkeypatch.setattr(auth, "litellm_caller", leaving_after(auth.litellm_caller, left))
@@ -176,9 +168,7 @@ async def test_a_client_that_leaves_while_its_key_is_checked_reserves_nothing(
     assert gateway.backend.requests == []
 
 
-async def test_a_client_that_leaves_while_hooks_run_holds_no_place(
-    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_that_leaves_while_hooks_run_holds_no_place(gateway, database, monkeypatch):
     """LiteLLM's limits are among the hooks."""
     left = asyncio.Event()
     key = await database.key(max_parallel_requests=1)
@@ -191,16 +181,7 @@ async def test_a_client_that_leaves_while_hooks_run_holds_no_place(
     assert (await gateway.ask(chat(), key=key)).status == 200
 
 
-async def test_counting_tokens_costs_nothing(gateway: Gateway, database: Database) -> None:
-    key = await database.key(max_budget=100.0)
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
-    response = await gateway.ask(body, path="/v1/messages/count_tokens", key=key)
-    assert response.status == 200
-    await asyncio.sleep(0.05)
-    assert not await counted("key", hash_token(key))
-
-
-async def test_a_used_up_budget_ends_the_use_of_a_key(gateway: Gateway, database: Database) -> None:
+async def test_a_used_up_budget_ends_the_use_of_a_key(gateway, database):
     """LiteLLM's counter decides, before the database has the spend."""
     gateway.backend.scripts["hi"] = Script(("Hello there " * 20,))
     key = await database.key(max_budget=1.0)
@@ -215,34 +196,20 @@ async def test_a_used_up_budget_ends_the_use_of_a_key(gateway: Gateway, database
     assert answered > 1
 
 
-@pytest.mark.parametrize("place", ["params", "info"])
-async def test_prices_of_cached_tokens_apply(
-    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    """Prices may be in `litellm_params` or in `model_info`."""
+@pytest.mark.parametrize("place", ["params", "info", "nowhere"])
+async def test_prices_of_cached_tokens_apply(gateway, database, monkeypatch, place):
+    """Prices may be in `litellm_params` or in `model_info`. A model without any costs nothing."""
     prices = PRICES | {"cache_read_input_token_cost": 0.0001}
-    row = (
-        ours(gateway.backend, **prices) if place == "params" else ours(gateway.backend, info=prices)
-    )
-    use(monkeypatch, row, theirs())
-    await gateway.ask(chat(), key=await database.key())
+    given = {"params": prices, "info": {"info": prices}, "nowhere": {}}[place]
+    use(monkeypatch, ours(gateway.backend, **given), theirs())
+    await gateway.ask(chat(), key=await database.key(max_budget=1.0))
     logged = await database.logged()
     full = 8 * 0.001 + 3 * 0.0001 + logged.completion_tokens * 0.01
-    assert logged.spend == pytest.approx(full)
+    assert logged.spend == (pytest.approx(full) if given else 0.0)
+    assert logged.prompt_tokens == 11
 
 
-async def test_a_model_without_prices_costs_nothing_and_is_logged(
-    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(monkeypatch, ours(gateway.backend))
-    await gateway.ask(chat(), key=await database.key(max_budget=1.0))
-    row = await database.logged()
-    assert (row.spend, row.prompt_tokens) == (0.0, 11)
-
-
-async def test_toolgates_keys_work_beside_the_database(
-    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_toolgates_keys_work_beside_the_database(gateway, database, monkeypatch):
     """With our `custom_auth`, LiteLLM logs requests, and has no budgets for them."""
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
     sent = new_key()

@@ -1,38 +1,99 @@
-"""Stored responses on the gateway's own route: retrieval, owners, faults."""
+"""Stored responses on the gateway's own route: retrieved, continued, their owners, faults."""
 
 from __future__ import annotations
 
-from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from openai.types.responses import ResponseItem
+from pydantic import TypeAdapter
 
-from tests.proxy.server.stored.owners import FRIENDS, keys_of_owners
-from tests.proxy.server.stored.response_requests import (
-    ITEM,
-    USER,
-    answered,
-    ask,
-    code,
-    created,
-    get,
-)
-from tests.support.apis.responses_api import LOOK
-from tests.support.litellm.own_route import Gateway
-from tests.support.servers.script import Script
+from tests.support.apis.read_responses import read_events
+from tests.support.apis.responses_api import LOOK, check_response
+from tests.support.litellm.own_route import MASTER
+from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy import removed
 from toolgate_proxy.response_store import memory_store
 from toolgate_proxy.response_store.record import StoreUnavailable
+from toolgate_proxy.server.response_headers import own_headers
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_a_response_is_retrieved_as_it_was_sent(gateway: Gateway, stream: bool) -> None:
-    body = await created(gateway, "call", tools=[LOOK], stream=stream, metadata={"a": "b"})
-    assert body["store"] is True
-    assert (await get(gateway, body["id"])).json == body
+@pytest.fixture(autouse=True)
+def scripts(gateway):
+    gateway.backend.scripts |= {
+        "call": Script((f"<think>Hm, let me look</think>{call('look', {})}",)),
+        "thought": Script(("<think>Let me think</think>Hello there",)),
+        "result": Script(("It is there",)),
+        "next": Script(("And so on",)),
+        "cut": Script(("Hello the",), finish="length"),
+    }
 
 
-async def test_only_the_owner_has_access(gateway: Gateway) -> None:
+TEAMS = {"one": None, "other": None, "member": "a", "mate": "a", "rival": "b"}
+FRIENDS = {"one": ["one"], "member": ["member", "mate"], "admin": ["admin"]}
+"""By owner: who has access to its data."""
+
+
+def keys_of_owners(gateway):
+    """Create the keys. Return them by name, with the master key as `admin`."""
+    keys = {name: f"sk-a-key-of-{name}-000001" for name in TEAMS}
+    made = [key_of(keys[name], name, team=team) for name, team in TEAMS.items()]
+    gateway.here.key_sync.key_cache.replace(made)
+    return {**keys, "admin": MASTER}
+
+
+PATH = "/v1/responses"
+ITEM = TypeAdapter(ResponseItem)
+USER = {"role": "user", "content": "hi"}
+ENCRYPTED = "reasoning.encrypted_content"
+
+
+async def ask(gateway, given="hi", key=MASTER, **params):
+    body = {"model": "tiny", "input": given, **params}
+    return await gateway.ask(body, path=PATH, key=key)
+
+
+async def created(gateway, given="hi", key=MASTER, **params):
+    response = await ask(gateway, given, key, **params)
+    assert response.status == 200, response.json
+    if params.get("stream"):
+        return read_events(b"".join(response.bodies))[-1]["response"]
+    check_response(response.json)
+    return response.json
+
+
+async def get(gateway, path, method="GET", key=MASTER, **query):
+    return await gateway.ask(
+        b"", path=f"{PATH}/{path}", method=method, key=key, query=urlencode(query, doseq=True)
+    )
+
+
+def prompt(gateway):
+    return gateway.backend.messages()
+
+
+def code(response):
+    error = response.json["error"]
+    return response.status, error["code"], error["param"]
+
+
+def answered(body, text):
+    return [
+        {"type": "function_call_output", "call_id": item["call_id"], "output": text}
+        for item in body["output"]
+        if item["type"] == "function_call"
+    ]
+
+
+async def test_a_response_is_retrieved_as_it_was_sent(gateway):
+    for stream in (True, False):
+        body = await created(gateway, "call", tools=[LOOK], stream=stream, metadata={"a": "b"})
+        assert body["store"] is True
+        assert (await get(gateway, body["id"])).json == body
+
+
+async def test_only_the_owner_has_access(gateway):
     keys = keys_of_owners(gateway)
     for owner, friendly in FRIENDS.items():
         body = await created(gateway, key=keys[owner])
@@ -50,35 +111,14 @@ async def test_only_the_owner_has_access(gateway: Gateway) -> None:
             assert (deleted.status == 200) == (name == next(n for n in keys if n in friendly)), name
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_only_responses_of_the_background_are_retrieved_as_a_stream(
-    gateway: Gateway, stream: bool
-) -> None:
-    body = await created(gateway, stream=stream)
-    for params, param in (
-        ({"stream": "true"}, "stream"),
-        ({"stream": "yes"}, "stream"),
-        ({"starting_after": 1}, "starting_after"),
-    ):
-        refused = await get(gateway, body["id"], **params)
-        assert code(refused) == (400, "invalid_request", param)
-
-
-async def test_without_redis_no_response_is_generated_in_the_background(gateway: Gateway) -> None:
-    refused = await ask(gateway, background=True)
-    assert code(refused) == (400, "unsupported_parameter", "background")
-    assert "TOOLGATE_REDIS_URL" in refused.json["error"]["message"]
-    assert not gateway.backend.requests
-
-
-async def test_failed_responses_are_not_stored(gateway: Gateway) -> None:
+async def test_failed_responses_are_not_stored(gateway):
     gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
     body = await created(gateway, "breaks", stream=True)
     assert (body["status"], body["store"]) == ("failed", False)
     assert (await get(gateway, body["id"])).status == 404
 
 
-async def test_input_items_come_in_pages(gateway: Gateway) -> None:
+async def test_input_items_come_in_pages(gateway):
     first = await created(gateway, "call", tools=[LOOK])
     second = await created(gateway, answered(first, "result"), previous_response_id=first["id"])
     given = [
@@ -101,8 +141,8 @@ async def test_input_items_come_in_pages(gateway: Gateway) -> None:
     assert len(set(ids)) == len(ids)
     assert whole["data"][-4]["content"] == [{"type": "input_text", "text": "and"}]
     assert (whole["has_more"], whole["object"]) == (False, "list")
-    seen: list[str] = []
-    query: dict[str, Any] = {"limit": 3}
+    seen = []
+    query = {"limit": 3}
     while True:
         page = (await get(gateway, path, **query)).json
         seen += [item["id"] for item in page["data"]]
@@ -116,7 +156,7 @@ async def test_input_items_come_in_pages(gateway: Gateway) -> None:
         assert code(response) == (400, "invalid_request", next(iter(wrong)))
 
 
-async def test_delete_and_cancel(gateway: Gateway) -> None:
+async def test_delete_and_cancel(gateway):
     body = await created(gateway)
     refused = await get(gateway, f"{body['id']}/cancel", "POST")
     assert refused.status == 400
@@ -128,7 +168,7 @@ async def test_delete_and_cancel(gateway: Gateway) -> None:
         assert (await get(gateway, body["id"] + rest, method, "sk-wrong")).status == 401
 
 
-async def test_an_id_of_the_client_is_stored_once(gateway: Gateway) -> None:
+async def test_an_id_of_the_client_is_stored_once(gateway):
     first = await created(gateway, request_id="mine-._~:@=+")
     assert first["id"] == "resp_mine-._~:@=+"
     again = await created(
@@ -138,30 +178,20 @@ async def test_an_id_of_the_client_is_stored_once(gateway: Gateway) -> None:
     assert (await get(gateway, first["id"])).json == first
 
 
-@pytest.mark.parametrize("name", ["../x", "a b", "a?b", "a#b", "a%2fb", "ä", ""])
-async def test_an_id_that_no_path_can_have_is_refused(gateway: Gateway, name: str) -> None:
-    response = await ask(gateway, request_id=name)
-    assert code(response) == (400, "invalid_request", "request_id")
-
-
-async def test_a_response_that_is_too_large_says_so(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_response_that_is_too_large_says_so(gateway, monkeypatch):
     monkeypatch.setattr(memory_store, "RESPONSE_MAX_BYTES", 100)
     for stream in (True, False):
         body = await created(gateway, stream=stream)
         assert (body["store"], body["toolgate"]) == (False, {"not_stored": "too_large"})
 
 
-async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(gateway, monkeypatch):
     first = await created(gateway)
 
-    async def put(*_: Any) -> str:
+    async def put(*_):
         return "unavailable"
 
-    async def failing(*_: Any, **__: Any) -> Any:
+    async def failing(*_, **__):
         raise StoreUnavailable("Redis does not respond")
 
     store = gateway.here.responses._store
@@ -179,18 +209,14 @@ async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(
         assert code(response)[:2] == (503, "responses_unavailable")
 
 
-@pytest.mark.parametrize("name", ["\ud800", "resp_\0", "resp_" + "a" * 251, "../x", "resp_*"])
-async def test_hostile_ids_are_unknown(gateway: Gateway, name: str) -> None:
-    refused = await ask(gateway, previous_response_id=name)
-    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
-    for given in (f"msg_{name}_0", name):
-        response = await ask(gateway, [{"type": "item_reference", "id": given}])
-        assert code(response) == (404, "item_not_found", "input[0].id")
+HOSTILE = ("\ud800", "resp_\0", "resp_" + "a" * 251, "../x", "resp_*")
 
 
-async def test_invalid_requests_stay_400s(gateway: Gateway) -> None:
+async def test_invalid_requests_stay_4xx(gateway):
     first = await created(gateway)
-    for params, param in (
+    no_item = (404, "item_not_found", "input[0].id")
+    unknown = (400, "previous_response_not_found", "previous_response_id")
+    for params, expected in (
         ({"given": 5}, "input"),
         ({"given": []}, "input"),
         ({"given": ""}, "input"),
@@ -199,13 +225,29 @@ async def test_invalid_requests_stay_400s(gateway: Gateway) -> None:
         ({"previous_response_id": ""}, "previous_response_id"),
         ({"store": "yes"}, "store"),
         ({"background": True, "store": False}, "background"),
+        ({"background": True}, (400, "unsupported_parameter", "background")),  # without Redis
         ({"given": [{"type": "item_reference"}]}, "input[0].type"),
+        *(({"previous_response_id": name}, unknown) for name in HOSTILE),
+        *(
+            ({"given": [{"type": "item_reference", "id": name}]}, no_item)
+            for name in (*HOSTILE, *(f"msg_{name}_0" for name in HOSTILE))
+        ),
+        *(
+            ({"request_id": name}, (400, "invalid_request", "request_id"))
+            for name in ("../x", "a b", "a?b", "a#b", "a%2fb", "ä", "")
+        ),
     ):
         response = await ask(gateway, **{"previous_response_id": first["id"], **params})
-        assert (response.status, response.json["error"]["param"]) == (400, param), response.json
+        if isinstance(expected, str):
+            expected = (400, code(response)[1], expected)
+        assert code(response) == expected, (params, response.json)
+    assert len(gateway.backend.requests) == 1
+    for query in ({"stream": "true"}, {"stream": "yes"}, {"starting_after": 1}):  # not background
+        refused = await get(gateway, first["id"], **query)
+        assert code(refused) == (400, "invalid_request", next(iter(query)))
 
 
-async def test_reads_count_against_the_limits_of_a_key(gateway: Gateway) -> None:
+async def test_reads_count_against_the_limits_of_a_key(gateway):
     sent = "sk-a-key-with-a-limit-01"
     gateway.add_key(sent, key_of(sent, rpm=3))
     body = await created(gateway, "hi", sent)
@@ -213,23 +255,145 @@ async def test_reads_count_against_the_limits_of_a_key(gateway: Gateway) -> None
     assert statuses == [200, 200, 429]
 
 
-@pytest.mark.parametrize("unknown", ["refuse", "ignore"])
-async def test_a_removed_conversation_is_refused_with_its_replacement(
-    gateway: Gateway, unknown: str
-) -> None:
-    gateway.configure(unknown_parameters=unknown)
-    refused = await ask(gateway, conversation="conv_1")
-    assert code(refused) == (400, "unsupported_parameter", "conversation")
-    assert "`previous_response_id`" in refused.json["error"]["message"]
+async def test_what_was_removed_is_refused_with_its_replacement(gateway):
+    for unknown in ("refuse", "ignore"):
+        gateway.configure(unknown_parameters=unknown)
+        refused = await ask(gateway, conversation="conv_1")
+        assert code(refused) == (400, "unsupported_parameter", "conversation")
+        assert "`previous_response_id`" in refused.json["error"]["message"]
+    for path, said in removed.PATHS.items():
+        for whole in (path, f"{path}/conv_1/items"):
+            for prefix in ("/v1", "/openai/v1", ""):
+                response = await gateway.ask({}, path=prefix + whole)
+                assert code(response) == (404, "route_not_found", None)
+                assert response.json["error"]["message"] == said
+            assert (await gateway.ask({}, path=f"/v1{whole}", key="sk-wrong")).status == 401
 
 
-@pytest.mark.parametrize("path", removed.PATHS)
-@pytest.mark.parametrize("rest", ["", "/conv_1/items"])
-async def test_a_removed_path_is_refused_with_its_replacement(
-    gateway: Gateway, path: str, rest: str
-) -> None:
-    for prefix in ("/v1", "/openai/v1", ""):
-        response = await gateway.ask({}, path=f"{prefix}{path}{rest}")
-        assert code(response) == (404, "route_not_found", None)
-        assert response.json["error"]["message"] == removed.PATHS[path]
-    assert (await gateway.ask({}, path=f"/v1{path}{rest}", key="sk-wrong")).status == 401
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_patch_is_continued_by_id_and_by_reference(gateway, stream):
+    operation = {"type": "delete_file", "path": "a.py"}
+    patch = call("apply_patch", {"operation": operation})
+    gateway.backend.scripts["patch"] = Script((patch,))
+    rules = {"tools": [{"type": "apply_patch"}]}
+    first = await created(gateway, "patch", stream=stream, **rules)
+    (item,) = first["output"]
+    assert item["operation"] == operation
+    done = {"type": "apply_patch_call_output", "call_id": item["call_id"],
+            "status": "completed", "output": "result"}  # fmt: skip
+    await created(gateway, [done], previous_response_id=first["id"], **rules)
+    by_id = prompt(gateway)
+    referred = {"type": "item_reference", "id": item["id"]}
+    said = {"role": "user", "content": "patch"}
+    await created(gateway, [said, referred, done], **rules)
+    assert prompt(gateway) == by_id
+    assert [each["role"] for each in by_id] == ["user", "assistant", "tool"]
+
+
+async def test_a_tool_loop_by_id_has_the_prompt_of_the_whole_input(gateway):
+    """Three turns, once by `previous_response_id` and once with all items in `input`."""
+    rules = {"tools": [LOOK], "instructions": "Be brief."}
+    first = await created(gateway, "call", **rules)
+    results = answered(first, "result")
+    second = await created(gateway, results, previous_response_id=first["id"], **rules)
+    third = await created(gateway, "next", previous_response_id=second["id"], **rules)
+    by_id = prompt(gateway)
+    whole = [{"role": "user", "content": "call"}, *first["output"], *results, *second["output"]]
+    await created(gateway, [*whole, {"role": "user", "content": "next"}], store=False, **rules)
+    assert prompt(gateway) == by_id
+    assert [each["role"] for each in by_id] == [
+        "system", "user", "assistant", "tool", "assistant", "user",
+    ]  # fmt: skip
+    assert third["previous_response_id"] == second["id"]
+
+
+async def test_two_conversations_may_continue_one_response_without_its_instructions(gateway):
+    first = await created(gateway, instructions="Speak French.")
+    for _ in range(2):
+        await created(gateway, "next", previous_response_id=first["id"])
+        assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "user"]
+
+
+async def test_items_are_referred_to_by_their_ids(gateway):
+    first = await created(gateway, "call", tools=[LOOK])
+    listed = (await get(gateway, f"{first['id']}/input_items")).json["data"]
+    references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+    asked = [{"id": listed[0]["id"]}, *references, *answered(first, "result")]
+    second = await created(gateway, asked, tools=[LOOK])
+    assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "tool"]
+    assert prompt(gateway)[1]["reasoning_content"] == "Hm, let me look"
+    assert (await get(gateway, first["id"], "DELETE")).status == 200
+    await created(gateway, "next", previous_response_id=second["id"])  # it has copies of them
+    assert len(prompt(gateway)) == 5
+
+
+async def test_what_is_not_stored_can_not_be_continued(gateway):
+    unstored = await created(gateway, store=False)
+    assert unstored["store"] is False
+    for previous in (unstored["id"], "resp_unknown", "x"):
+        response = await ask(gateway, previous_response_id=previous)
+        assert code(response) == (400, "previous_response_not_found", "previous_response_id")
+        assert (await get(gateway, previous)).status == 404
+    reference = [{"type": "item_reference", "id": unstored["output"][0]["id"]}]
+    for given in (reference, [{"type": "item_reference", "id": "msg_1"}]):
+        assert code(await ask(gateway, [USER, *given])) == (404, "item_not_found", "input[1].id")
+    assert not gateway.here.responses._store._owners["master key"].responses
+
+
+async def test_a_conversation_without_a_turn_is_refused(gateway):
+    first = await created(gateway)
+    second = await created(gateway, "next", previous_response_id=first["id"])
+    third = await created(gateway, "next", previous_response_id=second["id"])
+    await get(gateway, second["id"], "DELETE")
+    refused = await ask(gateway, previous_response_id=third["id"])
+    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
+    assert second["id"] in refused.json["error"]["message"]
+    assert (await get(gateway, third["id"])).status == 200
+    assert (await get(gateway, f"{third['id']}/input_items")).status == 404
+
+
+async def test_a_cut_call_can_be_continued(gateway):
+    begun = call("look", {"a": "b" * 60})[:-30]
+    gateway.backend.scripts["cut"] = Script((begun,), finish="length")
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    cut = await created(gateway, "cut", tools=[LOOK | {"parameters": schema}])
+    assert cut["status"] == "incomplete"
+    assert (await get(gateway, cut["id"])).json == cut
+    response = await ask(gateway, "next", previous_response_id=cut["id"])
+    assert response.status == 200
+    assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "tool", "user"]
+    assert prompt(gateway)[1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert own_headers(response.context)["x-toolgate-history"] == (
+        "arguments=previous_response_id.arguments; no_result=previous_response_id"
+    )
+    await created(gateway, "next", previous_response_id=response.json["id"])
+    assert len(prompt(gateway)) == 6
+
+
+@pytest.mark.parametrize("summary", [None, "auto"])
+async def test_reasoning_is_encrypted_on_request(gateway, summary):
+    gateway.add_key("sk-a-key-of-a-team-0001", key_of("x", team="a"))
+    asked = {"include": [ENCRYPTED], "store": False}
+    if summary:
+        asked["reasoning"] = {"summary": summary}
+    whole = await created(gateway, "thought", **asked)
+    streamed = await created(gateway, "thought", stream=True, **asked)
+    for body in (whole, streamed):
+        item = body["output"][0]
+        assert "think" not in item["encrypted_content"]
+        bare = {"type": "reasoning", "summary": [], "encrypted_content": item["encrypted_content"]}
+        await created(gateway, [USER, bare, body["output"][1], USER], store=False)
+        assert prompt(gateway)[1]["reasoning_content"] == "Let me think"
+        changed = bare | {"encrypted_content": item["encrypted_content"][:-6] + "AAAAAA"}
+        foreign = bare | {"encrypted_content": "gAAAAABo"}
+        for wrong, key in ((changed, MASTER), (foreign, MASTER), (bare, "sk-a-key-of-a-team-0001")):
+            response = await ask(gateway, [USER, wrong, body["output"][1], USER], key)
+            assert own_headers(response.context)["x-toolgate-history"] == (
+                "left_out=input[1].encrypted_content"
+            )
+            assert "reasoning_content" not in prompt(gateway)[1]
+    plain = await created(gateway, "thought")
+    assert "encrypted_content" not in plain["output"][0]
+    later = (await get(gateway, plain["id"], **{"include[]": ENCRYPTED})).json["output"][0]
+    await created(gateway, [USER, {k: v for k, v in later.items() if k != "content"}, USER])
+    assert prompt(gateway)[1]["reasoning_content"] == "Let me think"

@@ -1,6 +1,5 @@
-// Settings and calls of the clients in docs/guide/clients.md. tests/proxy/process/page/test_browser.py runs
-// the calls, and compares the settings with those of `toolgate launch`. Claude Code and Codex run with
-// them in tests/gateway/clients/test_page_snippets.py.
+// Settings and calls of the clients in docs/guide/clients.md. tests/proxy/process/test_browser.py runs the
+// calls, and compares the settings with those of `toolgate launch`, with which tests run Claude Code and Codex.
 
 const QUESTION = "What's the weather in Beijing and Shanghai?";
 

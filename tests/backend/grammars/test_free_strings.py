@@ -1,0 +1,296 @@
+"""Strings are free only where that is proven, and then they take no nodes; values end."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.backend.grammars.kit import CODECS, TEXT, grammar, model, parameters
+from tests.support.grammars.graph_walks import Pair, graphs_of, walk
+from toolgate_backend.grammars.graph.free_strings import free_texts
+from toolgate_backend.grammars.graph.text_kinds import (
+    JSON_IN_LLGUIDANCE,
+    JSON_IN_XGRAMMAR,
+    PYTHON,
+    raw_text,
+)
+from toolgate_backend.grammars.graph.value_places import reader_of, value_of
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.units import units
+from toolgate_core.schema.closed_objects import close_objects
+
+CASES = json.loads(Path(__file__).with_name("free_strings.json").read_text())
+
+# --- free strings ---
+LISTED = {"type": "string", "enum": ["a", "b"]}
+ARRAY = {"type": "array", "items": TEXT}
+OPEN = {"type": "object"}
+NODE = {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}
+FREE = CASES["free"]
+CONSTRAINED = CASES["constrained"]
+
+
+def has_free_strings(schema, *, with_names=True):
+    return bool(free_texts(schema, PYTHON, with_names=with_names).strings)
+
+
+@pytest.mark.parametrize("schema", FREE, ids=str)
+def test_strings_that_are_free(schema):
+    assert has_free_strings(close_objects(schema))
+    assert has_free_strings(close_objects(parameters(a=schema, b=ARRAY)))
+
+
+def test_references_are_followed():
+    node = parameters(next=NODE, name=TEXT)
+    assert has_free_strings(close_objects({**parameters(a=NODE), "$defs": {"node": node}}))
+    for other in ({"type": ["string", "null"]}, {"$ref": "#/$defs/node"}, {"$ref": "https://a"}):
+        assert not has_free_strings({**parameters(a=NODE), "$defs": {"node": other}})
+
+
+@pytest.mark.parametrize("schema", CONSTRAINED, ids=str)
+def test_strings_that_may_be_constrained(schema):
+    for whole in (schema, parameters(b=TEXT, a=schema), {"type": "array", "items": schema}):
+        assert not has_free_strings(close_objects(whole))
+
+
+def test_undeclared_names_can_be_excluded():
+    assert has_free_strings(close_objects(parameters(a=ARRAY, b=NODE)), with_names=False) is False
+    assert has_free_strings(close_objects(parameters(a=ARRAY)), with_names=False)
+    for schema in ({}, OPEN, True, {"type": ["object", "null"]}):
+        assert not has_free_strings(close_objects(parameters(a=schema)), with_names=False)
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds", "is_free"),
+    [
+        ({"type": "string", "minLength": 1}, (JSON_IN_XGRAMMAR,), True),
+        ({"type": "string", "minLength": 1}, (JSON_IN_LLGUIDANCE,), True),
+        ({"type": "string", "minLength": 1}, PYTHON, False),
+        ({"type": "string", "minLength": 20}, (JSON_IN_XGRAMMAR,), True),
+        ({"type": "string", "minLength": 1, "maxLength": 9}, (JSON_IN_XGRAMMAR,), False),
+    ],
+)
+def test_strings_of_json_may_have_a_minimum_of_characters(schema, kinds, is_free):
+    assert free_texts(close_objects(parameters(a=schema)), kinds).strings == kinds * is_free
+
+
+def test_bare_names_must_not_look_like_numbers():
+    for name, is_free in (("a1", True), ("1", False), ("-x", False)):
+        schema = close_objects(parameters(a=parameters(**{name: TEXT})))
+        assert bool(free_texts(schema, PYTHON, bare_names=True).strings) == is_free
+        assert free_texts(schema, PYTHON).strings == PYTHON
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_free"),
+    CASES["numbers_are_free_without_bounds"],
+)
+def test_numbers_are_free_without_bounds(schema, is_free):
+    found = free_texts(close_objects(parameters(a=schema)), (JSON_IN_XGRAMMAR,))
+    assert found.strings
+    assert found.numbers == is_free
+
+
+XML = raw_text(b"\n</a>\n", b"</a>", ends_with_mark=False)
+MARKED = raw_text(b"\n", b"</a>", ends_with_mark=True)
+BEGUN = [
+    *((JSON_IN_XGRAMMAR, text, begun) for text, begun in [
+        (b"", b""), (b"abc {1}", b""), ("é日本😀".encode(), b""), (b'\\"\\u12aF\\/', b""),
+        (b"a\\", b"\\"), (b"\\\\\\u1", b"\\u1"), ("日".encode()[:2], "日".encode()[:2]),
+        (b'a"', None), (b"\n", None), (b"\\x", None), (b"\\u12g", None), (b"\xc0\x80", None),
+        (b"\xed\xa0\x80", None), (b"\xff[12]", None), (b"\x7f", b""),
+    ]),
+    *((JSON_IN_LLGUIDANCE, text, begun) for text, begun in [
+        (b"\\u001f\\u007F", b""), (b"\\u0", b"\\u0"), (b"\\u0041", None), (b"\\/", None),
+        (b"\x7f", None), (b"a\\", b"\\"),
+    ]),
+    *((PYTHON[0], text, begun) for text, begun in [
+        (b'a"\\\'', b""), (b"\\", b"\\"), (b"'", None), (b"\\u0041", None), (b"\n", None),
+    ]),
+    *((PYTHON[1], text, begun) for text, begun in [
+        (b"a'\\\"", b""), (b"\\u0041", None), (b'"', None),
+    ]),
+    *((XML, text, begun) for text, begun in [
+        (b"a\nb", b""), (b"a\n", b"\n"), (b"a\n\n</", b"\n</"), (b"a</a", b"</a"), (b"</a>", None),
+        (b"</b", b""), (b"\n</a>", None), (b"<\xe6\x97", b"\xe6\x97"), (b"\xff[3]", None),
+    ]),
+    *((MARKED, text, begun) for text, begun in [
+        (b"a\n", b"\n"), (b"\n\n", b"\n"), (b"\na", b""), (b"</a", b"</a"), (b"</a>", None),
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text", "begun"), BEGUN)
+def test_what_has_begun_at_the_end_of_a_text(kind, text, begun):
+    assert kind.begun(text) == begun
+
+
+def test_where_a_token_opens_a_string():
+    kind = JSON_IN_XGRAMMAR
+    assert kind.opening(b'"The') == 1
+    assert kind.opening(b': "The \\"x') == 3
+    assert kind.opening(b'"a": "b') == 6
+    assert kind.opening(b'"a"') is None
+    assert kind.opening(b'"a\nb') is None
+    assert kind.opening(b"12") is None
+    assert PYTHON[0].opening(b"='a\"") == 2
+    assert PYTHON[1].opening(b"='a\"") is None
+
+
+@pytest.mark.parametrize("dialect", [each for each in CODECS if each != "minicpm5"])
+def test_free_text_takes_no_nodes(dialect):
+    """Of MiniCPM's codec, whose strings have two forms, nothing is proven."""
+    found = model(dialect)
+    assert grammar(dialect, "free").compiled.free.strings
+    graphs = graphs_of(found)
+    graph = graphs.graph_of(grammar(dialect, "free"))
+    rng = random.Random(4)
+    node = None
+    while node is None or node.loop is None:
+        node = graph.root if node is None or node.finished else node
+        node = graph.step(node, int(rng.choice(masks.unpack(graph.row(node).words))))
+        assert node is not None
+        graph.row(node)
+    texts = found.vocabulary.unit_bytes
+    assert node.strings is not None
+    kind = node.strings.kind
+    inside = [
+        token
+        for token in masks.unpack(graph.row(node).words).tolist()
+        if kind.begun(texts[token]) is not None
+    ]
+    seen = set()
+    text = b""
+    for _ in range(4000):
+        row = graph.row(node).words
+        likely = [t for t in rng.choices(inside, k=20) if row[t // 32] >> (t % 32) & 1]
+        for token in chain(likely, (int(each) for each in masks.unpack(row))):
+            if kind.begun(node.begun + texts[token]) is not None:
+                break
+        text += texts[token]
+        after = graph.step(node, token)
+        assert after is not None
+        seen.add(node := after)
+    assert len(text) > 8000
+    assert len(seen) < 120
+
+
+def call(dialect, a, n, b):
+    """The encoded text of a call in the form of a grammar."""
+    before, after = model(dialect).vocabulary.form.grammar_texts("f")
+    if dialect == "qwen3":
+        arguments = json.dumps({"a": a, "n": n, "b": b}, ensure_ascii=False)
+    elif dialect == "qwen3_coder":
+        values = {"a": a, "n": n, "b": b}
+        each = (f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in values.items())
+        arguments = "".join(each)
+    else:
+        arguments = f"a={json.dumps(a)}, n={n}, b={json.dumps(b)}"
+    return before + arguments + after
+
+
+@pytest.mark.parametrize(
+    ("dialect", "schema"),
+    [
+        ("qwen3", "free"),
+        ("qwen3", "nonempty_free"),
+        ("qwen3_coder", "free"),
+        ("llama32_pythonic", "free"),
+    ],
+)
+def test_calls_with_other_values_take_no_more_nodes(dialect, schema):
+    found, rng = model(dialect), random.Random(2)
+    graphs = graphs_of(found)
+    words = ["Paris,", "the", "'weather'", "of\n2024", "$12.50;", "naïve", "東京", "a/b", "[1]:"]
+
+    def write():
+        texts = [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(2)]
+        if dialect == "llama32_pythonic":
+            texts = [text.encode("ascii", "replace").decode() for text in texts]
+        graph = graphs.graph_of(grammar(dialect, schema))
+        node, number = graph.root, rng.randint(-9, 99999)
+        for token in found.vocabulary.literal_tokens(call(dialect, texts[0], number, texts[1])):
+            graph.row(node)
+            after = graph.step(node, token)
+            assert after is not None
+            node = after
+        assert node.finished
+        return graphs.memory.bytes
+
+    sizes = [write() for _ in range(400)]
+    assert sizes[-1] < 200_000
+    assert sizes[-1] - sizes[200] < 5_000
+
+
+def test_a_token_may_begin_a_string_and_its_end():
+    """The token `></` of `<parameter=a></parameter>`, after which the string is not any text."""
+    found, made = model("mimo_v2"), grammar("mimo_v2", "free")
+    graphs, index = graphs_of(found), found.data.token_index
+    head = index.cover(made.fixed_prefix + b"a") or []
+    both = found.vocabulary.unit_bytes.index(b"></")
+    for seed, rest in enumerate((b"parameter>\n", b"parameter> and", b"b> </parameter>\n")):
+        pair = Pair(found, graphs.graph_of(made), made)
+        assert all(map(pair.accept, [*head, both]))
+        for token in index.cover(rest) or []:
+            pair.check()
+            if not pair.accept(token):
+                assert rest == b"parameter> and"
+                break
+        walk(pair, found, seed, injected=[])
+
+
+@pytest.mark.parametrize("form", [{"pattern": "^[a-z ]+$"}, {"maxLength": 9000}])
+def test_constrained_text_takes_no_nodes_of_the_graph(form):
+    found = model("qwen3")
+    made = found.grammar("f", parameters(a=TEXT | form))
+    graphs = graphs_of(found, wide=300)
+    graph = graphs.graph_of(made)
+    index = found.data.token_index
+    assert not made.compiled.free.strings
+    assert made.fixed_prefix.endswith(b'"a": "')
+    node = graph.root
+    for token in index.cover(made.fixed_prefix) or []:
+        assert node is not None
+        node = graph.step(node, token)
+    before = graphs.memory.bytes
+    for token in index.cover(b"abc def " * 200) or []:
+        assert node is not None
+        graph.row(node)
+        node = graph.step(node, token)
+    assert node is not None
+    assert graphs.memory.bytes < before + 20_000
+
+
+# --- value bounds ---
+CALL_BEGUN = {
+    "qwen3": b'{"a": ',
+    "gpt_oss": b'{"a": ',
+    "qwen3_coder": b"<parameter=a>\n",
+    "gemma4": b"{a:",
+    "llama32_pythonic": b"(a=",
+    "minimax_m3": b"<a>",
+}
+"""By dialect: the end of a call's text before the value of its argument."""
+
+
+@pytest.mark.parametrize("dialect", CALL_BEGUN)
+def test_a_text_that_is_read_in_parts_has_the_same_place(dialect):
+    form = model(dialect).vocabulary.form
+    reader, rng = reader_of(form), random.Random(5)
+    quote = units(form.marks.encode('<|"|>'), form.marks)
+    namespace = units(form.marks.encode("]<]minimax[>["), form.marks)
+    pieces = [b'"', b"'", b"\\", b"[", b"]", b"{", b"}", b"a1", b"1", b".5", b", ", b"<|", quote]
+    pieces += [b"<parameter=a>", b"\n", b"<parameter=b>\n", b"\n</parameter>\n", b"</", quote[:2]]
+    pieces += [namespace, namespace + b"<a>", namespace + b"</a>", b"<b>", b"<a", b">"]
+    tags = {b"a": "json", b"b": "text", b"c": "either"}
+    for _ in range(400):
+        parts = rng.choices(pieces, k=20)
+        place = reader.begin
+        for count, part in enumerate(parts, 1):
+            place = reader.after(place, part, tags)
+            text = b"".join(parts[:count])
+            assert value_of(place) == value_of(reader.after(reader.begin, text, tags)), text

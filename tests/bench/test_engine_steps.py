@@ -1,0 +1,123 @@
+"""Engine steps: the report of each kind, beside free and strict, and vLLM's engine loop."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import get_args
+
+import pytest
+
+from bench.engine_steps import run
+from bench.engine_steps.blocks import Block, Kind, Measured, Options, Session, Step, block_of
+from bench.engine_steps.process import in_new_process, measure, write
+from bench.engine_steps.run import HEAD, lines, rows
+from tests.models import tiny_model
+from tests.support.shared_data import BFCL, SHARED
+
+STREAMS = 4
+
+
+def block(us: float, step_ms: float = 1.0) -> Block:
+    sections = {"schedule": us / 2, "bitmask": us / 2, "update": 0.0, "worker": 0.0}
+    return Block(8.0, sections, us + 1, us + 2, step_ms, 2 * step_ms, tokens_per_second=8e3)
+
+
+FREE = Measured(block(10), [block(10), block(12), block(90)])
+STRICT = Measured(block(60), [block(30), block(32), block(110)])
+OURS = Measured(block(20), [block(14), block(16), block(13)])
+
+
+def test_times_are_beyond_free_and_ratios_to_strict():
+    session = Session(
+        8, "natural", {"free": FREE, "strict": STRICT, "structured_output": OURS}, checked=7
+    )
+    free, strict, ours = rows(session)
+    assert (free.us, free.us_cold, free.strict_ratio) == (0, 0, None)
+    assert (strict.us, strict.us_cold, strict.strict_ratio) == (20, 50, 1)
+    assert (ours.us, ours.us_median, ours.us_process, ours.us_cold) == (4, 3, 4, 10)
+    assert ours.strict_ratio == pytest.approx(4 / 20)
+    assert ours.median_strict_ratio == pytest.approx(3 / 20)
+    assert ours.cold_strict_ratio == pytest.approx(0.2)
+    assert ours.sections["bitmask"] == 7
+
+
+def test_without_strict_there_is_no_ratio():
+    session = Session(8, "random", {"free": FREE, "structured_output": OURS}, checked=7)
+    assert [row.strict_ratio for row in rows(session)] == [None, None]
+
+
+def test_steps_are_compared_with_free():
+    slow = Measured(block(14), [block(14, step_ms=1.5)])
+    session = Session(8, "natural", {"free": Measured(block(1), [block(1)]), "strict": slow}, 7)
+    assert [row.step_ratio for row in rows(session)] == [1.0, 1.5]
+
+
+def test_the_table_has_a_cell_for_each_column():
+    session = Session(8, "natural", {"free": FREE, "strict": STRICT}, checked=7)
+    table = lines(rows(session)).splitlines()
+    assert [line.count("|") for line in table] == [len(HEAD) + 1] * 2
+
+
+def test_a_block_sums_the_sections_of_its_steps():
+    steps = [
+        Step(tokens, Counter({"schedule": tokens * 1000, "bitmask": 4000, "other": 9000}), at)
+        for tokens, at in [(0, 0.0), (2, 0.001), (4, 0.004)]
+    ]
+    found = block_of(steps, process_ns=60_000)
+    assert found.by_section == pytest.approx(
+        {"schedule": 1, "bitmask": 2, "update": 0, "worker": 0}
+    )
+    assert found.mean == pytest.approx(3)
+    assert found.median == pytest.approx((3 + 2) / 2)
+    assert (found.tokens, found.process) == pytest.approx((2, 10))
+    assert found.step_ms == pytest.approx(2)
+
+
+needs_data = pytest.mark.skipif(
+    not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
+)
+
+
+@pytest.mark.slow  # vLLM's engine loop, for a benchmark
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [("natural", ["--threads", "--displace", "1", "--forward", "0.5"]), ("random", [])],
+)
+@needs_data
+def test_all_kinds_are_measured_and_their_tokens_checked(
+    text, options, tmp_path, monkeypatch, capsys
+):
+    for name in run.ENVIRONMENT:
+        monkeypatch.setenv(name, run.ENVIRONMENT[name])
+    file = tmp_path / "found.json"
+    arguments = [str(tiny_model()), "--streams", str(STREAMS), "--rounds", "1", "--steps", "20"]
+    arguments += ["--text", text, "--json", str(file), *options]
+    monkeypatch.setattr("sys.argv", ["engine-steps", *arguments])
+    assert run.main() == 0
+    found = json.loads(file.read_text())
+    assert [each["kind"] for each in found] == list(get_args(Kind))
+    for each in found:
+        assert (each["streams"], each["text"]) == (STREAMS, text)
+        assert 1 < each["tokens"] <= STREAMS
+        assert each["checked"] > 3 * 2 * 20  # of three kinds, in a cold and a warm block each
+    free, strict, *ours = found
+    assert (free["us"], free["strict_ratio"], strict["strict_ratio"]) == (0, None, 1)
+    for each in ours:
+        assert each["strict_ratio"] == each["us"] / strict["us"]
+    assert [each["sections"]["worker"] > 0 for each in found] == [False, False, False, True]
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["strict", "structured_output", "logits_processor"])
+@needs_data
+def test_a_token_that_a_mask_forbids_is_an_error(kind):
+    """The check itself: a token in the middle of each response is replaced by a mark."""
+    model = str(tiny_model())
+    responses = [
+        [*response[:9], response[0], *response[10:]] for response in write(model, "natural", 20)
+    ]
+    options = Options(model, ["free", kind], rounds=1, steps=20)
+    with pytest.raises(AssertionError, match=rf"token 10 of {kind}-\d+ is masked"):
+        in_new_process(measure, options, "natural", STREAMS, responses)

@@ -1,0 +1,426 @@
+"""Preparation of schemas for the engines: what masks enforce, and what is left to validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from tests.support.schemas.support_counts import coverage
+from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters, canonical_schema
+from toolgate_core.schema.keywords import ASSERTIONS
+from toolgate_core.schema.patterns import is_maskable
+from toolgate_core.schema.preparation import prepare as preparation
+from toolgate_core.schema.preparation.advice import ADVICE, advice_on
+from toolgate_core.schema.preparation.checks import check_schema, unsatisfiable_part
+from toolgate_core.schema.preparation.engine_form import EXACT, PropertyOrder, to_engine_form
+from toolgate_core.schema.preparation.prepare import prepare, prepare_canonical, prepare_compilable
+from toolgate_core.schema.preparation.relaxation import HARD, TOGETHER
+
+X = {"type": "string"}
+
+
+def validator(schema: Any) -> Any:
+    return jsonschema_rs.validator_for(schema, validate_formats=True)
+
+
+def members(*names: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": dict.fromkeys(names, X), "required": [*names], **more}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [{"$ref": "#/$defs/list"}, {"$ref": "#/$defs/text"}, {"type": "null"}],
+        [members("a"), members("b")],
+        [members("a", "c"), members("b", "c")],
+        [{"required": ["a"]}, {"required": ["b", "c"]}],
+        [{"type": "number"}, {"type": "number", "minimum": 3}],
+        [members("kind", properties={"kind": {"const": kind}}) for kind in "abc"],
+    ],
+)
+def test_masks_enforce_one_of_with_alternatives_that_exclude_each_other(options):
+    """Also where an alternative refers to a schema that contains the `oneOf`."""
+    schema = {
+        "properties": {"v": {"oneOf": options}},
+        "$defs": {"list": {"type": "array", "items": {"$ref": "#/properties/v"}}, "text": X},
+    }
+    assert not prepare(canonical_schema(schema, param="schema")).residual
+
+
+@pytest.mark.parametrize(
+    ("schema", "rewritten"),
+    [
+        ({"allOf": [{"minimum": 1}, {"type": "integer"}]}, {"minimum": 1, "type": "integer"}),
+        ({"allOf": [{"type": "string"}, {"enum": ["a", 1]}]}, {"const": "a"}),
+        ({"type": "integer", "not": {"const": 1}}, {"anyOf"}),
+        ({"$ref": "#/$defs/x", "minLength": 1, "$defs": {"x": X}}, {"type", "minLength"}),
+        ({"type": "object", "properties": {"a": X}, "not": {"required": ["a"]}}, {"properties"}),
+        ({"type": "object", "propertyNames": {"enum": ["a"]}}, {"properties"}),
+        ({"type": "array", "items": X, "uniqueItems": True, "maxItems": 1}, {"maxItems"}),
+        ({"oneOf": [{"type": "null"}, X]}, {"type": ["null", "string"]}),
+    ],
+)
+def test_rewritten_keywords_are_not_residual(schema, rewritten):
+    made = prepare(schema)
+    assert not made.residual
+    if isinstance(rewritten, dict):
+        assert made.schema == rewritten
+    else:
+        assert made.schema.keys() & rewritten
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointers"),
+    [
+        ({"items": {"uniqueItems": True, "items": X}}, ["/items/uniqueItems"]),
+        ({"properties": {"a/b": {"format": "regex"}}}, ["/properties/a~1b/format"]),
+        ({"properties": {"a": {"pattern": r"a\b"}, "b": X}}, ["/properties/a/pattern"]),
+        ({"multipleOf": 2, "type": "integer"}, ["/multipleOf"]),
+        ({"const": 1e300}, ["/const"]),
+        ({"oneOf": [{"minLength": 2, "format": "regex"}, {"maxLength": 3}]}, 2),
+        ({"not": {"$ref": "#/$defs/x"}, "items": {"$ref": "#/$defs/x"}}, 2),
+        (
+            {
+                "properties": {"a": {"oneOf": [{"type": "null"}, X]}, "b": {"uniqueItems": True}},
+                "type": "object",
+            },
+            ["/properties/b/uniqueItems"],
+        ),
+        (
+            {"contains": X, "unevaluatedItems": False, "type": "array"},
+            ["/contains", "/unevaluatedItems"],
+        ),
+    ],
+)
+def test_residual_keywords_have_their_pointers(schema, pointers):
+    schema = schema | {"$defs": {"x": {"type": "array", "uniqueItems": True}}}
+    found = [occurrence.pointer for occurrence in prepare(schema).residual]
+    assert found == pointers if isinstance(pointers, list) else len(found) == pointers
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"properties": {"a": {"type": "strange"}}}, "/properties/a/type"),
+        ({"minLength": -1}, "/minLength"),
+        ({"allOf": [{"type": "string"}, {"type": "null"}]}, ""),
+        ({"not": {}}, ""),
+    ],
+)
+def test_invalid_and_unsatisfiable_schemas_are_refused(schema, pointer):
+    with pytest.raises(SchemaNotEnforceable) as refused:
+        prepare(schema)
+    assert refused.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        {"type": "number", "minimum": 1, "maximum": 0},
+        {"type": "array", "minItems": 3, "maxItems": 1},
+    ],
+)
+def test_contradictory_optional_properties_are_excluded_from_the_canonical_form(contradiction):
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
+    made = prepare_canonical(schema)
+    assert made is not None
+    assert not made.residual
+    assert validator(made.schema).is_valid({"b": "x"})
+    assert not validator(made.schema).is_valid({"a": []})
+    with pytest.raises(SchemaNotEnforceable):
+        prepare_canonical(schema | {"required": ["a"]})
+    assert (
+        prepare_canonical({"allOf": [schema, X]}) is None
+    )  # not plain: `prepared` goes by that form
+
+
+def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation():
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"name": X},
+        "propertyNames": {"pattern": "^[a-z]+$"},
+    }
+    made = prepare(schema)
+    assert [each.pointer for each in made.residual] == ["/propertyNames"]
+    assert validator(made.schema).is_valid({"name": "x", "b": 1})
+    assert not validator(made.schema).is_valid({"name": 1})
+
+
+def test_too_deep_schemas_are_refused_before_native_code_runs():
+    schema: dict[str, Any] = {}
+    for _ in range(5_000):
+        schema = {"not": schema}
+    with pytest.raises(SchemaTooComplex):
+        prepare(schema)
+
+
+def test_keywords_are_removed_until_an_engine_compiles_the_rest():
+    schema = canonical_schema(
+        {
+            "type": "object",
+            "properties": {
+                "a": {"$ref": "#/definitions/path"},
+                "b": {"type": "string", "pattern": "^b$"},
+                "c": {"type": "array", "uniqueItems": True},
+                "d": {"type": "string", "format": "date"},
+                "e": {"type": "string", "pattern": "^e", "format": "email"},
+            },
+            "definitions": {"path": {"type": "string", "pattern": "^a{1,900}$", "minLength": 1}},
+        },
+        param="schema",
+    )
+
+    def compiles(form: dict[str, Any]) -> bool:
+        written = canonical_json(form)
+        return "{1,900}" not in written and not ('"^e"' in written and "@" in written)
+
+    made = prepare_compilable(schema, compiles)
+    pointers = {each.pointer for each in made.residual}
+    assert pointers == {
+        "/definitions/path/pattern",
+        "/properties/c/uniqueItems",
+        "/properties/e/pattern",
+    }
+    accepts = validator(made.schema).is_valid
+    assert accepts({"a": "x", "b": "b", "e": "x@y.de"})
+    for other in ({"b": "c"}, {"a": ""}, {"d": "x"}, {"e": "e"}):
+        assert not accepts(other)
+    assert not prepare_compilable(schema["properties"]["b"], lambda _: True).residual
+
+
+def test_properties_keep_their_order():
+    schema = {
+        "type": "object",
+        "properties": {"z": X, "a": X, "m": {"oneOf": [{"type": "null"}, X]}},
+        "allOf": [{"required": ["z"]}],
+    }
+    assert list(prepare(schema).schema["properties"]) == ["z", "a", "m"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "can"),
+    [
+        ("^a$", True),
+        (r"\\b", True),
+        (r"(?:a)\d", True),
+        (r"(?=a)\wb", False),
+        (r"(?<!a)b", False),
+        (r"\bword", False),
+        (r"(a)\1", False),
+    ],
+)
+def test_unsupported_patterns_are_detected(pattern, can):
+    assert is_maskable(pattern) == can
+
+
+def test_the_engine_form_is_idempotent():
+    schema = {"properties": {"a": {"$ref": "#/properties/b"}, "b": {"format": "email"}}}
+    once = to_engine_form(schema, PropertyOrder(schema))
+    assert to_engine_form(once, PropertyOrder(once)) == once
+
+
+def test_a_member_that_can_have_no_name_is_not_waited_for():
+    """The grammar would have a state without an end."""
+    closed = {
+        "type": "object",
+        "patternProperties": {"^[ab]{1}$": True},
+        "additionalProperties": False,
+    }
+    assert not prepare(closed).residual
+    nothing = {"patternProperties": {r"^[^\s\S]$": True}}
+    assert prepare(closed | nothing).residual
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "a title",
+    "properties": {
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}, "uniqueItems": True},
+        "not": {"type": "string", "format": "made-up"},
+        "one": {"oneOf": [{"minimum": 0}, {"type": "integer", "maximum": 9}]},
+        "when": {"if": {"items": {"const": 1}}, "then": {"minItems": 1}},
+    },
+    "$defs": {"tag": {"type": "string"}, "unused": {"uniqueItems": True}},
+}
+
+
+def test_coverage_states_what_enforces_each_keyword():
+    by = {each.pointer: each.enforced_by for each in coverage(SCHEMA, prepare(SCHEMA))}
+    assert by == {
+        "/type": "masks",
+        "/title": "nothing",
+        "/properties": "masks",
+        "/properties/tags/type": "masks",
+        "/properties/tags/items": "masks",
+        "/properties/tags/items/$ref": "masks",
+        "/properties/tags/uniqueItems": "validation",
+        "/properties/not/type": "masks",
+        "/properties/not/format": "nothing",
+        "/properties/one/oneOf": "validation",
+        "/properties/one/oneOf/0/minimum": "masks",
+        "/properties/one/oneOf/1/type": "masks",
+        "/properties/one/oneOf/1/maximum": "masks",
+        "/properties/when/if": "validation",
+        "/properties/when/if/items": "validation",
+        "/properties/when/if/items/const": "validation",
+        "/properties/when/then": "validation",
+        "/properties/when/then/minItems": "validation",
+        "/$defs/tag/type": "masks",
+        "/$defs/unused/uniqueItems": "nothing",
+    }
+
+
+def test_residual_keywords_have_a_reason_and_a_rewrite():
+    residual = prepare(SCHEMA).residual
+    assert [place.keyword for place in residual] == ["uniqueItems", "oneOf", "if", "then"]
+    assert all(all(advice_on(SCHEMA, each.pointer, each.keyword)) for each in residual)
+
+
+@pytest.mark.parametrize("keyword", sorted(HARD | {k for ks in TOGETHER.values() for k in ks}))
+def test_every_possibly_residual_keyword_has_advice(keyword):
+    assert keyword in ADVICE
+    assert keyword in ASSERTIONS
+
+
+@pytest.mark.parametrize(
+    ("schema", "bound"),
+    [
+        ({"type": "integer", "minimum": 0, "multipleOf": 10}, EXACT),
+        ({"type": "integer", "minimum": 0, "multipleOf": 10, "maximum": 2000}, 2000),
+        # A larger number, in the schema or beside it, may ask for larger multiples.
+        ({"type": "integer", "minimum": 0, "maximum": 2**64 - 1, "multipleOf": 10}, None),
+        ({"type": ["integer", "null"], "minimum": 0, "maximum": 1e18, "multipleOf": 10}, None),
+        ({"type": "integer", "minimum": EXACT, "multipleOf": 10}, None),
+    ],
+)
+def test_multiples_are_bounded_unless_a_larger_number_may_ask_for_more(schema, bound):
+    found = prepare({"type": "object", "properties": {"a": schema}}).schema["properties"]["a"]
+    nodes = found.get("anyOf", [found])
+    assert bound in [each.get("maximum") for each in nodes]
+    if bound is None:
+        assert EXACT not in [each.get("maximum") for each in nodes]
+
+
+def test_a_larger_number_anywhere_keeps_multiples_unbounded():
+    listed = {"type": "integer", "minimum": 0, "multipleOf": 10}
+    for beside in ({"enum": [10**16, 20]}, {"minimum": 10**16}):
+        schema = {"type": "object", "properties": {"a": listed, "b": beside}}
+        assert "maximum" not in prepare(schema).schema["properties"]["a"]
+
+
+OUT_OF_REACH = {"type": "object", "propertyNames": {"pattern": r"^(?=.*\bx\b)(?!a)"}}
+"""No grammar engine enforces it."""
+
+
+def residual_of(bad: set[int], count: int) -> list[str]:
+    """The residual pointers of a schema with `count` members of hard keywords."""
+    fine: dict[str, Any] = {"type": "integer", "not": {"enum": [3, 4]}}
+    members = {f"m{at}": OUT_OF_REACH if at in bad else fine for at in range(count)}
+    schema = canonical_parameters({"type": "object", "properties": members})
+    return [each.pointer for each in prepare(schema).residual]
+
+
+@pytest.mark.parametrize("bad", [{0}, {31}, {7, 8}, {3, 17, 29}, set(range(32))], ids=str)
+def test_only_occurrences_that_cannot_be_enforced_are_removed(bad):
+    names = {pointer.split("/")[2] for pointer in residual_of(bad, 32)}
+    assert names == {f"m{at}" for at in bad}
+
+
+def test_occurrences_are_tried_in_groups(monkeypatch):
+    made: list[Any] = []
+    canonical = preparation._canonical
+    monkeypatch.setattr(
+        preparation, "_canonical", lambda schema: made.append(1) or canonical(schema)
+    )
+    assert residual_of({5}, 32)
+    assert len(made) <= 16
+
+
+LOOP = {"type": "object", "properties": {"next": {"$ref": "#/$defs/loop"}}, "required": ["next"]}
+NODE = {
+    "type": "object",
+    "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+    "required": ["next"],
+}
+NO_ARRAY = {"type": "array", "minItems": 3, "maxItems": 1}
+
+
+def requires(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": schema}, "required": ["a"], **more}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},  # a string satisfies it
+        {"type": ["object", "null"], "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+        {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
+        {"$defs": {"unused": LOOP, "loop": LOOP}},
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": "array", "items": {"$ref": "#"}, "minItems": 0},
+        {"type": "object", "required": ["undeclared"]},
+        {"properties": {name: {"$ref": "#"} for name in ("not", "if", "$defs")}},
+        {"type": "number", "pattern": "^$a"},
+    ],
+)
+def test_a_schema_with_a_finite_value_is_accepted(schema):
+    check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"$ref": "#"}, ""),
+        ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, ""),
+        ({"type": "array", "prefixItems": [{}, {"$ref": "#"}], "minItems": 2}, ""),
+        ({"anyOf": [{"$ref": "#"}, {"allOf": [{"type": "string"}, {"$ref": "#"}]}]}, ""),
+        (requires({"$ref": "#/properties/a"}), "/properties/a"),
+        (requires({"$ref": "#/$defs/loop"}, **{"$defs": {"loop": LOOP}}), "/$defs/loop"),
+        (
+            {"properties": {"a~/b": {"$ref": "#/$defs/loop"}}, "$defs": {"loop": LOOP}},
+            "/$defs/loop",
+        ),
+    ],
+)
+def test_a_part_that_requires_itself_is_refused(schema, pointer):
+    with pytest.raises(SchemaNotEnforceable, match="No finite value") as refused:
+        check_schema(schema)
+    assert refused.value.pointer == pointer
+
+
+@pytest.mark.parametrize("pattern", ["/^a$/i", "a^", r"^[^\s\S]$", r"^(?:[^\s\S]+|$a)"])
+def test_a_pattern_that_no_string_matches_is_refused_wherever_it_is(pattern):
+    schema = {"properties": {"a": {"items": {"type": ["string", "null"], "pattern": pattern}}}}
+    with pytest.raises(SchemaNotEnforceable, match="No string matches") as refused:
+        check_schema(schema)
+    assert refused.value.pointer == "/properties/a/items/pattern"
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        (requires({"type": "integer", "minimum": 5, "maximum": 3}), "/properties/a"),
+        (requires({"$ref": "#/$defs/x"}, **{"$defs": {"x": NO_ARRAY}}), "/$defs/x"),
+        (requires({"anyOf": [NO_ARRAY, {"enum": []}]}), "/properties/a/anyOf/0"),
+        (requires(False, additionalProperties=False), "/properties/a"),
+        ({"type": "object", "maxProperties": 0, "required": ["a"]}, ""),
+        ({"type": "array", "items": False, "minItems": 1}, ""),
+        ({"type": "object", "properties": {"a": NO_ARRAY}, "additionalProperties": False}, None),
+    ],
+)
+def test_the_innermost_part_without_a_value_is_found(schema, pointer):
+    assert unsatisfiable_part(schema) == pointer
+
+
+def test_long_reference_chains_are_checked_in_few_visits():
+    links = 20_000
+    chain = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(links)}
+    check_schema({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"})
+    with pytest.raises(SchemaNotEnforceable) as refused:
+        check_schema({"$defs": chain | {f"a{links}": {"$ref": "#/$defs/a0"}}, "$ref": "#/$defs/a0"})
+    assert refused.value.pointer == "/$defs/a0"

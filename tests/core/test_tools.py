@@ -1,0 +1,418 @@
+"""Tools, custom tools, the plan of a request, and the tools of a conversation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import tools
+from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
+from toolgate_core.custom_tools import MAX_DEFINITION, CustomCalls, Grammar, InputText, grammar_of
+from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Finish, InputDelta
+from toolgate_core.dialects.families.hermes import HERMES, QWEN3
+from toolgate_core.dialects.recognition import recognise
+from toolgate_core.dialects.registry import DIALECTS, PLAIN
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.plan import make_plan
+from toolgate_core.schema.canonical import EMPTY_PARAMETERS
+from toolgate_core.tools import OnInvalid, Tool, parse_tools
+from toolgate_core.toolset import Toolset
+
+TOOLS = parse_tools([tools.WEATHER, tools.TAGS])
+
+
+def request(**fields: Any) -> ChatRequest:
+    return ChatRequest(request_id="r", model="m", messages=(), **{"tools": TOOLS, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "choice", "names", "max_calls"),
+    [
+        ({}, "auto", ["get_weather", "set_tags"], None),
+        ({"parallel_tool_calls": False}, "auto", ["get_weather", "set_tags"], 1),
+        ({"tool_choice": "none"}, "none", [], None),
+        ({"tools": ()}, "none", [], None),
+        ({"tool_choice": "required"}, "required", ["get_weather", "set_tags"], None),
+        ({"tool_choice": NamedTool("set_tags")}, "required", ["set_tags"], 1),
+    ],
+)
+def test_plan_has_the_choice_the_candidates_and_the_maximum_of_calls(
+    fields, choice, names, max_calls
+):
+    plan = make_plan(request(**fields), QWEN3)
+    assert plan.choice == choice
+    assert [tool.name for tool in plan.candidates] == names
+    assert plan.max_calls == max_calls
+
+
+@pytest.mark.parametrize("more", [{}, {"required": [], "title": "now"}])
+def test_a_function_without_declared_parameters_accepts_no_arguments(more):
+    schema = {"type": "object", "properties": {}, **more}
+    left_out = {"type": "function", "function": {"name": "now"}}
+    declared = {"type": "function", "function": {"name": "now", "parameters": schema}}
+    [tool], [without] = parse_tools([declared]), parse_tools([left_out])
+    assert tool.parameters == EMPTY_PARAMETERS
+    assert tool.hash == without.hash
+    [opened] = parse_tools([declared], open_objects=True)
+    assert "additionalProperties" not in opened.parameters
+
+
+def test_an_object_without_declared_properties_accepts_any_properties():
+    for schema in ({"type": "object"}, {"properties": {}, "additionalProperties": True}):
+        [tool] = parse_tools(
+            [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+        )
+        assert tool.parameters == {"type": "object"} | schema
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "param"),
+    [
+        ({"tool_choice": NamedTool("nope")}, UnknownTool, "tool_choice"),
+        ({"tool_choice": "required", "tools": ()}, InvalidTools, "tools"),
+    ],
+)
+def test_impossible_requests_are_refused(fields, error, param):
+    with pytest.raises(error) as refused:
+        make_plan(request(**fields), HERMES)
+    assert refused.value.param == param  # type: ignore[attr-defined]
+
+
+def test_a_model_without_marker_tokens_supports_text_only():
+    assert make_plan(request(tools=()), PLAIN).choice == "none"
+    with pytest.raises(UnsupportedParameter):
+        make_plan(request(), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("entry", "param"),
+    [
+        ("x", "tools[0]"),
+        ({"type": "web_search"}, "tools[0]"),
+        ({"type": "function"}, "tools[0].function"),
+        ({"type": "function", "function": {}}, "tools[0].function.name"),
+        ({"type": "function", "function": {"name": 'a"b'}}, "tools[0].function.name"),
+        (
+            {"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}},
+            "tools[0].function.parameters",
+        ),
+    ],
+)
+def test_the_error_names_the_invalid_tool(entry, param):
+    with pytest.raises(InvalidTools) as refused:
+        parse_tools([entry])
+    assert refused.value.param == param
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"dependencies": {"a": ["b"]}, "dependentRequired": 5},
+        {"dependencies": {"a": {}}, "dependentSchemas": []},
+        {"allOf": 5, "$ref": "#/$defs/a", "$dynamicRef": "#/$defs/a", "$defs": {"a": {}}},
+        {"properties": {"\ud800": {}, "b": {"$ref": "#/properties/\ud800"}}},
+        {"properties": {"\ud800": {"$anchor": "x"}, "b": {"$ref": "#x"}}},
+    ],
+)
+def test_the_error_names_the_parameters_of_an_invalid_schema(parameters):
+    entry = {"type": "function", "function": {"name": "a", "parameters": parameters}}
+    with pytest.raises(InvalidTools) as refused:
+        parse_tools([entry])
+    assert refused.value.param == "tools[0].function.parameters"
+
+
+def test_different_tools_of_one_name_are_refused():
+    other = {**tools.TAGS, "function": tools.TAGS["function"] | {"description": "Another tool."}}
+    with pytest.raises(InvalidTools, match="unique") as refused:
+        parse_tools([tools.TAGS, other])
+    assert refused.value.param == "tools[1].function.name"
+
+
+def test_a_tool_that_is_defined_twice_counts_once():
+    found = parse_tools([tools.TAGS, tools.WEATHER, tools.TAGS])
+    assert [tool.param for tool in found] == [
+        "tools[0].function.parameters",
+        "tools[1].function.parameters",
+    ]
+
+
+def test_invalid_tools_can_be_left_out():
+    wrong = tools.tool("wrong", {})
+    wrong["function"]["parameters"]["type"] = "array"
+    other = {**tools.TAGS, "function": tools.TAGS["function"] | {"description": "Another tool."}}
+    nameless = {"type": "function", "function": {"name": "two words"}}
+    errors: dict[str, InvalidRequest] = {}
+    found = parse_tools(
+        [tools.TAGS, wrong, other, nameless, tools.WEATHER], on_invalid=errors.__setitem__
+    )
+    assert [tool.name for tool in found] == [tools.TAGS["function"]["name"], "get_weather"]
+    assert {name: error.param for name, error in errors.items()} == {
+        "wrong": "tools[1].function.parameters",
+        "tools[2]": "tools[2].function.name",
+        "tools[3]": "tools[3].function.name",
+    }
+
+
+def test_a_dialect_is_detected_by_its_marker_tokens():
+    marks = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
+    assert recognise(marks).dialect is QWEN3
+    assert recognise(marks[:2]).dialect is HERMES
+    assert recognise(["<s>"]).dialect is PLAIN
+    assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
+
+
+def test_a_cached_tool_equals_a_new_one():
+    first, second = (parse_tools([tools.TAGS])[0] for _ in range(2))
+    assert (first.parameters, first.hash) == (second.parameters, second.hash)
+    [renamed] = parse_tools([{**tools.TAGS, "function": tools.TAGS["function"] | {"name": "x"}}])
+    assert renamed.hash != first.hash
+
+
+def test_errors_of_an_equal_schema_have_the_param_of_each_tool():
+    wrong = tools.tool("wrong", {})
+    wrong["function"]["parameters"]["type"] = "array"
+    for entries, place in (([wrong], 0), ([tools.TAGS, wrong], 1)):
+        with pytest.raises(InvalidTools) as refused:
+            parse_tools(entries)
+        assert refused.value.param == f"tools[{place}].function.parameters"
+
+
+@pytest.mark.parametrize(("strict", "read"), [(None, False), (False, False), (True, True)])
+def test_strict_is_parsed(strict, read):
+    entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": strict}}
+    assert parse_tools([entry])[0].strict is read
+
+
+def test_strict_that_is_not_a_boolean_is_refused():
+    entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": "yes"}}
+    with pytest.raises(InvalidTools) as refused:
+        parse_tools([entry])
+    assert refused.value.param == "tools[0].function.strict"
+
+
+def tool(name: str, **properties: Any) -> Tool:
+    parameters = {"type": "object", "properties": properties}
+    [parsed] = parse_tools(
+        [{"type": "function", "function": {"name": name, "parameters": parameters}}]
+    )
+    return parsed
+
+
+SEARCH, LOOK, WALK = tool("search"), tool("look"), tool("walk")
+
+
+class Loads:
+    """A deferred tool, and how often it was read."""
+
+    def __init__(self, loaded: Tool | None) -> None:
+        self.loaded, self.count = loaded, 0
+
+    def __call__(self, _: OnInvalid) -> Tool | None:
+        self.count += 1
+        return self.loaded
+
+
+def names(tools: tuple[Tool, ...]) -> list[str]:
+    return [each.name for each in tools]
+
+
+def begun(*tools: Tool, **deferred: Loads) -> Toolset:
+    toolset = Toolset(tools, deferred)
+    toolset.begin()
+    return toolset
+
+
+def test_a_deferred_tool_is_read_and_shown_where_it_is_added_first():
+    load = Loads(LOOK)
+    toolset = begun(SEARCH, look=load)
+    assert (names(toolset.loaded), load.count) == (["search"], 0)
+    assert toolset.add("look") is LOOK
+    assert toolset.add("look") is None
+    assert load.count == 1
+    assert names(toolset.loaded) == ["search", "look"]
+    assert names(toolset.beginning) == ["search"]
+
+
+def test_changes_before_the_first_turn_are_changes_of_the_beginning():
+    toolset = Toolset([SEARCH, WALK], {"look": Loads(LOOK)})
+    assert toolset.add("look") is None
+    toolset.remove("walk")
+    toolset.begin()
+    assert names(toolset.beginning) == names(toolset.loaded) == ["search", "look"]
+
+
+def test_a_removed_tool_stays_in_the_prompt_and_can_be_added_again():
+    toolset = begun(SEARCH, LOOK)
+    toolset.remove("look")
+    assert names(toolset.loaded) == ["search"]
+    assert names(toolset.beginning) == ["search", "look"]
+    assert toolset.add("look") is None
+    assert names(toolset.loaded) == ["search", "look"]
+
+
+def test_another_definition_replaces_the_earlier_one_and_is_shown():
+    toolset = begun(LOOK)
+    other = tool("look", far={"type": "boolean"})
+    assert toolset.define(tool("look")) is None
+    assert toolset.define(other) is other
+    assert toolset.loaded == (other,)
+    assert toolset.beginning == (LOOK,)
+
+
+def test_unknown_tools_and_those_left_out():
+    toolset = Toolset([SEARCH], {"look": Loads(None)}, {"web_search"})
+    toolset.begin()
+    for change in (toolset.add, toolset.remove):
+        with pytest.raises(KeyError):
+            change("walk")
+    toolset.remove("web_search")
+    assert toolset.add("web_search") is None
+    assert toolset.add("look") is None
+    assert names(toolset.loaded) == ["search"]
+
+
+def test_a_choice_can_not_require_a_tool_that_is_not_loaded():
+    toolset = begun(SEARCH, WALK, look=Loads(LOOK))
+    toolset.remove("walk")
+    for name in ("look", "walk"):
+        with pytest.raises(UnknownTool, match="deferred") as refused:
+            toolset.checked(NamedTool(name))
+        assert refused.value.param == "tool_choice"
+        with pytest.raises(UnknownTool):
+            toolset.checked(AllowedTools("auto", (name,)))
+    allowed = toolset.checked(AllowedTools("auto", ("look", "search")))
+    assert allowed == AllowedTools("auto", ("search",))
+    toolset.add("look")
+    assert toolset.checked(NamedTool("look")) == NamedTool("look")
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("other")])
+def test_other_choices_stay(choice):
+    assert begun(SEARCH).checked(choice) == choice
+
+
+LARK = {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "a"'}}
+
+
+def custom(name: Any = "shell", **fields: Any) -> dict[str, Any]:
+    return {"type": "custom", "custom": {"name": name, **fields}}
+
+
+def test_the_model_sees_a_function_with_one_text():
+    (tool,) = parse_tools([custom(description="Runs a command.", format=LARK)])
+    function = tool.definition["function"]
+    assert tool.custom
+    assert function["description"] == "Runs a command."
+    assert function["parameters"]["required"] == ["input"]
+    assert 'start: "a"' in function["parameters"]["properties"]["input"]["description"]
+
+
+def test_the_grammar_is_part_of_the_canonical_parameters_and_the_hash():
+    (plain,), (text,), (lark,) = (
+        parse_tools([custom(**fields)])
+        for fields in ({}, {"format": {"type": "text"}}, {"format": LARK})
+    )
+    assert plain.hash == text.hash != lark.hash
+    assert grammar_of(plain.parameters) is None
+    assert grammar_of(lark.parameters) == Grammar("lark", 'start: "a"')
+
+
+def test_a_schema_cannot_have_a_grammar():
+    text = {"type": "string", "x-toolgate-grammar": {"syntax": "lark", "definition": "start:"}}
+    parameters = {"type": "object", "properties": {"input": text}}
+    (tool,) = parse_tools(
+        [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    )
+    assert grammar_of(tool.parameters) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"name": ""}, "tools[0].custom.name"),
+        ({"description": 5}, "tools[0].custom.description"),
+        ({"format": "lark"}, "tools[0].custom.format"),
+        ({"format": {"type": "json"}}, "tools[0].custom.format.type"),
+        ({"format": {"type": "grammar"}}, "tools[0].custom.format.grammar"),
+        (
+            {"format": {"type": "grammar", "grammar": {"syntax": "gbnf", "definition": "x"}}},
+            "tools[0].custom.format.grammar.syntax",
+        ),
+        (
+            {"format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a\0"}}},
+            "tools[0].custom.format.grammar.definition",
+        ),
+        (
+            {"format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": ""}}},
+            "tools[0].custom.format.grammar.definition",
+        ),
+        (
+            {
+                "format": {
+                    "type": "grammar",
+                    "grammar": {"syntax": "regex", "definition": "x" * (MAX_DEFINITION + 1)},
+                }
+            },
+            "tools[0].custom.format.grammar.definition",
+        ),
+    ],
+)
+def test_invalid_definitions_are_refused(fields, param):
+    with pytest.raises(InvalidRequest) as raised:
+        parse_tools([custom(**fields)])
+    assert raised.value.param == param
+
+
+def test_names_are_unique_over_both_kinds():
+    with pytest.raises(InvalidRequest) as raised:
+        parse_tools([{"type": "function", "function": {"name": "shell"}}, custom()])
+    assert raised.value.param == "tools[1].custom.name"
+
+
+def read(text: str, cuts: list[int]) -> tuple[str, str]:
+    """The text before the call's end, and the rest."""
+    reader, parts, at = InputText(), [], 0
+    for cut in [*sorted(cut % (len(text) + 1) for cut in cuts), len(text)]:
+        parts.append(reader.feed(text[at:cut]))
+        at = cut
+    return "".join(parts), reader.last()
+
+
+@given(st.text(), st.lists(st.integers(0, 10_000)), st.booleans())
+def test_any_input_is_read_at_every_split(text, cuts, ascii_only):
+    before, last = read(json.dumps({"input": text}, ensure_ascii=ascii_only), cuts)
+    assert before + last == text
+    assert last == text[-1:]
+
+
+@pytest.mark.parametrize("written", ['{"input": "a\\/b"}', '{ "input":"a\\u002fb" }'])
+def test_every_escape_of_json_is_read(written):
+    assert "".join(read(written, [1, 9, 12])) == "a/b"
+
+
+@pytest.mark.parametrize("half", ["\\ud83d", "\\ud83dx", "\\ude00", "\\ud83d\\ud83d"])
+def test_half_of_a_surrogate_pair_becomes_a_replacement_character(half):
+    text = "".join(read(f'{{"input": "a{half}"}}', [14]))
+    assert "\N{REPLACEMENT CHARACTER}" in text
+    text.encode()
+
+
+def test_a_cut_input_lacks_its_last_character():
+    calls = CustomCalls(["shell"])
+    events = calls.converted(
+        [CallStart(0, "shell"), ArgumentsDelta(0, '{"input": "ls -l'), Finish("length", call="cut")]
+    )
+    assert events == [
+        CallStart(0, "shell", custom=True),
+        InputDelta(0, "ls -"),
+        Finish("length", call="cut"),
+    ]
+
+
+def test_calls_of_functions_are_unchanged():
+    events = [CallStart(0, "look"), ArgumentsDelta(0, '{"input": "a"}'), CallEnd(0)]
+    assert CustomCalls(["shell"]).converted([*events]) == events

@@ -1,0 +1,194 @@
+"""Budgets of tokens: a required call fits or is refused, reasoning leaves room for it, and what
+does not fit the context is refused before any token."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import tools
+from tests.models.tiny_random import CONTEXT
+from tests.support.effort import repeats
+
+from . import kit
+
+USER = [{"role": "user", "content": "Weather in Beijing?"}]
+LARGER = (48, 64, 96, 128, 200, 256)[:: repeats(2, nightly=1)]
+"""Budgets with room for more than the shortest call."""
+NAMED = {"type": "function", "function": {"name": "set_range"}}
+
+
+def request(max_tokens: int, **more: Any) -> dict[str, Any]:
+    """Without logit_bias, the random model seldom ends its reasoning or a string."""
+    return {
+        "model": "tiny",
+        "messages": USER,
+        "tools": tools.ALL,
+        "tool_choice": "required",
+        "reasoning_effort": "high",
+        "temperature": 1.0,
+        "seed": max_tokens,
+        "max_tokens": max_tokens,
+        **more,
+    }
+
+
+def least(http: httpx.Client, **more: Any) -> int:
+    error = kit.refusal(http, request(1, **more))
+    assert (error["code"], error["param"]) == ("max_tokens_too_small", "max_tokens")
+    assert str(error["least_max_tokens"]) in error["message"]
+    return int(error["least_max_tokens"])
+
+
+@kit.both_ways
+@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+def test_a_required_call_begins_from_the_least_budget_on(http, choice):
+    floor = least(http, tool_choice=choice)
+    kit.refusal(http, request(floor - 1, tool_choice=choice))
+    budgets = [*range(floor, floor + repeats(4, nightly=8)), *LARGER]
+    asked = [request(budget, tool_choice=choice) for budget in budgets]
+    reasoned = 0
+    for [answer] in kit.both_forms(http, asked):
+        kit.check(answer, tools.ALL)
+        assert answer.calls
+        assert answer.finish_reason in ("length", "stop", "tool_calls")
+        reasoned += bool(answer.reasoning)
+    assert reasoned
+
+
+@kit.both_ways
+def test_a_cut_call_is_marked_last_call_cut_in_both_forms(http):
+    """The default: reasoning leaves room for the shortest call, and a longer one is cut."""
+    floor = least(http)
+    cut = 0
+    for budget in (floor, floor + 10, 64, 100):
+        [whole], [streamed] = (kit.ask(http, request(budget), stream=on) for on in (False, True))
+        answer = kit.output(whole)
+        assert kit.output(streamed) == answer
+        kit.check(answer, tools.ALL)
+        assert whole.last_call == streamed.last_call
+        assert whole.last_call in (None, "cut")
+        assert whole.last_call is None or whole.answer.cut
+        cut += whole.last_call is not None
+    assert cut
+
+
+@kit.both_ways
+def test_reasoning_never_exceeds_reasoning_budget(http):
+    def reasoning_tokens(budget: int) -> int:
+        [reply] = kit.ask(http, request(300, tool_choice="auto", reasoning_budget=budget))
+        assert reply.answer.usage is not None
+        return reply.answer.usage.reasoning or 0
+
+    budgets = (0, 5, 30)
+    with ThreadPoolExecutor() as pool:
+        for budget, tokens in zip(budgets, pool.map(reasoning_tokens, budgets), strict=True):
+            assert tokens <= budget + 2  # vLLM counts the two marks as reasoning, and so do we
+
+
+@kit.both_ways
+@pytest.mark.parametrize("guard", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_call_that_repeats_itself_is_cut(http, guard):
+    tool = tools.tool("note", {"text": {"type": "string"}, "title": {"type": "string"}})
+    limit = 2500 if guard else 1500
+    asked = request(
+        limit,
+        tools=[tool],
+        reasoning_effort="none",
+        temperature=0.0,
+        logit_bias={str(kit.token_of(" the")): 100},
+        toolgate={"repetition_guard": guard},
+    )
+    [reply] = kit.ask(http, asked)
+    assert (reply.answer.finish, reply.last_call) == ("length", "cut")
+    assert reply.answer.usage
+    assert (reply.answer.usage.completion < limit) is guard
+
+
+# --- what is refused ---
+
+UNIQUE = {
+    "name": "x",
+    "schema": {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}},
+}
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "the template refuses": (
+        {"messages": [{"role": "stranger", "content": "hi"}]},
+        "messages",
+        "template_refused",
+    ),
+    "a prompt that does not fit": (
+        {"messages": [{"role": "user", "content": "word " * 20_000}]},
+        "messages",
+        "context_length_exceeded",
+    ),
+    "a bias on a token that there is not": (
+        {"logit_bias": {"999999": 1}},
+        "logit_bias",
+        "invalid_request",
+    ),
+    "a pattern": (
+        {"tools": [], "structured_outputs": {"regex": "("}},
+        "structured_outputs",
+        "schema_not_enforceable",
+    ),
+    "a format": (
+        {"tools": [], "response_format": {"type": "json_schema", "json_schema": UNIQUE}},
+        "response_format.json_schema.schema",
+        "schema_not_enforceable",
+    ),
+    "max_tokens that do not fit": (
+        {"max_tokens": 100_000},
+        "max_tokens",
+        "context_length_exceeded",
+    ),
+}
+
+
+@kit.both_ways
+@pytest.mark.parametrize("name", REFUSED)
+def test_invalid_requests_are_answered_400_naming_the_parameter(http, name):
+    more, param, code = REFUSED[name]
+    for stream in (False, True):
+        usual = {"model": "tiny", "messages": USER, "max_tokens": 20}
+        error = kit.refusal(http, usual | more, stream=stream)
+        assert (error["param"], error["code"]) == (param, code)
+        assert error["type"] == "invalid_request_error"
+
+
+@kit.both_ways
+@pytest.mark.parametrize("mark", ["<tool_call>", "</think>", "failure"])
+def test_marks_of_calls_are_refused_in_stop_token_ids(http, backend, mark):
+    marks = backend.get("/info").json()["marks"]
+    token = marks["tokens"].get(mark) or marks[mark]
+    usual = {"model": "tiny", "messages": USER, "max_tokens": 20}
+    assert kit.refusal(http, usual | {"stop_token_ids": [token]})["param"] == "stop_token_ids"
+
+
+def test_errors_about_the_context_are_in_anthropics_words(http, common):
+    """Claude Code reads the numbers."""
+    body = {**common, "messages": [{"role": "user", "content": "one two three"}]}
+    as_sent = {"toolgate": {"fit_max_tokens": False}}
+    answer = http.post("/v1/messages", json=body | as_sent | {"max_tokens": 1_000_000})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
+    form = r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+), "
+    numbers = re.match(form, error["message"])
+    assert numbers is not None, error
+    prompt, most, context = map(int, numbers.groups())
+    assert (most, context) == (1_000_000, CONTEXT)
+    assert http.post("/v1/messages", json=body | {"max_tokens": context - prompt}).is_success
+    for words in (context, context * 30):
+        long = [{"role": "user", "content": "one " * words}]
+        for path in ("/v1/messages", "/v1/messages/count_tokens"):
+            refused = http.post(path, json=body | {"messages": long})
+            assert refused.status_code == 400
+            message = refused.json()["error"]["message"]
+            form = r"prompt is too long: (?:about )?(\d+) tokens > (\d+) maximum"
+            counted = re.fullmatch(form, message)
+            assert counted is not None, message
+            assert int(counted[1]) > int(counted[2]) == context

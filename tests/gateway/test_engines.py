@@ -1,0 +1,171 @@
+"""Engines in other forms, each a server of its own: speculative decoding on two data-parallel
+engines, tensor-parallel ranks, and a LoRA adapter. The masks hold in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests import tools
+from tests.models import tiny_model
+from tests.support.alert_rules import missing_series
+from toolgate_core import wire
+from toolgate_proxy.demo.cases import ChoiceOutput
+from toolgate_proxy.demo.model import closers
+
+from .kit import CHAT, LIGHT, OFFERED, check, generate, sampled_calls
+from .servers import FEW_PLACES, LORA, Backend, Servers, adapters
+
+pytestmark = pytest.mark.slow
+SEEDS = range(24)
+
+
+# --- drafts, from the prompt and from what the grammars force ---
+
+
+@pytest.fixture(scope="module")
+def drafting(servers: Servers) -> Iterator[Backend]:
+    """The backend with speculative decoding, on two data-parallel engines."""
+    yield servers.backend("drafting")
+    servers.stop("drafting")
+
+
+@pytest.fixture
+def drafts(drafting: Backend) -> Iterator[httpx.Client]:
+    with drafting.client() as client:
+        yield client
+
+
+@pytest.fixture
+def plain(target: Backend) -> Iterator[httpx.Client]:
+    """The first backend, which does not draft."""
+    with target.client() as client:
+        yield client
+
+
+def adapter_of(client: httpx.Client) -> str:
+    info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
+    return str(info.adapter)
+
+
+def test_auto_selects_structured_output_with_drafts(drafts):
+    assert adapter_of(drafts) == "structured_output"
+
+
+@pytest.mark.parametrize("choice", ["required", "auto"])
+@pytest.mark.parametrize("text", ["A table.", "Light on!", "Book book book book book."])
+def test_greedy_answers_are_the_same_with_and_without_drafts(drafts, plain, choice, text):
+    expected = generate(plain, OFFERED, text, choice=choice)
+    assert generate(drafts, OFFERED, text, choice=choice) == expected
+    assert expected[0]
+
+
+def test_sampled_calls_are_valid_with_drafts_on_both_engines(drafting, drafts):
+    """Several at once, so that both engines need the grammars. One connection, which stays with one
+    of the two API servers, loads the grammars and uses them."""
+    before = counted(drafts, "generation_tokens")
+
+    def answer(seed: int) -> list[tuple[str, str]]:
+        with drafting.client() as client:
+            return sampled_calls(client, f"Go {seed}.", seed=seed)
+
+    with ThreadPoolExecutor(2 * FEW_PLACES) as pool:
+        answers = list(pool.map(answer, SEEDS))
+    assert len({call for found in answers for call in found}) > 4
+    after = counted(drafts, "generation_tokens")
+    assert len(after) == 2
+    assert all(tokens > before.get(engine, 0) for engine, tokens in after.items())
+
+
+def test_forced_tokens_are_accepted_as_drafts(drafts):
+    before = sum(counted(drafts, "spec_decode_num_accepted_tokens").values())
+    generate(drafts, [LIGHT], "The light in the kitchen, please.")
+    assert sum(counted(drafts, "spec_decode_num_accepted_tokens").values()) > before
+
+
+def test_vllms_metrics_include_ours_of_all_api_processes(drafts):
+    def compiles() -> float:
+        return sum(metric(drafts, "toolgate_backend_grammar_compile_seconds_count{").values())
+
+    assert missing_series(drafts.get("/metrics").text, backend=True) == []
+    before = compiles()
+    new = tools.tool("new_tool", {uuid4().hex: {"type": "integer"}})
+    generate(drafts, [new], "Call it.")
+    assert compiles() > before
+    assert sum(metric(drafts, "toolgate_backend_loaded_grammars").values()) >= 1
+
+
+def counted(client: httpx.Client, what: str) -> dict[str, float]:
+    """vLLM's counter, by its labels: the engine is one of them."""
+    found = metric(client, f"vllm:{what}_total{{")
+    assert found, f"vLLM has no counter {what}"
+    return found
+
+
+def metric(client: httpx.Client, beginning: str) -> dict[str, float]:
+    """The metrics whose lines have this beginning, by name and labels."""
+    lines = client.get("/metrics").text.splitlines()
+    found = [line.rpartition(" ") for line in lines if line.startswith(beginning)]
+    return {labels: float(value) for labels, _, value in found}
+
+
+def test_parameters_that_vllm_refuses_with_drafts_are_answered_400(drafts):
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        generate(drafts, [LIGHT], "Hi.", logit_bias={5: 1.0})
+    assert refused.value.response.status_code == 400
+
+
+# --- two tensor-parallel ranks ---
+
+
+@pytest.fixture
+def two_ranks_second_adapter(servers: Servers) -> Backend:
+    return servers.backend("two_ranks_second_adapter")
+
+
+def test_every_call_is_valid_on_two_ranks(two_ranks):
+    check_calls(two_ranks, adapters()[0])
+
+
+def test_every_call_is_valid_on_two_ranks_with_the_second_adapter(two_ranks_second_adapter):
+    check_calls(two_ranks_second_adapter, adapters()[-1])
+
+
+def check_calls(backend: Backend, adapter: str) -> None:
+    with backend.client() as client, ThreadPoolExecutor(FEW_PLACES) as pool:
+        assert adapter_of(client) == adapter
+        answers = list(pool.map(lambda seed: sampled_calls(client, f"Go {seed}."), SEEDS))
+    assert len({call for found in answers for call in found}) > 4
+
+
+# --- LoRA ---
+
+
+def test_a_lora_adapter_answers_requests_for_its_name(impatient_gateway, second, servers):
+    servers.gateway("impatient_gateway", LORA)
+    headers = {"authorization": f"Bearer {impatient_gateway.key}"}
+    with httpx.Client(base_url=impatient_gateway.url, headers=headers, timeout=300) as http:
+
+        def answer(model: str, **more: Any) -> dict[str, Any]:
+            body = {"model": model, "messages": [{"role": "user", "content": "Go on."}], **more}
+            response = http.post(CHAT, json={**body, "reasoning_effort": "none"})
+            assert response.status_code == 200, response.text
+            found: dict[str, Any] = response.json()
+            return found
+
+        greedy = [answer(each, max_tokens=12, temperature=0) for each in ("second", LORA)]
+        texts = [each["choices"][0]["message"]["content"] for each in greedy]
+        assert texts[0] != texts[1]
+        assert greedy[1]["model"] == LORA
+        forced = {"tools": [tools.WEATHER], "tool_choice": "required", "max_tokens": 300}
+        called = answer(LORA, **forced, logit_bias=closers(tiny_model()), seed=11)
+    choice = called["choices"][0]
+    functions = [each["function"] for each in choice["message"]["tool_calls"]]
+    calls = [(each["name"], each["arguments"]) for each in functions]
+    check(ChoiceOutput(calls=calls, finish_reason=choice["finish_reason"]), [tools.WEATHER])
+    assert len(calls) > (choice["finish_reason"] == "length")

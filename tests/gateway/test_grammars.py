@@ -1,0 +1,257 @@
+"""Grammars: where they come from, hostile schemas beside another client's requests, and the
+backend's own routes."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests import tools
+from tests.support.schemas.hostile import HOSTILE
+from toolgate_core import wire
+from toolgate_proxy.backend_client.event_stream import SseParser
+
+from . import kit
+from .servers import Backend, Gateway
+
+USER = [{"role": "user", "content": "hi"}]
+
+
+def new_tool(schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    short = tools.tool("", {"x": {"type": "string", "maxLength": 5}})["function"]["parameters"]
+    function = {"name": f"tool_{uuid.uuid4().hex}", "parameters": schema or short}
+    return {"type": "function", "function": function}
+
+
+@kit.both_adapters
+def test_headers_name_the_tier_that_a_grammar_came_from(http, common, model):
+    def tiers(offered: dict[str, Any]) -> list[str]:
+        request = {**common, "messages": USER, "tools": [offered], "tool_choice": "required"}
+        found = []
+        for stream in (False, True, False):
+            headers = kit.post(http, request | {"stream": stream}).headers
+            assert headers["x-toolgate-enforced"] == "full"
+            found.append(headers["x-toolgate-grammar"].partition(";")[0])
+        return found
+
+    assert tiers(new_tool()) == ["compiled", "memory", "memory"]
+    prewarmed = new_tool()
+    body = {"model": model, "tools": [prewarmed]}
+    answer = http.post("/toolgate/prewarm", json=body)
+    assert answer.status_code == 200, answer.text
+    assert tiers(prewarmed) == ["memory"] * 3
+
+
+# --- hostile schemas ---
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"x": schema}}
+    return schema
+
+
+ENDLESS = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}
+ATTACKS: dict[str, dict[str, Any]] = {
+    "deep": nested(90),
+    "many properties": {"type": "object", "properties": {f"p{i}": {} for i in range(6000)}},
+    "a long enum": {
+        "type": "object",
+        "properties": {"x": {"type": "string", "enum": [f"v{i}" for i in range(5000)]}},
+    },
+    "remote reference": {"$ref": "https://example.com/schema.json"},
+    "required without end": {"$defs": {"a": ENDLESS}, **ENDLESS},
+    **{
+        name: HOSTILE[name]
+        for name in (
+            "doubling properties",
+            "doubling allOf",
+            "doubling properties at the root",
+            "doubling allOf at the root",
+        )
+    },
+}
+REFUSALS = ("invalid_tools", "schema_not_enforceable", "schema_too_complex")
+SMALL = {"type": "object", "properties": {"x": {"type": "string", "maxLength": 3}}}
+PATTERN = {"type": "string", "pattern": "^[a-c]{1,3}$"}
+WITH_PATTERN = {"type": "object", "properties": {"x": PATTERN}, "required": ["x"]}
+"""For the other grammar engine."""
+MAX_GROWTH = 64 * 2**20
+"""Bytes that the engine may grow."""
+
+
+@pytest.fixture
+async def neighbours(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"authorization": f"Bearer {gateway.key}"}
+    async with httpx.AsyncClient(
+        base_url=gateway.url, headers=headers, timeout=120, trust_env=False, verify=False
+    ) as client:
+        yield client
+
+
+class Neighbour:
+    """Another client: a stream of tokens, and short requests with a tool that it has used before,
+    one after the other."""
+
+    def __init__(self, http: httpx.AsyncClient, common: dict[str, Any]) -> None:
+        self.http, self.common = http, {**common, "messages": USER}
+        self.gaps: list[float] = []
+        """Seconds between two events of the stream."""
+        self.answers: list[float] = []
+        """Seconds of each short request."""
+
+    def medians(self) -> tuple[float, float]:
+        """Of a gap and of an answer, since the last call."""
+        found = statistics.median(self.gaps), statistics.median(self.answers)
+        self.gaps, self.answers = [], []
+        return found
+
+    async def stream(self) -> None:
+        body = {**self.common, "logit_bias": {}, "max_tokens": 7000, "ignore_eos": True}
+        body |= {"reasoning_effort": "none", "stream": True}
+        async with self.http.stream("POST", kit.CHAT, json=body) as response:
+            assert response.status_code == 200
+            last = time.monotonic()
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    now = time.monotonic()
+                    self.gaps.append(now - last)
+                    last = now
+                    assert '"error"' not in line
+
+    async def ask(self) -> None:
+        while True:
+            began = time.monotonic()
+            body = {**self.common, "max_tokens": 8, "tools": [tools.WEATHER]}
+            response = await self.http.post(kit.CHAT, json=body)
+            assert response.status_code == 200, response.text
+            self.answers.append(time.monotonic() - began)
+            await asyncio.sleep(0.1)
+
+
+def engine_memory(backend: Backend) -> int:
+    children = psutil.Process(backend.pid).children(recursive=True)
+    named = {each: " ".join([each.name(), *each.cmdline()]) for each in children}
+    engines = [each for each, name in named.items() if "EngineCore" in name]
+    assert engines
+    return sum(each.memory_info().rss for each in engines)
+
+
+@pytest.mark.timed
+@kit.both_adapters
+async def test_hostile_schemas_are_answered_and_other_clients_do_not_notice(
+    neighbours, common, target
+):
+    async def forced(schema: dict[str, Any]) -> httpx.Response:
+        more = {"messages": USER, "tools": [new_tool(schema)], "tool_choice": "required"}
+        return await neighbours.post(kit.CHAT, json=common | more)
+
+    for schema in (WITH_PATTERN, tools.WEATHER["function"]["parameters"], SMALL):
+        response = await forced(schema)
+        assert response.status_code == 200, response.text
+    neighbour = Neighbour(neighbours, common)
+    tasks = [asyncio.create_task(neighbour.stream()), asyncio.create_task(neighbour.ask())]
+    try:
+        await asyncio.sleep(4)
+        before, memory = neighbour.medians(), engine_memory(target)
+        attack = [asyncio.create_task(forced(schema)) for schema in ATTACKS.values()]
+        await asyncio.sleep(0.5)
+        new = await forced(SMALL)
+        assert new.status_code == 200, new.text
+        attacks = await asyncio.gather(*attack)
+        during, growth = neighbour.medians(), engine_memory(target) - memory
+        assert not any(task.done() for task in tasks), "the stream and the requests go on"
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for name, answer in zip(ATTACKS, attacks, strict=True):
+        assert answer.status_code in (200, 400), (name, answer.text)
+        if answer.status_code == 400:
+            assert answer.json()["error"]["code"] in REFUSALS, name
+    assert growth <= MAX_GROWTH
+    # The compiles in the quarantine have a low priority, but on few cores they are noticed.
+    assert during[0] < 10 * before[0] + 0.05
+    assert during[1] < 10 * before[1] + 0.25
+
+
+# --- the backend's own routes ---
+
+
+@pytest.mark.parametrize("path", ["/info", "/status", "/grammars", "/generate"])
+def test_the_backends_routes_require_vllms_key(backend, path):
+    url = f"{backend.base_url}".rstrip("/") + path
+    for method in ("GET", "PUT", "POST"):
+        answer = httpx.request(method, url, content=b"{}", trust_env=False)
+        assert answer.status_code == 401
+
+
+def test_batches_have_the_tokens_of_the_same_response(backend, model):
+    sampling = wire.Sampling(max_tokens=60, temperature=0.0, logprobs=1, n=2, ignore_eos=True)
+    events: list[list[wire.TokensEvent]] = []
+    for batched in (None, True):
+        request = wire.GenerateRequest(
+            request_id=uuid.uuid4().hex,
+            model=model,
+            prompt=wire.ChatPrompt(messages=tuple(USER)),
+            sampling=sampling,
+            batched=batched,
+        )
+        content = request.model_dump_json(exclude_none=True)
+        response = backend.post("/generate", content=content).raise_for_status()
+        payloads = SseParser().feed(response.content)
+        sent = wire.stream_events.validate_json(b"[" + b",".join(payloads) + b"]")
+        assert isinstance(sent[-1], wire.UsageEvent)
+        assert sent[-1].completion_tokens == 120
+        events.append([each for each in sent if isinstance(each, wire.TokensEvent)])
+    single, joined = events
+    assert len(joined) < len(single) / 2
+    for choice in (0, 1):
+        assert len(tokens(single, choice)) == 60
+        assert tokens(joined, choice) == tokens(single, choice)
+
+
+def tokens(events: list[wire.TokensEvent], choice: int) -> list[tuple[int, str, str]]:
+    return [
+        (token, text, logprob.token)
+        for event in events
+        if event.choice == choice
+        for token, text, logprob in zip(event.ids, event.texts, event.logprobs or (), strict=True)
+    ]
+
+
+def test_generation_continues_after_given_tokens(backend):
+    """Greedily, the second half of an answer comes again after its first half."""
+
+    def generate(**more: Any) -> httpx.Response:
+        body = {
+            "request_id": f"heir-{len(more)}",
+            "model": "tiny",
+            "prompt": {"kind": "tokens", "token_ids": [1, 2, 3]},
+            "enforcement": {"choice": "none"},
+            "sampling": {"max_tokens": 12, "temperature": 0},
+            "stream": False,
+        }
+        return backend.post("/generate", json=body | more)
+
+    def ids(events: list[dict[str, Any]]) -> list[int]:
+        return [i for event in events if event["event"] == "tokens" for i in event["ids"]]
+
+    whole = generate().raise_for_status().json()
+    accepted = ids(whole)[:5]
+    left = {"max_tokens": 7, "temperature": 0}
+    rest = generate(accepted=accepted, sampling=left).raise_for_status().json()
+    assert accepted + ids(rest) == ids(whole)
+    assert rest[0]["prompt_tokens"] == whole[0]["prompt_tokens"] == 3
+    assert rest[-1]["completion_tokens"] == 7
+    refused = generate(accepted=[10**9])
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "accepted")

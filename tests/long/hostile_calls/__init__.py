@@ -1,1 +1,0 @@
-"""Hostile tool calls through the whole stack, with random models of all families."""

@@ -1,1 +1,0 @@
-"""Random walks through the masks of hostile tools, without an engine."""

@@ -1,0 +1,138 @@
+"""The three APIs: rows of data files, small bodies, parsed requests, answers whole and streamed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from tests.support.apis.chat_events import answer_to, batches
+from tests.support.apis.messages_api import CLIENT
+from tests.support.servers.fake_backend import INFO
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import InvalidRequest
+from toolgate_core.tools import Tool
+from toolgate_proxy.api.surface import Client, Surface
+from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
+
+Json = dict[str, Any]
+APIS: dict[str, Surface] = {"chat": COMPLETIONS, "responses": RESPONSES, "messages": MESSAGES}
+HI: list[Json] = [{"role": "user", "content": "hi"}]
+BODIES: dict[str, Json] = {
+    "chat": {"model": "tiny", "messages": HI},
+    "responses": {"model": "tiny", "input": HI},
+    "messages": {"model": "tiny", "max_tokens": 100, "messages": HI},
+}
+TURNS = {"chat": "messages", "responses": "input", "messages": "messages"}
+SCHEMA = {"type": "object"}
+
+
+@cache
+def rows(name: str) -> Any:
+    """The rows of a data file of this folder."""
+    text = (Path(__file__).parent / f"{name}.yaml").read_text()
+    return yaml.load(text, yaml.CSafeLoader)
+
+
+def each_api(names: str = "api") -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(names, APIS)
+
+
+def parsed(
+    api: str, body: Json | None = None, *, client: Client = CLIENT, **options: Any
+) -> ChatRequest:
+    """A small request with the members of `body`."""
+    given = BODIES[api] | (body or {})
+    return APIS[api].parse(given, model="tiny", client=client, **options)
+
+
+def refused(api: str, body: Json, **options: Any) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as error:
+        parsed(api, body, **options)
+    return error.value
+
+
+def function(api: str, name: str = "look", **more: Any) -> Json:
+    """A tool in the form of the API; `more` beside its schema."""
+    if api == "chat":
+        return {"type": "function", "function": {"name": name, "parameters": SCHEMA, **more}}
+    if api == "responses":
+        return {"type": "function", "name": name, "parameters": SCHEMA, **more}
+    return {"name": name, "input_schema": SCHEMA, **more}
+
+
+def changes(asked: ChatRequest) -> list[list[str]]:
+    return [[each.kind, each.path] for each in asked.history_changes]
+
+
+def names(asked: ChatRequest) -> list[str]:
+    return [tool.name for tool in asked.tools]
+
+
+def plain(value: Any) -> Any:
+    """A value of a request as a data file has it. Of objects: what differs from the defaults."""
+    match value:
+        case Tool():
+            return {"name": value.name, "parameters": value.parameters, "param": value.param}
+        case BaseModel():
+            return plain(value.model_dump(mode="json", exclude_defaults=True))
+        case dict():
+            return {name: plain(each) for name, each in value.items()}
+        case tuple() | list():
+            return [plain(each) for each in value]
+        case set() | frozenset():
+            return sorted(value)
+    if not dataclasses.is_dataclass(value):
+        return value
+    fields = {each.name: (getattr(value, each.name), each.default) for each in _fields(value)}
+    shown = {name: plain(given) for name, (given, default) in fields.items() if given != default}
+    return {type(value).__name__: shown}
+
+
+def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(value)
+
+
+def with_plain_ids(messages: Iterable[Json], body: Json) -> list[Json]:
+    """The messages, with `new 1`, `new 2` … for ids of calls that the request does not have."""
+    shown, sent = [*messages], json.dumps(body)
+    made = [call["id"] for each in shown for call in each.get("tool_calls") or ()]
+    ids = [each for each in dict.fromkeys(made) if json.dumps(each) not in sent]
+    text = json.dumps(shown)
+    for at, each in enumerate(ids, 1):
+        text = text.replace(json.dumps(each), f'"new {at}"')
+    found: list[Json] = json.loads(text)
+    return found
+
+
+def answered(
+    api: str,
+    asked: ChatRequest,
+    sent: list[wire.StreamEvent],
+    cuts: Iterable[int] = (),
+    info: wire.Info = INFO,
+) -> tuple[bytes, Json]:
+    """The stream and the whole response, made of the backend's events in batches."""
+    surface, answer = APIS[api], answer_to(asked, info)
+    stream, whole = surface.stream(answer, "tiny"), surface.whole(answer, "tiny")
+    data = b""
+    for pieces in batches(answer, sent, cuts):
+        if pieces:
+            data += stream.events(pieces)
+        whole.add(pieces)
+    return data + stream.end(), whole.body()
+
+
+def flat(topics: Json) -> Iterator[tuple[str, Any]]:
+    """Each API and each row of it, of a file with topics."""
+    for api, inside in topics.items():
+        for found in inside.values():
+            yield from ((api, row) for row in found)

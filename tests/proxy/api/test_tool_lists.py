@@ -1,0 +1,214 @@
+"""Which tools of a request are offered: those that a provider would run, deferred ones, those that
+the conversation adds. A prompt in which tools are found grows only at its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jinja2
+import pytest
+from anthropic.types.beta import BetaToolUnionParam
+from openai.types.responses import ToolParam
+
+from tests.support.apis.value_examples import tool_types
+from toolgate_backend.endpoint.added_tools import AddedTools
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_proxy.api.messages.client_tools.table import TABLE
+from toolgate_proxy.api.messages.tools import TOOLSETS
+from toolgate_proxy.api.responses.request import parse_request
+from toolgate_proxy.api.shared.tools import HostedTools
+from toolgate_proxy.chat.constraints import chat_prompt, schema_params
+from toolgate_proxy.chat.request.invalid_tools import without
+
+from .kit import HI, SCHEMA, TURNS, Json, each_api, function, names, parsed, refused
+
+WEB = {"type": "web_search_20260209", "name": "web_search", "max_uses": 5}
+HOSTED = [WEB, {"type": "mcp", "server_label": "a"}, {"type": "web_search"}]
+REQUIRED = {"chat": "required", "responses": "required", "messages": {"type": "any"}}
+
+
+def test_all_types_of_the_sdks_are_known():
+    own = {"function", "custom", "namespace", *TABLE}
+    hosted = HostedTools(omit=True)
+    for kind in tool_types(ToolParam) | tool_types(BetaToolUnionParam):
+        if kind not in own and not kind.startswith(TOOLSETS):
+            assert hosted.leaves_out({"type": kind}, "tools[0]"), kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["web_search_", "web_search_x\r\ny: z", "web_search_preview_2", "computer_use_preview_x",
+     "advisor_20260301,mcp", "advisor", "function", 3, None],
+)  # fmt: skip
+def test_other_texts_are_no_hosted_tools(kind):
+    assert not HostedTools(omit=False).leaves_out({"type": kind}, "tools[0]")
+
+
+@each_api()
+def test_hosted_tools_are_left_out_or_refused(api):
+    look = function(api)
+    asked = parsed(api, {"tools": [*HOSTED, look, WEB]})
+    assert schema_params(asked)["look"].startswith("tools[3].")
+    error = refused(api, {"tools": [look, *HOSTED]}, omit_hosted=False)
+    assert (type(error), error.param) == (UnsupportedParameter, "tools[1]")
+    wrong = function(api, strict="yes")
+    error = refused(api, {"tools": [WEB, look, WEB, wrong]})
+    assert (error.param or "").startswith("tools[3].")
+    assert "tools[3]." in error.message
+
+
+@each_api()
+def test_a_choice_can_not_require_what_was_left_out(api):
+    required = {"tool_choice": REQUIRED[api]}
+    with pytest.raises(InvalidTools, match=r"'web_search_20260209'.*'mcp'") as error:
+        without(parsed(api, {"tools": HOSTED, **required}), {})
+    assert error.value.param == "tools"
+    assert parsed(api, {"tools": [*HOSTED, function(api)], **required}).tools
+    assert parsed(api, {"tools": HOSTED}).tools == ()
+
+
+def test_a_choice_can_not_name_a_hosted_tool():
+    choice = {"type": "tool", "name": "web_search"}
+    error = refused("messages", {"tools": [function("messages"), WEB], "tool_choice": choice})
+    assert (type(error), error.param) == (InvalidTools, "tools[1]")
+
+
+@pytest.mark.parametrize("open_objects", [False, True])
+@pytest.mark.parametrize("form", ["tools", "functions", "response_format"])
+def test_open_objects_allow_additional_properties(form, open_objects):
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    own = {"name": "look", "parameters": schema}
+    given: Json = {
+        "tools": [{"type": "function", "function": own}],
+        "functions": [own],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+    }
+    request = parsed("chat", {form: given[form]}, open_objects=open_objects)
+    held = request.content_format if form == "response_format" else request.tools[0]
+    assert held is not None
+    assert held.parameters.get("additionalProperties", False) is open_objects
+
+
+CLOSE = {"name": "close", "input_schema": SCHEMA}
+LATER = {**CLOSE, "defer_loading": True}
+SEARCH = {"name": "search", "input_schema": SCHEMA}
+SEARCHED: list[Json] = [
+    *HI,
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "toolu_1", "name": "search", "input": {}}],
+    },
+]
+
+
+def found(name: str) -> list[Json]:
+    reference = {"type": "tool_reference", "tool_name": name}
+    block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [reference]}
+    return [*SEARCHED, {"role": "user", "content": [block]}]
+
+
+def test_an_invalid_deferred_tool_is_an_error_when_it_is_added():
+    broken = {**LATER, "input_schema": {"type": "nothing"}}
+    error = refused("messages", {"messages": found("close"), "tools": [SEARCH, broken]})
+    assert (error.param or "").startswith("tools[1].input_schema")
+
+
+@pytest.mark.parametrize("deferred", [True, False])
+def test_two_tools_of_one_name_are_refused_also_if_one_is_deferred(deferred):
+    other = {**CLOSE, "description": "Another one.", "defer_loading": deferred}
+    error = refused("messages", {"messages": found("close"), "tools": [SEARCH, LATER, other]})
+    assert isinstance(error, InvalidTools)
+
+
+def test_ten_thousand_deferred_tools_are_read_only_if_they_are_found():
+    many = [{**LATER, "name": f"valve_{at}"} for at in range(9_998)]
+    asked = parsed("messages", {"messages": found("valve_77"), "tools": [SEARCH, CLOSE, *many]})
+    assert names(asked) == ["search", "close", "valve_77"]
+    eager = [{**CLOSE, "name": f"valve_{at}"} for at in range(1_001)]
+    assert refused("messages", {"tools": eager}).param == "tools"
+
+
+def test_the_gateway_runs_the_search_of_the_messages_api():
+    name = "tool_search_tool_regex"
+    asked = parsed("messages", {"tools": [{"type": f"{name}_20251119", "name": name}, LATER]})
+    assert [*asked.gateway_tools] == names(asked) == [name]
+
+
+def test_tools_of_a_conversation_that_is_continued_stay_found():
+    items = [
+        *HI,
+        {"type": "tool_search_call", "call_id": "c", "arguments": {"query": "a"}},
+        {"type": "tool_search_output", "call_id": "c", "tools": [function("responses")]},
+        *HI,
+    ]
+    body = {"input": items, "tools": [{"type": "tool_search", "execution": "client"}]}
+    assert names(parse_request(body, model="tiny", recalled=3)) == ["tool_search", "look"]
+
+
+TEMPLATE = jinja2.Environment().from_string(
+    "{% for t in tools or [] %}{{ t.function.name }}: {{ t.function.parameters }}\n{% endfor %}"
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ m.tool_calls }}\n{% endfor %}"
+)
+COUNT = 10
+"""Turns, in each of which another tool is found."""
+
+
+async def rendered(asked: ChatRequest) -> str:
+    async def render(messages: Sequence[Any], tools: Sequence[Any] | None) -> str:
+        return TEMPLATE.render(messages=messages, tools=tools)
+
+    prompt = chat_prompt(asked)
+    messages = await AddedTools(render, []).shown(prompt)
+    return TEMPLATE.render(messages=json.loads(json.dumps(messages)), tools=prompt.tools)
+
+
+def a_turn(api: str, at: int) -> list[Json]:
+    """A search that finds a tool, its result, and what is said then."""
+    name = f"tool_{at}"
+    reference = {"type": "tool_reference", "tool_name": name}
+    said = [{"role": "assistant", "content": "Found."}, {"role": "user", "content": "Go on."}]
+    if api == "chat":
+        call = {"id": f"c{at}", "function": {"name": "search", "arguments": "{}"}}
+        return [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{at}", "content": [reference]},
+            *said,
+        ]
+    if api == "responses":
+        tool = function(api, name)
+        space = {"type": "namespace", "name": "shop", "tools": [tool]}
+        return [
+            {"type": "tool_search_call", "call_id": f"c{at}", "arguments": {"query": "a"}},
+            {"type": "tool_search_output", "call_id": f"c{at}", "tools": [space]},
+            said[0],
+            {"type": "additional_tools", "role": "developer", "tools": [tool]},
+            said[1],
+        ]
+    call = {"type": "tool_use", "id": f"toolu_{at}", "name": "search", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{at}", "content": [reference]}
+    turn = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}, *said]
+    if at % 2:
+        tool = {"type": "tool_reference", "name": name}
+        turn += [{"role": "system", "content": [{"type": "tool_removal", "tool": tool}]}, *said]
+    return turn
+
+
+@each_api()
+async def test_a_prompt_begins_with_the_earlier_prompt(api):
+    """So that the prefix cache has all of it."""
+    tools = [function(api, "search")]
+    tools += [{**function(api, f"tool_{at}"), "defer_loading": True} for at in range(COUNT)]
+    if api == "responses":
+        tools = [{"type": "tool_search", "execution": "client", "parameters": SCHEMA}]
+    earlier, turns = "", [*HI]
+    for at in range(COUNT):
+        asked = parsed(api, {TURNS[api]: turns, "tools": tools})
+        text = await rendered(asked)
+        assert text.startswith(earlier)
+        assert all(f"tool_{before}" in text for before in range(at))
+        assert f"tool_{at}" not in text
+        assert len(asked.prompt_tools) == 1
+        earlier, turns = text, turns + a_turn(api, at)

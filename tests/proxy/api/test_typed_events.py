@@ -1,0 +1,329 @@
+"""Events and bodies of Messages and Responses beyond what they add up to (test_answers.py): when
+calls begin and end, what a cut call and an error leave, usage, fields that repeat the request."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from orjson import dumps
+
+from tests.support.apis import messages_api, responses_api
+from tests.support.apis.chat_events import answer_to, events, fed
+from tests.support.apis.messages_api import SEAL, BlockGrammar
+from tests.support.apis.read_responses import read_events
+from tests.support.apis.responses_api import check_event, check_response
+from tests.support.servers.script import call
+from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses
+from toolgate_core.errors import BackendLost
+from toolgate_proxy.api.messages.conversation.signature import verified
+from toolgate_proxy.api.surface import Client
+from toolgate_proxy.api.surfaces import MESSAGES
+from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
+
+from .kit import APIS, Json, answered, each_api, function, parsed, rows
+
+LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
+TWO_CALLS = "<think>hm</think>\n\nI look.\n" + call("look", LONG) + "\n" + call("walk", {})
+CUT = call("look", LONG)[:60]
+THINKING = {"type": "enabled", "budget_tokens": 1024}
+REASONED = "<think>\nLet me see.\n</think>\n\nHello"
+TYPED = ("responses", "messages")
+EAGER = {
+    "tools": [
+        {**function("messages", name), "eager_input_streaming": True} for name in ("look", "walk")
+    ]
+}
+
+
+def tools(api: str) -> Json:
+    return {"tools": [function(api, name) for name in ("look", "walk")]}
+
+
+def made(
+    api: str, body: Json, text: str, finish: str = "stop", **how: Any
+) -> tuple[list[Json], Json]:
+    """The events of the stream, and the whole response."""
+    data, whole = answered(api, parsed(api, body), events(text, finish=finish, **how))
+    return read_events(data), whole
+
+
+def types(sent: list[Json], at: int | None = None) -> list[str]:
+    return [
+        event["type"].removeprefix("response.")
+        for event in sent
+        if at is None or event.get("output_index", event.get("index")) == at
+    ]
+
+
+@each_api()
+def test_usage_counts_cached_and_reasoning_tokens(api):
+    body = {"thinking": THINKING} if api == "messages" else {}
+    _, whole = answered(api, parsed(api, body), events(REASONED))
+    usage = whole["usage"]
+    if api == "messages":
+        counts = [usage[f"{each}_input_tokens"] for each in ("cache_read", "cache_creation")]
+        assert (usage["input_tokens"], counts) == (3, [2, 0])
+        reasoning = usage["output_tokens_details"]["thinking_tokens"]
+        assert reasoning < usage["output_tokens"]
+        sent, _ = made(api, body, REASONED)
+        start = sent[0]["message"]["usage"]
+        assert start["input_tokens"] + start["cache_read_input_tokens"] == 5
+    else:
+        first, last = ("prompt", "completion") if api == "chat" else ("input", "output")
+        assert usage[f"{first}_tokens"] == 5
+        assert usage[f"{first}_tokens_details"]["cached_tokens"] == 2
+        assert usage["total_tokens"] == 5 + usage[f"{last}_tokens"]
+        reasoning = usage[f"{last}_tokens_details"]["reasoning_tokens"]
+    assert reasoning == 7
+
+
+@pytest.mark.parametrize("api", TYPED)
+def test_the_end_of_a_call_is_sent_before_the_next_call(api):
+    thinking = {"thinking": THINKING} if api == "messages" else {}
+    sent, whole = made(api, tools(api) | thinking, TWO_CALLS)
+    kind = "content_block" if api == "messages" else "response.output_item"
+    end, begin = ("stop", "start") if api == "messages" else ("done", "added")
+    found = [(event["type"], event.get("output_index", event.get("index"))) for event in sent]
+    assert found.index((f"{kind}_{end}" if api == "messages" else f"{kind}.{end}", 2)) < (
+        found.index((f"{kind}_{begin}" if api == "messages" else f"{kind}.{begin}", 3))
+    )
+    if api == "messages":
+        assert whole["id"].startswith("msg_")
+        ids = [block["id"] for block in whole["content"] if block["type"] == "tool_use"]
+        assert len({*ids}) == 2
+        assert all(each.startswith("toolu_") and len(each) == 30 for each in ids)
+    else:
+        ids = [item["id"] for item in whole["output"]]
+        assert len({*ids}) == len(ids)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_cut_call_of_messages_is_never_shown_as_whole(eager):
+    """Clients parse incomplete input, so that it looks like that of a call."""
+    sent, whole = made("messages", EAGER if eager else tools("messages"), CUT, "length")
+    assert whole["toolgate"] == {"last_call": "cut"}
+    assert "content_block_stop" not in types(sent)
+    assert types(sent).count("content_block_start") == eager
+
+
+def test_a_cut_call_of_responses_is_never_said_to_be_complete():
+    """Clients execute a call when they see its end."""
+    sent, whole = made("responses", tools("responses"), call("walk", {}) + "\n" + CUT, "length")
+    first, second = whole["output"]
+    assert (first["status"], second["status"]) == ("completed", "incomplete")
+    with pytest.raises(ValueError, match="Unterminated"):
+        json.loads(second["arguments"])
+    ends = ("function_call_arguments.done", "output_item.done")
+    assert {each["output_index"] for each in sent if each["type"].endswith(ends)} == {0}
+    assert sent[-1]["type"] == "response.incomplete"
+    assert (whole["status"], whole["completed_at"]) == ("incomplete", None)
+    assert whole["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert whole["toolgate"] == {"last_call": "cut"}
+
+
+CUSTOM = {"type": "custom", "name": "shell"}
+SEARCH = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}}
+PATCH = {"operation": {"diff": "+a\n", "type": "update_file", "path": "a.py"}}
+COMMANDS = {"commands": ["ls", "pwd"]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "arguments", "between"),
+    [
+        (CUSTOM, "shell", {"input": "ls"},
+         ["custom_tool_call_input.delta", "custom_tool_call_input.done"]),
+        (SEARCH, "tool_search", {"query": "a"}, []),
+        ({"type": "shell"}, "shell", COMMANDS,
+         [f"shell_call_command.{each}" for each in ("added", "delta", "done")] * 2),
+        ({"type": "local_shell"}, "local_shell", {"command": ["ls"]}, []),
+        ({"type": "apply_patch"}, "apply_patch", PATCH,
+         ["apply_patch_call_operation_diff.delta", "apply_patch_call_operation_diff.done"]),
+    ],
+    ids=lambda value: value["type"] if isinstance(value, dict) and "type" in value else "",
+)  # fmt: skip
+def test_calls_of_other_kinds_have_their_own_events(tool, name, arguments, between):
+    text = call(name, arguments)
+    sent, whole = made("responses", {"tools": [tool]}, text)
+    assert types(sent, 0) == ["output_item.added", *between, "output_item.done"]
+    begun, item = sent[2]["item"], whole["output"][0]
+    assert begun["status"] == "in_progress"
+    prefix = {"shell": "sh", "custom": "ctc", "tool_search": "tsc", "local_shell": "lsh"}
+    assert item["id"].startswith(f"{prefix.get(tool['type'], 'apc')}_")
+    if tool["type"] in ("shell", "apply_patch"):
+        member = "action" if tool["type"] == "shell" else "operation"
+        empty = {"commands": []} if tool["type"] == "shell" else {"diff": ""}
+        assert begun[member] == item[member] | empty
+    if tool in (CUSTOM, SEARCH):  # the others are left out
+        cut, _ = made("responses", {"tools": [tool]}, text[: text.index("}")], "length")
+        assert not any(each.endswith(".done") for each in types(cut))
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 30, "-1e400", "0.5"])
+def test_numbers_of_a_search_are_numbers_of_json(number):
+    text = call("tool_search", {"limit": 0}).replace("0", number)
+    sent, whole = made("responses", {"tools": [SEARCH]}, text)
+    assert responses_api.accumulated(sent) == whole["output"]
+    found = json.loads(json.dumps(whole["output"][0]["arguments"]), parse_constant=pytest.fail)
+    assert isinstance(found["limit"], float)
+
+
+@pytest.mark.parametrize("number", ["-4E97775", "1" + "0" * 30, "9" * 5000, "-9223372036854775809"])
+def test_numbers_of_messages_of_any_size_keep_their_spelling(number):
+    text = call("look", {"where": "X"}).replace('"X"', number)
+    sent, whole = made("messages", tools("messages"), text)
+    deltas = [event["delta"] for event in sent if event["type"] == "content_block_delta"]
+    given = "".join(delta["partial_json"] for delta in deltas)
+    assert given.replace(" ", "") == f'{{"where":{number}}}'
+    assert f'"input":{{"where":{number}}}'.encode() in dumps(whole)
+    [logged] = completion_of(whole)["choices"][0]["message"]["tool_calls"]
+    assert number in logged["function"]["arguments"]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager):
+    answer = answer_to(parsed("messages", EAGER if eager else tools("messages")))
+    sent = events(call("look", LONG))
+    data = MESSAGES.stream(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
+    assert ("content_block_delta" in types(read_events(data))) is eager
+
+
+@pytest.mark.parametrize(("betas", "given", "eager"), rows("tables")["eager"])
+def test_the_tool_decides_on_eager_streaming_before_the_beta_header(betas, given, eager):
+    client = Client({"anthropic-beta": betas}, SEAL)
+    tool = {**function("messages"), "eager_input_streaming": given}
+    asked = parsed("messages", {"tools": [tool]}, client=client)
+    assert asked.repeated["eager"] == ({"look"} if eager else set())
+
+
+@pytest.mark.parametrize("display", [None, "omitted"])
+def test_the_signature_has_the_thinking(display):
+    thinking = THINKING | ({"display": display} if display else {})
+    _, whole = made("messages", {"thinking": thinking}, REASONED)
+    block = whole["content"][0]
+    assert block["thinking"] == ("" if display else "Let me see.")
+    assert verified(SEAL, block["thinking"], block["signature"], "x") == "Let me see."
+    assert "Let me see" not in block["signature"]
+
+
+def test_reasoning_of_responses_is_content_or_summary():
+    _, whole = made("responses", {}, REASONED)
+    reasoning = whole["output"][0]
+    assert reasoning["summary"] == []
+    assert reasoning["content"] == [{"type": "reasoning_text", "text": "Let me see."}]
+    sent, whole = made("responses", {"reasoning": {"summary": "detailed"}}, REASONED)
+    reasoning = whole["output"][0]
+    assert reasoning["summary"] == [{"type": "summary_text", "text": "Let me see."}]
+    assert "content" not in reasoning
+    assert {"reasoning_summary_part.added", "reasoning_summary_text.done"} <= {*types(sent)}
+    assert not [name for name in types(sent) if "reasoning_text" in name]
+
+
+def test_logprobs_of_responses_are_in_events_and_in_the_part():
+    body = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+    sent, whole = made("responses", body, "Hello there, you", logprobs=True)
+    tokens = [token["token"] for token in whole["output"][0]["content"][0]["logprobs"]]
+    assert "".join(tokens) == "Hello there, you"
+    deltas = [event for event in sent if event["type"] == "response.output_text.delta"]
+    assert [each["token"] for event in deltas for each in event["logprobs"]] == tokens
+    done = next(event for event in sent if event["type"] == "response.output_text.done")
+    assert [each["token"] for each in done["logprobs"]] == tokens
+
+
+def test_the_first_events_of_responses_have_the_response_as_it_begins():
+    sent, whole = made("responses", tools("responses"), "Hello")
+    for event in (sent[0], sent[1], sent[-1]):
+        check_event(event)
+    start = sent[0]["response"]
+    assert (start["status"], start["output"], start["usage"]) == ("in_progress", [], None)
+    for name in ("id", "tools", "text", "metadata"):
+        assert start[name] == sent[-1]["response"][name]
+    assert whole["completed_at"] is not None
+    assert whole["incomplete_details"] is None
+
+
+@pytest.mark.parametrize("text", ["Hello there", "<think>hm", CUT])
+@pytest.mark.parametrize("api", TYPED)
+def test_an_error_in_a_stream_ends_it(api, text):
+    """Without the end of what had begun: a client would use it."""
+    body = EAGER | {"thinking": THINKING} if api == "messages" else tools(api)
+    answer = answer_to(parsed(api, body))
+    stream = APIS[api].stream(answer, "tiny")
+    data = stream.events(fed(answer, events(text, finish="length")[:-2]))
+    error = APIS[api].error(BackendLost("The backend is gone."), None, "req_1")["error"]
+    *sent, failed = read_events(data + stream.failed(error))
+    if api == "messages":
+        grammar = BlockGrammar()
+        for event in sent:
+            grammar.add(event)
+        assert failed["type"] == "error"
+        assert failed["error"]["message"] == "The backend is gone."
+        messages_api.check_error(failed)
+        assert "content_block_stop" not in types(sent)
+        return
+    found = failed["response"]
+    assert (failed["type"], found["status"]) == ("response.failed", "failed")
+    assert found["error"] == {"code": BackendLost.code, "message": "The backend is gone."}
+    assert responses_api.accumulated([*sent, failed]) == found["output"]
+    assert [item["status"] for item in found["output"]] == ["incomplete"]
+    check_event(failed)
+    assert not [name for name in types(sent) if name.endswith(".done")]
+
+
+def test_silence_of_messages_is_filled_with_pings():
+    assert read_events(MESSAGES.keep_alive) == [{"type": "ping"}]
+
+
+def test_applied_edits_are_shown():
+    asked = parsed("messages", {"context_management": {"edits": []}})
+    thinking, uses = "clear_thinking_20251015", "clear_tool_uses_20250919"
+    applied = (
+        AppliedEdit(ClearThinking(thinking), 2, 100),
+        AppliedEdit(ClearToolUses(uses), 3, 5000),
+    )
+    _, whole = answered("messages", asked, events("Hello"))
+    assert whole["context_management"] == {"applied_edits": []}
+    data, whole = answered("messages", replace(asked, applied_edits=applied), events("Hello"))
+    assert whole["context_management"]["applied_edits"] == [
+        {"type": thinking, "cleared_thinking_turns": 2, "cleared_input_tokens": 100},
+        {"type": uses, "cleared_tool_uses": 3, "cleared_input_tokens": 5000},
+    ]
+    assert read_events(data)[-2]["context_management"] == whole["context_management"]
+    assert "context_management" not in made("messages", {}, "Hello")[1]
+
+
+LOOK = function("responses")
+NAMED_FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+
+
+def test_a_response_repeats_the_request_or_has_the_defaults():
+    given, always, defaults = (rows("tables")[name] for name in ("given", "always", "defaults"))
+    body = {**given, "text": {"format": NAMED_FORMAT}, "tools": [LOOK]}
+    _, whole = made("responses", body, call("look", {}))
+    shown = {**NAMED_FORMAT, "description": None, "strict": False}
+    more = {"format": shown, "verbosity": "medium"}
+    tools = [{**LOOK, "description": None, "strict": None}]
+    expected = {**given, **always, "text": more, "tools": tools}
+    assert {name: whole[name] for name in expected} == expected
+    check_response(whole)
+    _, whole = made("responses", {}, "Hello")
+    assert {name: whole[name] for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    rows("tables")["repeated tools"],
+    ids=lambda value: value["type"] if isinstance(value, dict) and "type" in value else "",
+)
+def test_a_response_repeats_the_tools_that_were_offered(sent, expected):
+    _, whole = made("responses", {"tools": [sent]}, "Hello")
+    check_response(whole)
+    if expected is None:
+        assert whole["tools"] == []
+        return
+    [shown] = whole["tools"]
+    assert {name: shown[name] for name in expected} == expected
+    if sent["type"] == "namespace":
+        assert shown["tools"][0]["name"] == sent["tools"][0]["name"]

@@ -1,0 +1,238 @@
+"""The models to which a request falls back, as LiteLLM's router would choose them, and retries."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import litellm
+import pytest
+import yaml
+
+from tests.support.litellm.router import row, use
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendTimeout,
+    BackendUnavailable,
+    ContextLengthExceeded,
+    EnforcementFailed,
+    InternalFault,
+    InvalidRequest,
+    RateLimited,
+    ResponsesUnavailable,
+    RetiredKey,
+    UnsupportedParameter,
+)
+from toolgate_proxy.litellm_host.deployments.fallbacks import (
+    MAX_NAME,
+    MAX_REQUESTED,
+    Fallback,
+    Fallbacks,
+    all_of,
+    requested_fallbacks,
+)
+
+MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
+FAILED = BackendFailed("It broke.")
+TOO_LONG = ContextLengthExceeded("It is too long.")
+CHAIN = [{model: [after]} for model, after in pairwise(MODELS)]
+CONFIGURED = yaml.safe_load((Path(__file__).parent / "fallbacks.yaml").read_text())
+CONFIGURED["a long chain"] = {"fallbacks": CHAIN}
+CONFIGURED["a short limit"] = {"fallbacks": CHAIN, "max_fallbacks": 2}
+
+
+async def anyone(model):
+    return True
+
+
+async def tried(error, requested=None, model="tiny"):
+    """The models that are tried one after the other if all fail with `error`."""
+    own = requested_fallbacks({"fallbacks": requested})
+    fallbacks, first, found = Fallbacks(own), model, [model]
+    while True:
+        fallbacks.note_failure(model, error)
+        fallback = await fallbacks.next(anyone)
+        if fallback is None:
+            assert fallbacks.attempted == len(found) - 1
+            assert (fallbacks.first_model, fallbacks.first_error) == (first, error)
+            return ["tiny" if each == "nick" else each for each in found]
+        model = fallback.model
+        found.append(model)
+
+
+async def tried_by_litellm(monkeypatch, router, error, model="tiny", **params):
+    kind = litellm.InternalServerError
+    if error is TOO_LONG:
+        kind = litellm.ContextWindowExceededError
+    found = []
+
+    async def fail(**arguments):
+        found.append(arguments["api_base"].removeprefix("http://"))
+        raise kind("No.", llm_provider="toolgate", model="tiny")
+
+    monkeypatch.setattr(litellm, "acompletion", fail)
+    with pytest.raises(kind):
+        await router.acompletion(model, messages=[{"role": "user", "content": "hi"}], **params)
+    return found
+
+
+def used(monkeypatch, **settings):
+    return use(monkeypatch, *(row(model, group=model) for model in MODELS), **settings)
+
+
+def failed(monkeypatch, configured=None, **more):
+    """The fallbacks of a request whose first model failed."""
+    used(monkeypatch, fallbacks=[{"tiny": configured or ["b", "c"]}])
+    fallbacks = Fallbacks(**more)
+    fallbacks.note_failure("tiny", FAILED)
+    return fallbacks
+
+
+@pytest.mark.parametrize("error", [FAILED, TOO_LONG], ids=["failed", "too long"])
+@pytest.mark.parametrize("name", CONFIGURED)
+async def test_models_are_tried_in_the_order_of_litellms_router(monkeypatch, name, error):
+    router, model = used(monkeypatch, **CONFIGURED[name]), "nick" if "alias" in name else "tiny"
+    expected = await tried_by_litellm(monkeypatch, router, error, model)
+    assert await tried(error, model=model) == expected
+    assert ("b" in expected) is (name == "for an alias") or "alias" not in name
+
+
+@pytest.mark.parametrize(
+    "requested",
+    [["c", "b"], [{"model": "c"}, {"model": "b"}], [{"tiny": ["c"]}], [{"b": ["c"]}], [], ["tiny"]],
+    ids=str,
+)
+async def test_fallbacks_of_a_request_replace_those_of_the_configuration(monkeypatch, requested):
+    router = used(monkeypatch, fallbacks=[{"tiny": ["d"]}, {"c": ["e"]}])
+    for error in (FAILED, TOO_LONG):
+        expected = await tried_by_litellm(monkeypatch, router, error, fallbacks=requested)
+        assert await tried(error, requested) == expected
+    # LiteLLM would leave objects beside names out.
+    assert await tried(FAILED, [{"model": "c"}, "b"]) == ["tiny", "c", "b"]
+
+
+async def test_a_fallback_may_replace_parameters(monkeypatch):
+    fallbacks = failed(monkeypatch, [{"model": "b", "temperature": 0.5}])
+    assert await fallbacks.next(anyone) == Fallback("b", {"temperature": 0.5})
+
+
+async def test_models_that_the_key_may_not_use_are_left_out(monkeypatch):
+    async def only_c(model):
+        return model == "c"
+
+    fallbacks = failed(monkeypatch)
+    assert await fallbacks.next(only_c) == Fallback("c")
+    assert fallbacks.attempted == 1
+
+
+@pytest.mark.parametrize(
+    "kind", [InvalidRequest, UnsupportedParameter, InternalFault, ResponsesUnavailable]
+)
+async def test_an_error_of_the_request_or_of_the_gateway_tries_no_model_and_ends_no_list(
+    monkeypatch, kind
+):
+    used(monkeypatch, fallbacks=[{"tiny": ["b"]}])
+    assert await tried(kind("No.")) == ["tiny"]
+    fallbacks = failed(monkeypatch)
+    assert await fallbacks.next(anyone) == Fallback("b")
+    if kind is InvalidRequest:
+        fallbacks.note_failure("b", kind("No."))
+        assert await fallbacks.next(anyone) == Fallback("c")
+    assert fallbacks.first_error is FAILED
+
+
+@pytest.mark.parametrize("error", [RetiredKey("No."), RateLimited("No.", retry_after=1)], ids=str)
+async def test_errors_of_the_key_end_the_request(monkeypatch, error):
+    fallbacks = failed(monkeypatch)
+    with pytest.raises(type(error)):
+        fallbacks.note_failure("b", error)
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ("b", "fallbacks"),
+        ({"tiny": ["b"]}, "fallbacks"),
+        (["b"] * (MAX_REQUESTED + 1), "fallbacks"),
+        (["b", 3], "fallbacks[1]"),
+        ([{"*": ["b"] * (MAX_REQUESTED + 1)}], "fallbacks[0]"),
+        ([{}], "fallbacks[0]"),
+        ([{"tiny": ["b"]}, "tiny"], "fallbacks[1]"),
+        (["tiny", {"tiny": ["b"]}], "fallbacks[1]"),
+        ([{"tiny": ["b"], "b": ["c"]}], "fallbacks[0]"),
+        ([{"tiny": ["b", {"b": ["c"]}]}], "fallbacks[0]"),
+        ([{"tiny": ["b", 3]}], "fallbacks[0]"),
+        ([{"model": 3}], "fallbacks[0]"),
+        ([{"tiny": "b"}], "fallbacks[0]"),
+        ([["b"]], "fallbacks[0]"),
+        (["b" * (MAX_NAME + 1)], "fallbacks[0]"),
+        ([{"model": "b", "api_base": "http://x"}], "fallbacks[0]"),
+        ([{"tiny": ["c", {"model": "b", "mock_response": "x"}]}], "fallbacks[0]"),
+    ],
+    ids=str,
+)
+def test_invalid_fallbacks_of_a_request_are_refused(given, param):
+    with pytest.raises(InvalidRequest) as refusal:
+        requested_fallbacks({"fallbacks": given})
+    assert refusal.value.param == param
+
+
+def test_every_model_is_named_for_the_permissions():
+    given = ["b", {"model": "c"}, {"tiny": [{"model": "b"}], "model": "d"}]
+    for entries, named in ((given, "bcd"), ([{"*": given[:2]}, {"tiny": ["e"]}], "bce")):
+        requested = requested_fallbacks({"fallbacks": entries})
+        assert [fallback.model for fallback in all_of(requested or ())] == [*named]
+
+
+@pytest.mark.parametrize(
+    ("of_key", "error", "expected"),
+    [
+        ({"fallbacks": [{"tiny": ["c"]}]}, FAILED, "c"),
+        ({"context_window_fallbacks": [{"tiny": ["c"]}]}, TOO_LONG, "c"),
+        ({"context_window_fallbacks": [{"tiny": ["c"]}]}, FAILED, "b"),
+        ({"fallbacks": []}, FAILED, "b"),
+    ],
+)
+async def test_settings_of_a_key_replace_those_of_the_router(monkeypatch, of_key, error, expected):
+    used(monkeypatch, fallbacks=[{"tiny": ["b"]}])
+    fallbacks = Fallbacks(of_key=of_key)
+    fallbacks.note_failure("tiny", error)
+    assert await fallbacks.next(anyone) == Fallback(expected)
+
+
+# --- retries of a model ---------------------------------------------------------------------------
+
+POLICY = {
+    "TimeoutErrorRetries": 1,
+    "ServiceUnavailableErrorRetries": 2,
+    "InternalServerErrorRetries": 3,
+    "BadRequestErrorRetries": 4,
+}
+RETRIES = [
+    (BackendTimeout("No."), 1),
+    (BackendUnavailable("No."), 2),
+    (EnforcementFailed("No."), 3),
+    (BackendFailed("No."), 0),
+    (InvalidRequest("No."), 0),
+]
+OF_MODELS = ({"retry_policy": POLICY}, {"model_group_retry_policy": {"tiny": POLICY}})
+WITHOUT = ({}, {"model_group_retry_policy": {"other": POLICY}}, {"num_retries": 3})
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "retries"),
+    [
+        *((settings, *each) for settings in OF_MODELS for each in RETRIES),
+        *((settings, BackendTimeout("No."), 0) for settings in WITHOUT),
+    ],
+)
+async def test_policy_allows_retries_by_the_class_of_the_error(
+    monkeypatch, settings, error, retries
+):
+    """A request that is invalid is not repeated. Without a policy none is: a request has moved to
+    the other backends of its model."""
+    use(monkeypatch, row("a"), **settings)
+    fallbacks, found = Fallbacks(), 0
+    while await fallbacks.retries("tiny", error, backends=2):
+        found += 1
+    assert found == retries

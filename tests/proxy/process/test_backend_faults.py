@@ -1,0 +1,289 @@
+"""Backends that fail, that are hostile, or that accept requests and respond to none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import httpx
+import openai
+import psutil
+import pytest
+import yaml
+
+from tests.proxy.process.kit import BOTH_ROUTES, CHAT, HI, MESSAGES, RESPONSES
+from tests.support.apis.sdk_requests import WEATHER, asked
+from tests.support.effort import rotating
+from tests.support.servers import hostile_backend
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
+from tests.support.servers.heartbeat import heartbeat
+from tests.support.servers.hostile_backend import (
+    ATTACKS,
+    Attack,
+    HostileBackend,
+    events,
+    streamed,
+    usage,
+)
+from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import make_key
+from toolgate_proxy.backend_client import client
+from toolgate_proxy.server.launcher import Route, make_config
+
+PREFIX = "/v1/toolgate/"
+MORE_BYTES = 64_000_000
+"""Memory that an attack may take."""
+LONGEST_PAUSE = 0.25
+"""Seconds in which the gateway may serve no other client."""
+PROMPT = 5.0
+"""Seconds, far less than any time-out of a request, and enough for a busy machine."""
+FULL = {"message": "Full.", "code": "backend_unavailable"}
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_backend_that_is_down_or_full_returns_503(http, backend, stream):
+    backend.scripts["full"] = Script(("",), error_status=503, error=FULL)
+    backend.scripts["busy"] = Script(("",), error_status=429, error={"message": "Full."})
+    down = {"model": "down"}  # the second time too: the deployment is not locked out
+    for script, more in (("hi", down), ("hi", down), ("full", {}), ("busy", {})):
+        response = await http.post(CHAT, json=asked(script, stream=stream) | more)
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) > 0
+        assert response.json()["error"]["code"] == "backend_unavailable"
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [({"error_after": 3}, "enforcement_failed"), ({"break_after": 3}, "backend_failed")],
+)
+async def test_backend_fault_mid_response_returns_an_error(client, backend, fault, code):
+    backend.scripts["bad"] = Script(("Hello there, my friend",), pause=0.01, **fault)
+    texts: list[str] = []
+
+    async def read() -> None:
+        async for chunk in await client.chat.completions.create(**asked("bad"), stream=True):
+            assert chunk.choices[0].finish_reason is None
+            texts.append(chunk.choices[0].delta.content or "")
+
+    with pytest.raises(openai.APIError) as failure:
+        await read()
+    assert "".join(texts) == "Hello the"
+    assert failure.value.code == code
+    with pytest.raises(openai.InternalServerError) as refused:
+        await client.chat.completions.create(**asked("bad"))
+    assert refused.value.status_code in (500, 502)
+
+
+@BOTH_ROUTES
+async def test_incomplete_call_never_has_a_finish_reason(client, backend):
+    backend.scripts["bad"] = Script((call("get_weather", '{"city": "Ro'),))
+
+    async def read() -> list[Any]:
+        stream = await client.chat.completions.create(**asked("bad", tools=[WEATHER]), stream=True)
+        return [chunk async for chunk in stream]
+
+    with pytest.raises(openai.APIError) as failure:
+        await read()
+    assert failure.value.code == "enforcement_failed"
+    with pytest.raises(openai.InternalServerError) as refused:
+        await client.chat.completions.create(**asked("bad", tools=[WEATHER]))
+    assert refused.value.code == "enforcement_failed"
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("hang_after", [0, 2])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_disconnect_ends_the_backend_request(http, backend, stream, hang_after):
+    backend.scripts["hang"] = Script(("Hello there",), hang_after=hang_after)
+    with pytest.raises(httpx.ReadTimeout):
+        await http.post(CHAT, json=asked("hang", stream=stream), timeout=0.5)
+    assert len(backend.requests) == 1
+    assert await backend.idle_within(10)
+    assert backend.left
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Models of a hostile backend; `insured` falls back to `spare`, whose backend is honest."""
+
+    gateway: Gateway
+    backend: HostileBackend
+    redis: RedisServer
+
+    async def until(self, http: httpx.AsyncClient, *, up: bool) -> None:
+        async with asyncio.timeout(60):
+            while (await http.get("/toolgate/ready/tiny")).is_success != up:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+def always_ask() -> None:
+    client.INFO_TTL = 0.0
+
+
+@pytest.fixture(scope="module")
+def attacked_on(
+    backend_of_session: FakeBackend,
+    spare_redis: RedisServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str], Attacked]]:
+    """Start the gateway of a route at the first call."""
+    with ExitStack() as stack:
+        backend = stack.enter_context(hostile_backend.running(HostileBackend({"hi": events()})))
+        routes = [Route(name, "tiny", backend.url) for name in ("tiny", "insured", "pair", "pair")]
+        config = make_config([*routes, Route("spare", "tiny", backend_of_session.url)])
+        config["router_settings"]["model_group_alias"] = {"alias": "tiny"}
+        config["router_settings"]["fallbacks"] = [{"insured": ["spare"]}]
+        folder = tmp_path_factory.mktemp("hostile")
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump(config))
+
+        @cache
+        def attacked(route: str) -> Attacked:
+            arguments, redis = ["--config", str(path)], spare_redis.url
+            log = folder / route
+            more = {"TOOLGATE_ROUTE": route, "TOOLGATE_KEEPALIVE_SECONDS": "100"}
+            gateway = serving(arguments, backend.url, log, redis, always_ask, **more)
+            return Attacked(stack.enter_context(gateway), backend, spare_redis)
+
+        yield attacked
+
+
+@pytest.fixture(params=["auto"])
+def attacked(request: pytest.FixtureRequest, attacked_on: Callable[[str], Attacked]) -> Attacked:
+    return attacked_on(request.param)
+
+
+@pytest.fixture
+async def victim(
+    attacked: Attacked, spare_backend: FakeBackend
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The backend is honest before and after each test."""
+    url, headers = attacked.gateway.url, bearer(MASTER_KEY)
+    async with http_client(url, headers=headers, timeout=60) as http:
+        attacked.backend.attacks = {"hi": events()}
+        await attacked.until(http, up=True)
+        response = await http.post(CHAT, json=asked("hi"))
+        assert response.status_code == 200, response.text
+        yield http
+        attacked.backend.routes.clear()
+        attacked.backend.hangs = False
+
+
+@dataclass
+class Memory:
+    more: int = 0
+    """Bytes, at most."""
+
+
+@contextmanager
+def memory_of(pid: int) -> Iterator[Memory]:
+    process, found, ended = psutil.Process(pid), Memory(), threading.Event()
+    before = process.memory_info().rss
+
+    def look() -> None:
+        while not ended.wait(0.01):
+            found.more = max(found.more, process.memory_info().rss - before)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
+
+
+async def check(http: httpx.AsyncClient, attacked: Attacked, attack: Attack) -> None:
+    """What a hostile backend sends is an error of its model alone. The gateway keeps its memory,
+    and clients of other models their latency."""
+    backend, pid = attacked.backend, attacked.gateway.process.pid
+    assert pid is not None
+    backend.attacks["attack"] = attack.send if attack.path == "generate" else events()
+    if attack.path != "generate":
+        backend.routes[PREFIX + attack.path] = attack.send
+    path = f"{MESSAGES}/count_tokens" if attack.path == "count" else CHAT
+    with memory_of(pid) as memory, heartbeat(attacked.gateway.url, pid) as pulse:
+        response = await http.post(path, json=asked("attack", **attack.body))
+    error = response.json()["error"]
+    found = (response.status_code, error.get("code") or error["type"])
+    assert found in attack.expected, response.text
+    assert memory.more <= MORE_BYTES
+    assert pulse.longest <= LONGEST_PAUSE
+
+
+@pytest.mark.timed
+@rotating("attack", ATTACKS, one_in=2, ids=lambda attack: attack.name)
+async def test_what_a_hostile_backend_sends_is_an_error_of_its_model_alone(
+    victim, attacked, attack
+):
+    await check(victim, attacked, attack)
+
+
+COUNTS_NO_TOKENS = [each for each in ATTACKS if each.path != "count"]
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("attacked", ["litellm"], indirect=True)
+@rotating("attack", COUNTS_NO_TOKENS, one_in=6, ids=lambda attack: attack.name)
+async def test_it_is_the_same_error_on_litellms_route(victim, attacked, attack):
+    await check(victim, attacked, attack)
+
+
+async def test_the_usage_of_a_hostile_backend_does_not_change_a_budget(victim, attacked):
+    key, _ = await make_key(
+        attacked.redis.url, attacked.gateway.url, models=("tiny",), tokens_per_day=100_000
+    )
+    headers = bearer(key)
+
+    attacked.backend.attacks["honest"] = streamed()  # as for every key with a limit on tokens
+
+    async def left() -> int:
+        response = await victim.post(CHAT, json=asked("honest", max_tokens=8), headers=headers)
+        assert response.status_code == 200, response.text
+        return int(response.headers["x-ratelimit-remaining-tokens-day"])
+
+    before = await left()
+    for wrong in ({"completion_tokens": -340_000}, {"prompt_tokens": -340_000}):
+        attacked.backend.attacks["bad"] = streamed(usage(**wrong))
+        response = await victim.post(CHAT, json=asked("bad", max_tokens=8), headers=headers)
+        assert response.status_code == 502
+    assert before - 200 < await left() < before
+
+
+HUNG = {
+    CHAT: {"messages": HI["messages"]},
+    f"{CHAT}?": {"messages": HI["messages"], "stream": True},
+    MESSAGES: {"messages": HI["messages"], "max_tokens": 9},
+    f"{MESSAGES}/count_tokens": {"messages": HI["messages"]},
+    RESPONSES: {"input": "hi"},
+}
+
+
+async def test_requests_for_a_hung_backend_end_at_once_until_it_responds_again(victim, attacked):
+    """Health checks find it. A fallback replaces it."""
+    attacked.backend.hangs = True
+    await attacked.until(victim, up=False)
+    for path, body in HUNG.items():
+        for model in ("tiny", "alias", "pair"):
+            began = time.monotonic()
+            response = await victim.post(path, json={**body, "model": model}, timeout=PROMPT)
+            assert response.status_code == 503, response.text
+            assert int(response.headers["retry-after"]) > 0
+            assert "No backend of this model responds" in response.json()["error"]["message"]
+            assert time.monotonic() - began < PROMPT
+    response = await victim.post(CHAT, json=HI | {"model": "insured"}, timeout=PROMPT)
+    assert response.json()["choices"][0]["message"]["content"] == "Hello there"
+    attacked.backend.hangs = False
+    await attacked.until(victim, up=True)
+    assert (await victim.post(CHAT, json=HI)).status_code == 200

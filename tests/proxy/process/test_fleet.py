@@ -1,0 +1,495 @@
+"""Two gateways over one Redis: limits and stored responses hold, through outages and kills."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.proxy.process.kit import CHAT, RESPONSES
+from tests.support.apis.sdk_requests import asked
+from tests.support.effort import repeats
+from tests.support.servers.gateway_process import MASTER_KEY, Fleet, impatient, two_gateways
+from tests.support.servers.http_client import bearer, http_client, openai_client
+from tests.support.servers.script import Script, Scripts, call
+from tests.support.servers.virtual_keys import make_key
+from tests.support.waiting import until
+from toolgate_core.wire import ChatPrompt
+
+TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
+AT_ONCE = repeats(120, nightly=200)
+SLACK = 10.0
+"""Seconds that a request may take on a busy machine while Redis hangs."""
+ACTIVE = ("queued", "in_progress")
+UNAVAILABLE, UNKNOWN = "responses_unavailable", "response_not_found"
+
+
+class Answers(Scripts):
+    """Responses in the background take a while, so that some are in progress at each fault."""
+
+    def __missing__(self, name: str) -> Script:
+        paused = 0.1 if name.startswith("background") else 0.0
+        return replace(super().__missing__(name), pause=paused)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with two_gateways(tmp_path_factory.mktemp("fleet"), impatient) as made:
+        made.backend.scripts = Answers(
+            {
+                "look": Script((call("look", {}),)),
+                "short": Script(("Hello there, friend",), pause=0.02),
+                "slow": Script(("Hello there, friend " * 6,), pause=0.05),
+                "endless": Script(("Hello",), hang_after=1),
+                "everyones": Script((call("everyones", {}),)),
+            }
+        )
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def all_alive(fleet: Fleet) -> Iterator[None]:
+    """After each test."""
+    yield
+    for gateway in fleet.gateways:
+        gateway.require_alive()
+
+
+@asynccontextmanager
+async def clients_of(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """A client of each gateway."""
+    limits = httpx.Limits(max_connections=AT_ONCE)
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                http_client(url, headers=bearer(sent), timeout=120, limits=limits)
+            )
+            for url in fleet.urls
+        ]
+
+
+@pytest.fixture
+async def clients(fleet: Fleet) -> AsyncIterator[list[openai.AsyncOpenAI]]:
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(openai_client(url, MASTER_KEY, timeout=60))
+            for url in fleet.urls
+        ]
+
+
+def prompt(fleet: Fleet) -> list[str]:
+    return [str(message["content"]) for message in fleet.backend.messages()]
+
+
+async def test_sdk_uses_the_state_of_either_gateway(fleet, clients):
+    one, other = clients
+    first = await one.responses.create(model="tiny", input="look", tools=[TOOL])
+    assert first.to_dict()["store"] is True
+    found = await other.responses.retrieve(first.id)
+    assert found.to_dict() == first.to_dict()
+    item = first.output[0]
+    assert item.type == "function_call"
+    result: Any = {"type": "function_call_output", "call_id": item.call_id, "output": "seen"}
+    async with other.responses.stream(
+        model="tiny", input=[result], previous_response_id=first.id, tools=[TOOL]
+    ) as stream:
+        second = await stream.get_final_response()
+    assert prompt(fleet) == ["look", "None", "seen"]
+    assert second.previous_response_id == first.id
+    assert (
+        (await one.responses.retrieve(second.id)).output_text == second.output_text == "Hello there"
+    )
+    items = [each async for each in one.responses.input_items.list(second.id, limit=1, order="asc")]
+    assert [each.type for each in items] == ["message", "function_call", "function_call_output"]
+    with pytest.raises(openai.BadRequestError):
+        await one.responses.cancel(first.id)
+    await one.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        await other.responses.retrieve(first.id)
+    with pytest.raises(openai.BadRequestError) as refused:
+        await other.responses.create(model="tiny", input="x", previous_response_id=second.id)
+    assert refused.value.code == "previous_response_not_found"
+
+
+async def test_a_response_in_the_background_is_followed_at_either_gateway(fleet, clients):
+    one, other = clients
+    script = fleet.backend.scripts["wait"] = Script(("Hello there, friend",), hang_after=4)
+    stream = await one.responses.create(model="tiny", input="wait", stream=True, background=True)
+    sent = [await anext(stream)]
+    assert sent[0].type == "response.created"
+    name = sent[0].response.id
+    followed = await other.responses.retrieve(name, stream=True)
+    seen = [await anext(followed)]
+    while seen[-1].type != "response.output_text.delta":
+        seen.append(await anext(followed))
+    assert (await other.responses.retrieve(name)).status == "in_progress"
+    leaving = await other.responses.retrieve(name, stream=True, starting_after=1)
+    assert (await anext(leaving)).sequence_number == 2
+    await leaving.close()
+    assert fleet.backend.running == 1
+    script.hang_after = None
+    sent += [event async for event in stream]
+    seen += [event async for event in followed]
+    assert sent[-1].type == "response.completed"
+    assert [event.to_dict() for event in seen] == [event.to_dict() for event in sent]
+    assert (await other.responses.retrieve(name)).to_dict() == sent[-1].response.to_dict()
+
+
+async def test_redis_shows_no_content(fleet, clients):
+    made = await clients[0].responses.create(model="tiny", input="a secret question")
+    held = fleet.redis.everything()
+    assert b"{responses:" in held
+    for clear in (b"secret question", b"Hello there", made.id.encode(), made.id[5:].encode()):
+        assert clear not in held
+
+
+async def answers(fleet: Fleet, sent: str, number: int, **params: Any) -> list[httpx.Response]:
+    """Those to so many requests at once, half of them at either gateway."""
+    async with clients_of(fleet, sent) as both:
+        return await asyncio.gather(
+            *(
+                both[at % 2].post(CHAT, json=asked(**({"script": "short"} | params)))
+                for at in range(number)
+            )
+        )
+
+
+async def storm(fleet: Fleet, sent: str, number: int, **params: Any) -> Counter[int]:
+    """How often each status came."""
+    said = await answers(fleet, sent, number, **params)
+    return Counter(response.status_code for response in said)
+
+
+async def test_requests_per_minute_are_exact(fleet):
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=AT_ONCE // 2)
+    assert await storm(fleet, sent, AT_ONCE) == {200: AT_ONCE // 2, 429: AT_ONCE // 2}
+
+
+async def test_tokens_per_minute_are_never_exceeded(fleet):
+    """Each request uses 19 tokens, and may use many more. What it reserved and did not use is free
+    when it has ended, which may be after the whole storm was refused: so there are several."""
+    began = time.monotonic()
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, tpm=2000)
+    said = await storm(fleet, sent, AT_ONCE, max_tokens=100)
+    assert set(said) == {200, 429}
+    assert 0 < said[200] <= 2000 // 19
+    admitted = said[200]
+    while admitted * 19 <= 2000 * 0.9 and time.monotonic() - began < 30:  # within the minute
+        more = await storm(fleet, sent, AT_ONCE, max_tokens=8)
+        admitted += more[200]
+    more = await storm(fleet, sent, AT_ONCE, max_tokens=8)
+    admitted += more[200]
+    assert admitted * 19 <= 2000
+    assert admitted * 19 > 2000 * 0.9, "what was not used can be used"
+
+
+async def test_parallel_requests_are_never_exceeded(fleet):
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=60)
+    seen = 0
+
+    async def look() -> None:
+        nonlocal seen
+        while True:
+            seen = max(seen, fleet.backend.running)
+            await asyncio.sleep(0.002)
+
+    looking = asyncio.create_task(look())
+    said = await storm(fleet, sent, AT_ONCE, script="slow", stream=True)
+    looking.cancel()
+    assert set(said) == {200, 429}
+    assert said[200] >= 60
+    assert seen <= 60
+    for _ in range(3):  # all of the room is there again, at either gateway
+        assert await storm(fleet, sent, 60, stream=True) == {200: 60}
+
+
+@pytest.mark.parametrize("fault", ["hang", "kill"])
+async def test_redis_outage_returns_503_for_limited_keys_only(fleet, fault):
+    limited, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=1000, max_parallel_requests=50)
+    counted, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=30)
+    free, _ = await make_key(fleet.redis.url, *fleet.urls)
+    streams, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=AT_ONCE)
+    began = time.monotonic()
+    assert await storm(fleet, counted, 20) == {200: 20}
+    await asyncio.sleep(1.5)  # Redis writes its log every second
+    in_flight = asyncio.create_task(answers(fleet, streams, AT_ONCE, script="slow", stream=True))
+    await until(lambda: fleet.backend.running >= AT_ONCE // 4)
+    fleet.redis.hang() if fault == "hang" else fleet.redis.kill()
+    try:
+        closed = await storm(fleet, limited, 20)
+        assert closed == {503: 20}
+        assert await storm(fleet, free, 20) == {200: 20}
+        ended = await in_flight
+        let_in = [response for response in ended if response.status_code == 200]
+        assert len(let_in) >= AT_ONCE // 4
+        assert {response.status_code for response in ended} <= {200, 503}
+        assert all(response.text.endswith("data: [DONE]\n\n") for response in let_in)
+        assert all(response.text.count('"stop"') == 1 for response in let_in)
+        async with clients_of(fleet, limited) as (http, _):
+            response = await http.post(CHAT, json=asked())
+            assert response.json()["error"]["code"] == "limits_unavailable"
+            assert int(response.headers["retry-after"]) == 1
+            wrong = await http.post(CHAT, json=asked(), headers={"Authorization": "Bearer no"})
+            assert wrong.status_code == 401
+    finally:
+        fleet.redis.wake() if fault == "hang" else fleet.redis.restart()
+    async with asyncio.timeout(60):
+        while await storm(fleet, limited, 50) != {200: 50}:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    async with asyncio.timeout(60):  # until what ended meanwhile counts no longer
+        while await storm(fleet, streams, AT_ONCE) != {200: AT_ONCE}:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    again = await storm(fleet, counted, 40)
+    if time.monotonic() - began < 60:  # else the minute of the first twenty is over
+        assert again == {200: 10, 429: 30}, "what was counted before is still counted"
+
+
+@dataclass
+class Seen:
+    """What the clients of the load saw."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """By operation: `200`, or the code of the error."""
+    slowest: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+    async def again(self, outcome: str) -> None:
+        """Wait until the clients see it again."""
+        before = self.outcomes[outcome]
+        await until(lambda: self.outcomes[outcome] >= before + 2, 60)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Uses two gateways, and another key than its own."""
+
+    one: httpx.AsyncClient
+    other: httpx.AsyncClient
+    stranger: str
+    seen: Seen
+
+    async def send(self, what: str, http: httpx.AsyncClient, path: str, **more: Any) -> Any:
+        """Return the body; None for an error."""
+        answer = await http.request("POST" if "json" in more else "GET", path, **more)
+        self.seen.slowest = max(self.seen.slowest, answer.elapsed.total_seconds())
+        body = answer.json()
+        code = "200" if answer.is_success else body["error"]["code"]
+        self.seen.outcomes[f"{what}: {code}"] += 1
+        statuses = {"200": 200, UNAVAILABLE: 503, UNKNOWN: 404, "previous_response_not_found": 400}
+        if answer.status_code != statuses.get(code):
+            self.seen.wrong.append(f"{what}: {answer.status_code} {answer.text}")
+        return body if answer.is_success else None
+
+    async def converse(self, name: str) -> None:
+        """Two turns over two gateways, and every way to read them, also with another key."""
+        first = await self.send("first", self.one, RESPONSES, json=responding(f"first {name}"))
+        if first["output"][0]["content"][0]["text"] != "Hello there":
+            self.seen.wrong.append(f"first: {first}")
+        reason = first.get("toolgate", {}).get("not_stored")
+        self.seen.outcomes[f"store: {reason}"] += 1
+        if first["store"] != (reason is None):
+            self.seen.wrong.append(f"store: {first}")
+        path = f"{RESPONSES}/{first['id']}"
+        found = await self.send("get", self.other, path)
+        if found and found["output"] != first["output"]:
+            self.seen.wrong.append(f"get: {found}")
+        await self.send("foreign", self.one, path, headers=bearer(self.stranger))
+        more = {"previous_response_id": first["id"]}
+        await self.send(
+            "continue", self.other, RESPONSES, json=responding(f"second {name}", **more)
+        )
+
+    async def poll(self, name: str) -> None:
+        """Create a response, and poll it at the other gateway until it has ended."""
+        sent = responding(f"background {name}", background=True)
+        shown = await self.send("queue", self.one, RESPONSES, json=sent)
+        if shown is None:
+            return
+        path = f"{RESPONSES}/{shown['id']}"
+        await self.send("foreign", self.one, path, headers=bearer(self.stranger))
+        while shown is not None and shown["status"] in ACTIVE:
+            await asyncio.sleep(0.02)
+            shown = await self.send("poll", self.other, path)
+        if shown is None:
+            return
+        self.seen.outcomes[f"ended: {shown['status']}"] += 1
+        texts = [part["text"] for item in shown["output"] for part in item["content"]]
+        code = (shown["error"] or {}).get("code")
+        if shown["status"] == "completed":
+            right = texts == ["Hello there"] and code is None
+        else:
+            right = not texts and code in ("gateway_stopped", UNAVAILABLE)
+        if not right:
+            self.seen.wrong.append(f"background {name}: {shown}")
+
+
+def responding(text: str, **params: Any) -> dict[str, Any]:
+    return {"model": "tiny", "input": text, **params}
+
+
+async def test_outages_of_redis_cause_no_wrong_response(fleet):
+    owner, _ = await make_key(fleet.redis.url, *fleet.urls)
+    stranger, _ = await make_key(fleet.redis.url, *fleet.urls)
+    fleet.backend.requests.clear()
+    seen, done = Seen(), False
+
+    async def load(number: int) -> None:
+        async with clients_of(fleet, owner) as (one, other):
+            client = Client(*((one, other) if number % 2 else (other, one)), stranger, seen)
+            at = 0
+            while not done:
+                at += 1
+                await (client.converse if number < 4 else client.poll)(f"{number}-{at}")
+
+    loading = asyncio.gather(*(load(number) for number in range(8)))
+    try:
+        for ended in ("continue: 200", "ended: completed"):
+            await seen.again(ended)
+        fleet.redis.hang()
+        for outcome in ("store: unavailable", f"continue: {UNAVAILABLE}", f"queue: {UNAVAILABLE}"):
+            await seen.again(outcome)
+        fleet.redis.wake()
+        await seen.again("continue: 200")
+        async with asyncio.timeout(60):
+            while not (seen.outcomes[f"poll: {UNKNOWN}"] or seen.outcomes["ended: failed"]):
+                fleet.redis.lose("toolgate:{responses:")
+                await asyncio.sleep(0.02)
+        await seen.again("continue: 200")
+        await seen.again("ended: completed")
+        async with clients_of(fleet, owner) as (http, _):
+            kept = (await http.post(RESPONSES, json=responding("kept"))).json()
+        fleet.redis.kill()
+        for outcome in ("store: unavailable", f"get: {UNAVAILABLE}", f"queue: {UNAVAILABLE}"):
+            await seen.again(outcome)
+        fleet.redis.restart()
+        for ended in ("continue: 200", "ended: completed"):
+            await seen.again(ended)
+    finally:
+        done = True
+        await loading
+    assert seen.wrong == []
+    assert seen.slowest < SLACK
+    assert not seen.outcomes["foreign: 200"]
+    async with clients_of(fleet, owner) as (_, http):
+        assert (await http.get(f"{RESPONSES}/{kept['id']}")).json() == kept
+    continued = 0
+    for request in fleet.backend.requests:
+        assert isinstance(request.prompt, ChatPrompt)
+        *earlier, last = (message["content"] for message in request.prompt.messages)
+        if last.startswith("second"):
+            name = last.removeprefix("second ")
+            assert earlier == [f"first {name}", [{"type": "text", "text": "Hello there"}]]
+            continued += 1
+    assert continued == seen.outcomes["continue: 200"]
+
+
+async def ask_with_tools(http: httpx.AsyncClient, number: int, at: int) -> tuple[int, str, float]:
+    """Each request brings one tool that is new, and one that all know."""
+    names = ["everyones", f"fault_{number}_{at}"]
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in names
+    ]
+    body: dict[str, Any] = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "everyones"}],
+        "tools": tools,
+        "stream": bool(at % 2),
+    }
+    began = time.monotonic()
+    answer = await http.post(CHAT, json=body)
+    return answer.status_code, answer.text, time.monotonic() - began
+
+
+async def breaker(http: httpx.AsyncClient, *, becomes: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        told = (await http.get("/toolgate/metrics")).text
+        if re.search(rf"^toolgate_redis_breaker_open {becomes}\.0$", told, re.MULTILINE):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"the breaker does not become {becomes}")
+
+
+async def test_redis_outage_fails_no_request_without_limits(fleet):
+    """Requests with tools, whose grammars Redis caches."""
+    done = False
+    async with clients_of(fleet, MASTER_KEY) as (http, _):
+        await ask_with_tools(http, 99, 0)  # a process does much for the first time
+
+        async def client(number: int) -> list[tuple[int, str, float]]:
+            seen: list[tuple[int, str, float]] = []
+            while not done:
+                seen.append(await ask_with_tools(http, number, len(seen)))
+            return seen
+
+        clients = asyncio.gather(*(client(number) for number in range(6)))
+        try:
+            fleet.redis.hang()
+            await breaker(http, becomes="1")
+            await asyncio.sleep(0.5)
+            fleet.redis.wake()
+            await breaker(http, becomes="0")
+            fleet.redis.lose("toolgate:grammar:")
+            await asyncio.sleep(0.3)
+            fleet.redis.kill()
+            await breaker(http, becomes="1")
+        finally:
+            done = True
+            fleet.redis.restart()
+        answers = [answer for seen in await clients for answer in seen]
+        assert answers
+        assert [text for status, text, _ in answers if status != 200] == []
+        assert all('"everyones"' in text for _, text, _ in answers)
+        assert max(seconds for *_, seconds in answers) < SLACK
+        await breaker(http, becomes="0")
+        fleet.redis.lose("toolgate:grammar:")
+        await ask_with_tools(http, 100, 0)
+        await until(lambda: fleet.redis.client.keys("toolgate:grammar:*"), 60)
+
+
+async def test_a_killed_gateway_leaves_places_failures_and_responses(fleet):
+    """Parallel requests of its keys end, what it generated in the background has failed, and a
+    gateway that is started again has the stored responses."""
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=20)
+    owner, _ = await make_key(fleet.redis.url, *fleet.urls)
+    body = asked("endless", stream=True)
+    async with clients_of(fleet, sent) as (stays, dies), clients_of(fleet, owner) as (other, dying):
+        stored = (await dying.post(RESPONSES, json=responding("a"))).json()
+        shown = (await dying.post(RESPONSES, json=responding("endless", background=True))).json()
+        path = f"{RESPONSES}/{shown['id']}"
+        await until(lambda: fleet.backend.running == 1, 60)
+        hanging = [asyncio.create_task(dies.post(CHAT, json=body)) for _ in range(20)]
+        await until(lambda: fleet.backend.running == 21, 60)
+        assert (await stays.post(CHAT, json=asked("short"))).status_code == 429
+        assert (await other.get(path)).json()["status"] in ACTIVE
+        port = int(fleet.urls[1].rpartition(":")[2])
+        fleet.gateways[1].process.kill()
+        fleet.gateways[1].process.join(20)
+        await asyncio.gather(*hanging, return_exceptions=True)
+        async with asyncio.timeout(60):
+            while (await stays.post(CHAT, json=asked("short"))).status_code == 429:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            while (shown := (await other.get(path)).json())["status"] in ACTIVE:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        said = await asyncio.gather(*(stays.post(CHAT, json=asked("short")) for _ in range(20)))
+        assert {response.status_code for response in said} == {200}
+        assert (shown["status"], shown["error"]["code"]) == ("failed", "gateway_stopped")
+        assert (await other.get(path, headers=bearer(sent))).status_code == 404
+        assert (await other.delete(path)).status_code == 200
+    fleet.start(1, port)
+    fleet.wait()
+    assert await storm(fleet, sent, 20) == {200: 20}
+    async with clients_of(fleet, owner) as (_, restarted):
+        assert (await restarted.get(f"{RESPONSES}/{stored['id']}")).json() == stored
+    async with clients_of(fleet, MASTER_KEY) as (_, restarted):
+        assert (await restarted.get("/toolgate/status")).json()["responses"] == "fleet"

@@ -1,0 +1,262 @@
+"""Attempts without a key, or with an ordinary key, to get more access; every attempt fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from itertools import combinations
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.proxy.process.kit import (
+    BOTH_ROUTES,
+    CHAT,
+    HI,
+    ROWS,
+)
+from tests.support.effort import SAMPLE
+from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY
+from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import HASHER, key_of, make_key, put
+from toolgate_proxy.keys.key import new_key, now
+
+
+def raw(url: str, *headers: bytes, path: str = CHAT) -> bytes:
+    """Sends the bytes as they are; clients' libraries refuse to send some of these."""
+    body = json.dumps(HI).encode()
+    head = [b"POST " + path.encode() + b" HTTP/1.1", b"Host: x", *headers]
+    head += [b"Content-Type: application/json", b"Content-Length: %d" % len(body)]
+    return exchange(url, b"\r\n".join(head) + b"\r\nConnection: close\r\n\r\n" + body)
+
+
+def exchange(url: str, message: bytes, *, hang_up: bool = False) -> bytes:
+    place = urlsplit(url)
+    with socket.create_connection((place.hostname, place.port), timeout=20) as line:
+        line.sendall(message)
+        if hang_up:
+            line.shutdown(socket.SHUT_WR)
+        answer = b""
+        while data := line.recv(65536):
+            answer += data
+    return answer
+
+
+async def refused(url: str, *headers: bytes) -> None:
+    answer = await asyncio.to_thread(raw, url, *headers)
+    status = int(answer.split(b" ", 2)[1])
+    assert status in (400, 401, 431), answer[:300]
+
+
+@BOTH_ROUTES
+async def test_invalid_keys_are_refused_and_not_logged(gateway, key, backend, gateway_log):
+    before = len(backend.requests)
+    tried = [
+        key[:-1], key + "x", key[6:], key.swapcase(), new_key(), HASHER.hash(key), KEY_SECRET,
+        MASTER_KEY[:-1], MASTER_KEY + " x", "null", "None", "true", "0", "''", "{}", "*", "admin",
+        "litellm_proxy_master_key", "' OR '1'='1", "toolgate:{keys}:records", "sk-tg-" + "A" * 43,
+        "x" * 20_000, "../../etc/passwd", "%00", "$(id)",
+    ]  # fmt: skip
+    for each in tried:
+        await refused(gateway, b"Authorization: Bearer " + each.encode())
+    for odd in ("ключ".encode(), b"\xff\xfe\x80", key.encode() + b"\xc3\xa9", b"", b"Bearer"):
+        await refused(gateway, b"Authorization: Bearer " + odd)
+    for scheme in (b"Basic ", b"", b"bearer: "):
+        await refused(gateway, b"Authorization: " + scheme + b"wrong")
+    await refused(gateway)
+    assert len(backend.requests) == before
+    log = gateway_log.read_text(errors="replace")
+    for secret in (key, HASHER.hash(key), MASTER_KEY[:-1], KEY_SECRET, "ключ", "A" * 43, "x" * 99):
+        assert secret not in log
+    assert raw(gateway, b"Authorization: Bearer " + key.encode()).startswith(b"HTTP/1.1 200")
+
+
+async def test_expired_blocked_and_revoked_keys_return_401(gateway, redis_of_gateway, key):
+    expired, blocked, revoked = new_key(), new_key(), new_key()
+    await put(redis_of_gateway.url, key_of(expired, expires=now() - timedelta(seconds=1)))
+    await put(redis_of_gateway.url, key_of(blocked, blocked=True))
+    old = key_of(revoked)
+    await put(redis_of_gateway.url, old.model_copy(update={"revoked": now()}))
+    await make_key(redis_of_gateway.url, gateway)  # the gateway knows all that was put before
+    async with http_client(gateway, timeout=20) as http:
+        for sent, word in ((expired, "expired"), (blocked, "blocked"), (revoked, "revoked")):
+            response = await http.post(CHAT, json=HI, headers=bearer(sent))
+            assert response.status_code == 401
+            assert word in response.json()["error"]["message"]
+            assert sent not in response.text
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("scheme", [b"bearer", b"BEARER", b"Bearer", b"bEaReR "])
+async def test_key_scheme_is_case_insensitive(gateway, key, scheme):
+    """On both routes, for models and for the list of models; two spellings are one key."""
+    headers = [b"Authorization: " + scheme + b" " + key.encode(), b"x-api-key: " + key.encode()]
+    assert raw(gateway, headers[0]).startswith(b"HTTP/1.1 200")
+    assert raw(gateway, *headers).startswith(b"HTTP/1.1 200")
+    listed = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + headers[0] + b"\r\nConnection: close"
+    answer = await asyncio.to_thread(exchange, gateway, listed + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
+    await refused(gateway, b"Authorization: " + scheme + b" wrong")
+
+
+@BOTH_ROUTES
+async def test_the_first_key_of_litellms_order_decides(gateway, key, gateway_log):
+    """A valid key in another header gives no access, and a wrong one takes none."""
+    names = (b"x-litellm-api-key", b"Authorization", b"api-key", b"x-api-key", b"x-goog-api-key")
+    for first, second in combinations(names, 2):
+        for given, status in ((key.encode(), b"200"), (b"a-wrong-key", b"401")):
+            other = b"a-wrong-key" if given == key.encode() else MASTER_KEY.encode()
+            headers = first + b": Bearer " + given, second + b": Bearer " + other
+            answer = await asyncio.to_thread(raw, gateway, *headers)
+            assert answer.startswith(b"HTTP/1.1 " + status), (headers, answer[:200])
+    assert "a-wrong-key" not in gateway_log.read_text()
+
+
+@BOTH_ROUTES
+async def test_a_header_with_two_keys_returns_401(gateway, key):
+    for other in (b"wrong", MASTER_KEY.encode()):
+        headers = b"Authorization: Bearer " + key.encode(), b"Authorization: Bearer " + other
+        answer = await asyncio.to_thread(raw, gateway, *headers)
+        assert answer.startswith(b"HTTP/1.1 401"), answer[:200]
+
+
+@BOTH_ROUTES
+async def test_smuggled_headers_have_no_effect(gateway, key):
+    sent = b"Authorization: Bearer " + key.encode()
+    for header in map(str.encode, ROWS["smuggled headers"]):
+        answer = await asyncio.to_thread(raw, gateway, sent, header)
+        assert answer.startswith(b"HTTP/1.1 200"), (header, answer[:400])
+        assert b"Hello there" in answer
+        admin = await asyncio.to_thread(partial(raw, gateway, sent, header, path="/key/generate"))
+        assert admin.startswith(b"HTTP/1.1 403"), (header, admin[:400])
+
+
+async def test_conflicting_lengths_do_not_smuggle_a_request(gateway, key):
+    """A request hidden in another's body: the inner one must not be answered."""
+    inner = b"GET /key/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + MASTER_KEY.encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key.encode()
+    for lengths in (
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked",
+        b"Content-Length: 4\r\nContent-Length: 400",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        b"Content-Length: 4\r\nTransfer-Encoding: xchunked",
+        b"Content-Length: 4\r\nTransfer-Encoding : chunked",
+        b"Content-Length: 4\r\nTransfer-Encoding:\tchunked",
+        b"Transfer-Encoding: chunked, identity",
+        b"Transfer-Encoding: identity, chunked\r\nContent-Length: 4",
+        b"Content-Length: +4",
+        b"Content-Length: 0x4",
+        b"Content-Length: 4, 400",
+        b"Content-Length: 4\n Transfer-Encoding: chunked",
+        b"X: y\rTransfer-Encoding: chunked",
+        b"X: y\x00\r\nContent-Length: 4",
+    ):
+        message = head + b"\r\n" + lengths + b"\r\n\r\n0\r\n\r\n" + inner + b"\r\n\r\n"
+
+        answer = await asyncio.to_thread(exchange, gateway, message, hang_up=True)
+        assert b"HTTP/1.1 200" not in answer, (lengths, answer[:200])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/toolgate/metrics", "/toolgate/prewarm", "//v1/models", "/v1/models/../../key/list",
+     "/v1/models/%2e%2e/%2e%2e/key/list", "/V1/KEY/LIST", "/v1/models;/key/list"],
+)  # fmt: skip
+async def test_ordinary_key_opens_no_toolgate_route(gateway, key, path):
+    answer = await asyncio.to_thread(
+        raw, gateway, b"Authorization: Bearer " + key.encode(), path=path
+    )
+    assert int(answer.split(b" ", 2)[1]) in (403, 404, 405), answer[:200]
+
+
+@BOTH_ROUTES
+async def test_responses_do_not_reveal_the_backend_address(gateway, key, backend):
+    async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
+        for stream in (False, True):
+            response = await http.post(CHAT, json=HI | {"stream": stream})
+            told = str(response.headers) + response.text
+            assert backend.url not in told
+            assert str(urlsplit(backend.url).port) not in told
+            assert "api-base" not in str(response.headers)
+        down = await http.post(CHAT, json=HI | {"model": "down"})
+        assert "127.0.0.1" not in down.text
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[FakeBackend]:
+    """A backend that the gateway is not configured to use."""
+    with running(FakeBackend()) as backend:
+        backend.scripts["hi"] = Script(("forged",))
+        yield backend
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("master", [False, True])
+async def test_no_field_redirects_or_forges_a_response(gateway, key, backend, elsewhere, master):
+    """Refused, or answered by the backend that the operator named."""
+    port = urlsplit(elsewhere.url).port
+    headers = bearer(MASTER_KEY if master else key) | {"content-type": "application/json"}
+    async with http_client(gateway, timeout=60, headers=headers) as http:
+        for at, extra in enumerate(ROWS["steering"]):
+            stream = bool((at + SAMPLE + master) % 2)
+            text = json.dumps(HI | extra | {"stream": stream}).replace("{port}", str(port))
+            before = len(backend.requests)
+            response = await http.post(CHAT, content=text)
+            assert "forged" not in response.text, extra
+            reached = len(backend.requests) - before
+            assert (response.status_code, reached) in ((200, 1), (400, 0), (403, 0)), extra
+    assert not elsewhere.requests
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/v1/responses", {"input": "hi"}),
+        ("/v1/messages", {"max_tokens": 9}),
+        ("/chat/completions", {}),
+        ("/v1/completions", {"prompt": "hi"}),
+        ("/v1/embeddings", {"input": "hi"}),
+        ("/engines/tiny/chat/completions", {}),
+        ("/openai/deployments/tiny/chat/completions", {}),
+        ("/openai/deployments/tiny,tiny/chat/completions", {}),
+        ("/v1/chat/completions/", {}),
+    ],
+)
+async def test_no_other_path_accepts_a_mock_response(gateway, key, path, more):
+    async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
+        response = await http.post(path, json=HI | more | {"mock_response": "forged"})
+    assert "forged" not in response.text
+    assert response.status_code in (307, 400, 403, 404, 405), response.text
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"model=tiny&mock_response=forged&messages=[]", "application/x-www-form-urlencoded"),
+        (
+            b'--b\r\nContent-Disposition: form-data; name="mock_response"\r\n\r\nforged\r\n--b--',
+            "multipart/form-data; boundary=b",
+        ),
+        (json.dumps(HI | {"mock_response": "forged"}).encode("utf-16"), "application/json"),
+        (
+            b'{"mock_response":"forged",' + json.dumps(HI)[1:-1].encode() + b',"x":"\\ud800"}',
+            None,
+        ),
+        (b"\xef\xbb\xbf" + json.dumps(HI | {"mock_response": "forged"}).encode(), None),
+        (b'{"mock\\u005fresponse":"forged",' + json.dumps(HI)[1:].encode(), None),
+        (json.dumps(HI).encode()[:-1] + b',"mock_response":"forged"', None),
+        (b"[" * 5000, None),
+    ],
+)
+async def test_no_encoding_of_the_body_hides_a_mock_response(gateway, key, content, kind):
+    headers = bearer(key) | {"content-type": kind or "application/json"}
+    async with http_client(gateway, timeout=20) as http:
+        response = await http.post(CHAT, content=content, headers=headers)
+    assert response.status_code == 400, response.text
+    assert "forged" not in response.text

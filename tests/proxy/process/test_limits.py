@@ -1,0 +1,274 @@
+"""Limits of a key at a running gateway with a real Redis, and keys that are revoked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.proxy.process.kit import BOTH_ROUTES
+from tests.support.apis.sdk_requests import asked
+from tests.support.litellm.own_route import PATHS, body_of
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import make_key, put, until_status
+from tests.support.waiting import until
+from toolgate_proxy.keys.key import Key, now
+
+REQUESTS = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests")
+ANTHROPIC = ("anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining")
+TOKENS = ("x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens")
+
+
+class Caller:
+    """A client with a key of its own."""
+
+    def __init__(self, url: str, sent: str) -> None:
+        self.http = http_client(url, headers=bearer(sent), timeout=30)
+
+    async def __call__(self, path: str = "/v1/chat/completions", **params: Any) -> httpx.Response:
+        return await self.http.post(path, json=params or asked())
+
+
+@pytest.fixture
+def caller(gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend) -> Any:
+    backend.scripts["hi"] = Script(("Hello there, friend",))  # 11 and 8 tokens
+    backend.scripts["long"] = Script(("Hello there, friend " * 20,), pause=0.02)
+
+    async def made(**terms: Any) -> Caller:
+        sent, _ = await make_key(redis_of_gateway.url, gateway, **terms)
+        return Caller(gateway, sent)
+
+    return made
+
+
+def numbers(response: httpx.Response, names: tuple[str, ...]) -> list[int]:
+    return [int(response.headers[name]) for name in names]
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("stream", [False, True])
+async def test_requests_per_minute_return_429_beyond_the_limit(caller, stream):
+    call = await caller(rpm=2)
+    for left in (1, 0):
+        response = await call(**asked(stream=stream))
+        assert response.status_code == 200
+        assert numbers(response, REQUESTS) == [2, left]
+        assert response.headers["x-ratelimit-reset-requests"].startswith("1m0")
+    refused = await call(**asked(stream=stream))
+    assert refused.status_code == 429
+    assert 55 <= int(refused.headers["retry-after"]) <= 61
+    assert numbers(refused, REQUESTS) == [2, 0]
+    error = refused.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == (
+        "requests",
+        "rate_limit_exceeded",
+        None,
+    )
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("stream", [False, True])
+async def test_unused_tokens_are_returned_to_the_limit(caller, stream):
+    call = await caller(tpm=3000)
+    before = await call(**asked(max_tokens=500, stream=stream))
+    limit, left = numbers(before, TOKENS)
+    assert limit == 3000
+    assert left < 2500, "what the request may use at most is set aside"
+    after = await call(**asked(max_tokens=500, stream=stream))
+    assert numbers(after, TOKENS)[1] == left - 19, "what it did not use was given back"
+
+
+@BOTH_ROUTES
+async def test_token_limit_does_not_set_max_tokens(caller, backend):
+    """LiteLLM's own limiter sends `max_tokens = tpm / 4` in the client's name."""
+    call = await caller(tpm=400)
+    assert (await call(**asked("hi"))).status_code == 200
+    assert backend.requests[-1].sampling.max_tokens is None
+
+
+async def test_request_larger_than_the_limit_is_not_retryable(caller):
+    call = await caller(tpm=100)
+    refused = await call(**asked(max_tokens=101))
+    assert refused.status_code == 429
+    assert "retry-after" not in refused.headers
+    assert refused.headers["x-should-retry"] == "false"
+    assert refused.json()["error"]["type"] == "tokens"
+    assert (await call(**asked(max_tokens=50))).status_code == 200
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("stream", [False, True])
+async def test_prompts_with_more_tokens_than_estimated_do_not_exceed_the_limit(
+    caller, backend, stream
+):
+    """The backend's count is checked before it computes the prompt."""
+    backend.scripts["dense"] = Script(("Hello",), prompt_tokens=400)
+    call = await caller(tpm=1100)
+    said = await asyncio.gather(
+        *(call(**asked("dense", max_tokens=10, stream=stream)) for _ in range(10))
+    )
+    assert sorted(response.status_code for response in said) == [200] * 2 + [429] * 8
+    refused = next(response for response in said if response.status_code == 429)
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+    assert 1 <= int(refused.headers["retry-after"]) <= 61
+    backend.scripts["dense"] = Script(("Hello",), prompt_tokens=1200)
+    alone = await call(**asked("dense", max_tokens=10, stream=stream))
+    assert alone.status_code == 429
+    assert "needs up to 1210 tokens" in alone.json()["error"]["message"]
+    assert "retry-after" not in alone.headers
+    assert alone.headers["x-should-retry"] == "false"
+    probe = await call(**asked("hi", max_tokens=1))
+    reserved = 8 + 2 + 1
+    assert numbers(probe, TOKENS)[1] == 1100 - 2 * (400 + 3) - reserved, (
+        "refused ones count nothing"
+    )
+
+
+@BOTH_ROUTES
+async def test_parallel_requests_beyond_the_limit_return_429(caller):
+    call = await caller(max_parallel_requests=2)
+    said = await asyncio.gather(*(call(**asked("long", stream=True)) for _ in range(5)))
+    statuses = sorted(response.status_code for response in said)
+    assert statuses == [200, 200, 429, 429, 429]
+    refused = next(response for response in said if response.status_code == 429)
+    assert refused.headers["retry-after"] == "1"
+    for _ in range(4):  # one after the other there is always room: the answer's end frees its place
+        assert (await call(**asked())).status_code == 200
+        assert (await call(**asked(stream=True))).status_code == 200
+
+
+@BOTH_ROUTES
+async def test_disconnected_response_is_charged_for_what_was_generated(caller):
+    call = await caller(tpm=2000, max_parallel_requests=1)
+    async with call.http.stream(
+        "POST", "/v1/chat/completions", json=asked("long", stream=True, max_tokens=1500)
+    ) as response:
+        lines = response.aiter_lines()
+        for _ in range(8):
+            await anext(lines)
+    async with asyncio.timeout(10):
+        while (after := await call(**asked(max_tokens=10))).status_code == 429:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    left = numbers(after, TOKENS)[1]
+    prompt, written = 11, (2, 140)
+    assert 2000 - prompt - written[1] - 30 < left < 2000 - prompt - written[0]
+
+
+async def test_tokens_per_day_return_insufficient_quota(caller):
+    call = await caller(tokens_per_day=60)
+    first = await call(**asked(max_tokens=40))
+    assert first.status_code == 200
+    assert int(first.headers["x-ratelimit-limit-tokens-day"]) == 60
+    refused = await call(**asked(max_tokens=41))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")
+    midnight = now().replace(hour=0, minute=0, second=0).timestamp() + 86_400
+    assert abs(now().timestamp() + int(refused.headers["retry-after"]) - midnight) < 30
+
+
+@BOTH_ROUTES
+async def test_invalid_request_is_not_charged(caller):
+    call = await caller(rpm=10, tpm=1000)
+    bad = await call(**asked("hi", no_such_parameter=1))
+    assert bad.status_code == 400
+    after = await call(**asked("hi", max_tokens=10))
+    assert numbers(after, TOKENS)[1] > 970
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_every_path_to_a_model_is_limited(caller, api):
+    call, another = await caller(rpm=1, models=("tiny",)), await caller(rpm=1)
+    path, body = PATHS[api], body_of(api)
+    denied = await call(path, **body | {"model": "down"})
+    assert (denied.status_code, denied.json()["error"]["code"]) == (403, "permission_denied")
+    first = await call(path, **body)
+    assert first.status_code == 200, first.text
+    names = ANTHROPIC if api == "messages" else REQUESTS
+    assert numbers(first, names) == [1, 0]
+    assert (await call(path, **body)).status_code == 429
+    assert (await another(path, **body)).status_code == 200, "each key has its own limit"
+
+
+async def test_changed_key_reaches_the_gateway(gateway, redis_of_gateway, backend):
+    sent, key = await make_key(redis_of_gateway.url, gateway)
+    blocked = key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
+    await put(redis_of_gateway.url, blocked)
+    await until_status(gateway, sent, 401)
+    await put(redis_of_gateway.url, key)
+    await until_status(gateway, sent, 200)
+    await put(redis_of_gateway.url, key.model_copy(update={"revoked": now()}))
+    await until_status(gateway, sent, 401)
+    response = await Caller(gateway, sent)()
+    assert response.status_code == 401
+    assert "revoked" in response.json()["error"]["message"]
+
+
+LENGTH = 400
+"""Tokens of a response, 50 ms apart."""
+
+
+def revoked(key: Key) -> Key:
+    return key.model_copy(update={"revoked": now()})
+
+
+def blocked(key: Key) -> Key:
+    return key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
+
+
+@BOTH_ROUTES
+@pytest.mark.parametrize("change", [revoked, blocked])
+async def test_the_stream_ends_with_an_error_and_the_backend_stops(
+    gateway, redis_of_gateway, backend, change
+):
+    sent, key = await make_key(redis_of_gateway.url, gateway)
+    backend.scripts["endless"] = Script(("abc" * LENGTH,), pause=0.05)
+    lines: list[str] = []
+    headers = bearer(sent)
+    async with (
+        http_client(gateway, headers=headers, timeout=60) as http,
+        http.stream("POST", "/v1/chat/completions", json=asked("endless", stream=True)) as response,
+    ):
+        assert response.status_code == 200
+        async for line in response.aiter_lines():
+            if line.startswith("data:"):
+                lines.append(line)
+            if len(lines) == 3:
+                await put(redis_of_gateway.url, change(key))
+    assert '"error"' in lines[-1] or '"error"' in lines[-2]
+    assert "during the response" in "".join(lines[-2:])
+    assert len(lines) < LENGTH / 2
+    assert await backend.idle_within(20)
+
+
+@BOTH_ROUTES
+async def test_a_response_that_is_not_streamed_is_a_401(gateway, redis_of_gateway, backend):
+    backend.scripts["long"] = Script(("abc" * 60,), pause=0.05)
+    sent, key = await make_key(redis_of_gateway.url, gateway)
+    headers = bearer(sent)
+    async with http_client(gateway, headers=headers, timeout=60) as http:
+        request = asyncio.create_task(http.post("/v1/chat/completions", json=asked("long")))
+        await until(lambda: backend.running)
+        await put(redis_of_gateway.url, revoked(key))
+        response = await request
+    assert response.status_code == 401
+    assert response.json()["error"]["code"] == "invalid_api_key"
+
+
+async def test_a_changed_limit_or_secret_ends_no_stream(gateway, redis_of_gateway, backend):
+    backend.scripts["long"] = Script(("abc" * 30,), pause=0.05)
+    sent, key = await make_key(redis_of_gateway.url, gateway)
+    headers = bearer(sent)
+    lines: list[str] = []
+    async with (
+        http_client(gateway, headers=headers, timeout=60) as http,
+        http.stream("POST", "/v1/chat/completions", json=asked("long", stream=True)) as response,
+    ):
+        async for line in response.aiter_lines():
+            lines.append(line)
+            if len(lines) == 3:
+                await put(redis_of_gateway.url, key.model_copy(update={"secrets": ()}))
+    assert "data: [DONE]" in lines

@@ -1,0 +1,266 @@
+"""Routes that need a key, that no model of ours serves, and that do not exist."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+import yaml
+from fastapi.routing import APIRoute
+
+from tests.proxy.process.kit import RESPONSES, ROWS
+from tests.support.litellm.routes_of_app import http_routes, routes_without_key, websocket_paths
+from tests.support.servers.gateway_process import MASTER_KEY, serving
+from tests.support.servers.http_client import bearer, http_client
+from toolgate_proxy.admin.routes import router
+from toolgate_proxy.keys.permissions import ROUTES
+from toolgate_proxy.server.authorization import HEALTH
+from toolgate_proxy.server.launcher import Route, make_config
+
+FORMS = {"/v1/audio/transcriptions": "file", "/v1/images/edits": "image"}
+"""Field of the file, by path."""
+
+
+async def test_operations_that_our_models_do_not_support_are_refused(http, backend):
+    answers = [
+        *[
+            await http.post(path, json={"model": "tiny", **body})
+            for path, body in ROWS["operations"].items()
+        ],
+        *[await sent_as_form(http, path, field) for path, field in FORMS.items()],
+    ]
+    for response in answers:
+        assert response.status_code == 400, (response.url, response.text)
+        error = response.json()["error"]
+        found = error["type"], error["param"], error["code"]
+        assert found == ("invalid_request_error", "model", "invalid_request")
+        assert "support" in error["message"]
+        assert error["message"].endswith("Use chat completions, or a model of another provider.")
+    for path, body in ROWS["operations of providers"].items():
+        response = await http.post(path, json={"model": "tiny", **body})
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (404, "route_not_found"), path
+        assert "nothing was sent" in error["message"]
+    assert not backend.requests
+
+
+async def sent_as_form(http: httpx.AsyncClient, path: str, field: str) -> httpx.Response:
+    files = {field: ("a.png", b"\x89PNG\r\n\x1a\n", "image/png")}
+    return await http.post(path, data={"model": "tiny", "prompt": "x"}, files=files)
+
+
+async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(gateway, key):
+    async with http_client(gateway, headers=bearer(key), timeout=60) as http:
+        refused = await http.post("/v1/embeddings", json={"model": "tiny", "input": "x"})
+        assert refused.status_code == 400
+        assert "The model 'tiny' does not support embeddings." in refused.text
+        forbidden = await http.post("/v1/embeddings", json={"model": "down", "input": "x"})
+        assert forbidden.status_code == 403, "the key's models are checked first"
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "status", "named", "words"),
+    [
+        ("tiny:generateContent", None, 400, "INVALID_ARGUMENT", "Google's generateContent. Use"),
+        ("tiny:streamGenerateContent", None, 400, "INVALID_ARGUMENT", "Google's generateContent"),
+        ("nope:generateContent", None, 400, "INVALID_ARGUMENT", "nope"),
+        ("tiny:generateContent", "sk-wrong", 401, "UNAUTHENTICATED", "Incorrect API key"),
+    ],
+)
+async def test_errors_at_googles_paths_are_in_googles_form(http, path, key, status, named, words):
+    body = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
+    headers = {} if key is None else bearer(key)
+    response = await http.post(f"/v1beta/models/{path}", json=body, headers=headers)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["status"]) == (status, status, named)
+    assert words in error["message"]
+
+
+ANTHROPIC = {"anthropic-version": "2023-06-01"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/key/generate"),
+        ("GET", "/key/list"),
+        ("POST", "/team/new"),
+        ("POST", "/user/new"),
+        ("GET", "/global/spend"),
+        ("POST", "/budget/new"),
+    ],
+)
+async def test_routes_of_a_database_name_toolgate_keys(http, method, path):
+    response = await http.request(method, path, json={} if method == "POST" else None)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (404, "route_not_found")
+    assert "`toolgate keys`" in error["message"]
+    assert "DATABASE_URL" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "extra"),
+    [
+        ("/v1/v1/messages", "'/v1'"),
+        ("/v1/messages/v1/messages", "'/v1/messages'"),
+        ("/v1/v1/chat/completions", "'/v1'"),
+        ("/v1/chat/completions/chat/completions", "'/chat/completions'"),
+    ],
+)
+async def test_a_base_url_with_too_much_is_named(gateway, http, key, path, extra):
+    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+        for each in (client, http):
+            response = await each.post(path, json={}, headers=ANTHROPIC)
+            body = response.json()
+            assert (response.status_code, body["error"]["code"]) == (404, "route_not_found")
+            assert f"Remove {extra} from the end of the base URL" in body["error"]["message"]
+            assert (body.get("type") == "error") == path.endswith("messages")
+
+
+async def test_unknown_routes_have_the_form_of_other_errors(http, gateway, key):
+    for path, hint in (("/v1/chat/completion", "Did you mean /v1/chat/completions?"), ("/x", "")):
+        response = await http.post(path, json={})
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (404, "route_not_found")
+        assert hint in error["message"]
+        assert {"message", "type", "param", "code"} <= {*error}
+    response = await http.delete("/v1/messages")
+    assert (response.status_code, response.json()["type"]) == (405, "error")
+    assert response.json()["error"]["code"] == "method_not_allowed"
+    assert response.headers["allow"] == "POST"
+    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+        denied = await client.post("/v1/chat/completion", json={})
+        assert denied.status_code == 403
+        assert "Did you mean /v1/chat/completions?" in denied.json()["error"]["message"]
+    async with http_client(gateway) as stranger:
+        assert (await stranger.post("/v1/v1/messages", json={})).status_code == 401
+
+
+ANONYMOUS = {
+    "/", "/redoc", "/openapi.json", "/ui", "/public/model_hub", "/public/litellm_blog_posts",
+    "/.well-known/litellm-ui-config", "/sso/key/generate", "/get_image", "/login", "/robots.txt",
+}  # fmt: skip
+"""Some of the routes that LiteLLM serves without a key."""
+LAZY = ("/register", "/authorize", "/.well-known/openid-configuration", "/langfuse/x", "/mcp/x")
+"""Routes without LiteLLM's authentication that it loads on the first request."""
+
+
+async def open_routes(url: str, routes: list[tuple[str, str]], *closed: int) -> list[str]:
+    """The routes whose response to a request without a key has another status."""
+    found = []
+    async with http_client(url, timeout=30, follow_redirects=True) as http:
+        for method, path in routes:
+            if path in HEALTH or (path == "/" and method in ("GET", "HEAD")):
+                continue
+            body = {} if method in ("POST", "PUT", "PATCH") else None
+            response = await http.request(method, path, json=body)
+            if response.status_code not in closed:
+                found.append(f"{method} {path} {response.status_code}")
+    return found
+
+
+def test_routes_without_key_are_found():
+    found = {path for _, path in routes_without_key()}
+    assert found >= ANONYMOUS
+    assert not found & {"/v1/models", "/chat/completions", "/key/generate", "/model/info"}
+
+
+async def test_every_route_but_health_probes_requires_a_key(gateway, http):
+    routes = http_routes()
+    assert len(routes) > 500
+    assert await open_routes(gateway, routes, 401) == []
+    async with http_client(gateway) as stranger:
+        for path in HEALTH:
+            assert (await stranger.get(path)).status_code == 200
+        wrong = await stranger.get("/redoc", headers=bearer("sk-wrong"))
+        assert wrong.status_code == 401
+    assert (await http.get("/redoc")).status_code == 200
+    url = gateway.replace("http", "ws")
+    for path in (RESPONSES, "/responses", "/openai/v1/responses"):
+        with pytest.raises(websockets.exceptions.InvalidStatus) as refused:
+            await websockets.connect(url + path)
+        assert refused.value.response.status_code == 426
+        assert b"websocket_not_supported" in refused.value.response.body
+    for path in websocket_paths():
+        with pytest.raises(websockets.exceptions.InvalidStatus):
+            await websockets.connect(url + path)
+
+
+@contextmanager
+def web_proxy() -> Iterator[tuple[dict[str, str], list[bytes]]]:
+    """Environment variables of a web proxy that serves nothing, and the requests that it got."""
+    requests: list[bytes] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    def listen() -> None:
+        while True:
+            try:
+                line, _ = listener.accept()
+            except OSError:
+                return
+            with line:
+                line.settimeout(2)
+                requests.append(line.recv(4096))
+
+    threading.Thread(target=listen, daemon=True).start()
+    variables = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), url)
+    variables |= {name.lower(): value for name, value in variables.items()}
+    try:
+        yield variables | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}, requests
+    finally:
+        listener.close()
+
+
+async def test_litellms_own_authentication_leaves_anonymous_routes_closed(spare_backend, tmp_path):
+    """Without our `custom_auth` LiteLLM checks keys, and its anonymous routes are closed, too. The
+    gateway asks no other server."""
+    config: dict[str, Any] = make_config([Route("tiny", "tiny")])
+    for name in ("custom_auth", "custom_auth_run_common_checks"):
+        del config["general_settings"][name]
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    routes = [*routes_without_key(), *(("GET", each) for each in LAZY)]
+    with (
+        web_proxy() as (variables, outside),
+        serving(
+            ["--config", str(path)], spare_backend.url, tmp_path / "log", **variables
+        ) as gateway,
+    ):
+        assert await open_routes(gateway.url, routes, 404, 405) == []
+        async with http_client(gateway.url, headers=bearer(MASTER_KEY)) as http:
+            closed: httpx.Response = await http.get("/redoc")
+            assert closed.json()["error"]["code"] == "not_found"
+            assert "TOOLGATE_OPEN_ROUTES" in closed.json()["error"]["message"]
+            assert (await http.get("/v1/models")).status_code == 200
+            assert (await http.get("/health/liveliness")).status_code == 200
+        assert outside == []
+
+
+async def test_ordinary_key_opens_no_admin_route(gateway, key):
+    """Every route that LiteLLM and we have, by every method: an ordinary key opens what is open to
+    everyone, and nothing more."""
+    ours = [route for route in router.routes if isinstance(route, APIRoute)]
+    routes = [*http_routes(), *((method, each.path) for each in ours for method in each.methods)]
+    opened: list[str] = []
+    async with (
+        http_client(gateway, timeout=60, headers=bearer(key)) as ordinary,
+        http_client(gateway, timeout=60) as stranger,
+    ):
+        for method, path in routes:
+            allowed = ROUTES.get(method)
+            if allowed is not None and allowed.fullmatch(path):
+                continue
+            body = {} if method != "GET" else None
+            status = (await ordinary.request(method, path, json=body)).status_code
+            if status not in (401, 403, 404, 405):
+                anyone = (await stranger.request(method, path, json=body)).status_code
+                if anyone != status:
+                    opened.append(f"{method} {path} {status}, without a key {anyone}")
+    assert not opened, opened

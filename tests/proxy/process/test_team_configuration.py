@@ -1,0 +1,161 @@
+"""LiteLLM's configuration on both routes: hooks, events, defaults, aliases, limits and origins."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.proxy.process.kit import CHAT
+from tests.support.servers.gateway_process import BROWSER_ORIGIN
+from tests.support.servers.virtual_keys import make_key
+
+MODELS = pytest.mark.parametrize("model", ["tiny", "mixed"])
+"""On our own route, and on LiteLLM's."""
+
+
+def asked(content: str = "hi", model: str = "tiny", **params: Any) -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": content}], **params}
+
+
+@MODELS
+@pytest.mark.parametrize("stream", [False, True])
+async def test_one_success_event_a_request(configured, team, model, stream):
+    alias = f"events-{model}-{stream}"
+    key, _ = await make_key(
+        configured.redis, configured.url, alias=alias, team="web", tags=("t1",), rpm=100
+    )
+    body = asked(model=model, stream=stream, temperature=0.5, user="u1")
+    response = await team.post(CHAT, json=body, headers={"Authorization": f"Bearer {key}"})
+    assert response.status_code == 200
+    (event,) = await configured.told("success")
+    await asyncio.sleep(0.3)
+    assert len(configured.events("success")) == 1
+    payload = event["payload"]
+    expected = {
+        "call_type": "acompletion",
+        "model": "toolgate/tiny",
+        "model_group": model,
+        "custom_llm_provider": "toolgate",
+        "status": "success",
+        "prompt_tokens": 11,
+        "completion_tokens": 5,
+        "end_user": "u1",
+    }
+    assert {name: payload[name] for name in expected} == expected
+    assert payload["metadata"]["user_api_key_alias"] == alias
+    assert payload["metadata"]["user_api_key_request_route"] == CHAT
+    assert "t1" in payload["request_tags"]
+    assert payload["model_id"]
+    assert payload["api_base"].startswith("http://127.0.0.1:")
+    assert payload["endTime"] >= payload["completionStartTime"] >= payload["startTime"]
+    assert payload["model_parameters"]["temperature"] == 0.5
+    assert event["deployment"] == "toolgate/tiny"
+    assert event["response"]["choices"][0]["message"]["content"] == "Hello there"
+    assert payload["messages"] == body["messages"]
+
+
+@MODELS
+async def test_a_hook_before_the_call_changes_the_request(configured, team, spare_backend, model):
+    response = await team.post(CHAT, json=asked("changed by a hook", model))
+    assert response.json()["choices"][0]["message"]["content"] == "Hello there"
+    assert spare_backend.requests[-1].sampling.temperature == 0.25
+    (event,) = await configured.told("success")
+    assert event["messages"][-1]["content"] == "hi"
+
+
+@MODELS
+async def test_a_hook_before_the_call_refuses_the_request(configured, team, spare_backend, model):
+    before = len(spare_backend.requests)
+    response = await team.post(CHAT, json=asked("refused by a hook", model))
+    assert response.status_code == 403
+    assert response.json()["error"]["message"] == "Not on Mondays."
+    assert len(spare_backend.requests) == before
+    (event,) = await configured.told("failure")
+    assert event["error"] == "HTTPException"
+    await configured.told("failure_hook")
+
+
+@MODELS
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        (asked(n=0), 400, "BadRequestError"),
+        (asked("breaks"), 502, "BadGatewayError"),
+        (asked("breaks midway", stream=True), 200, "InternalServerError"),
+    ],
+)
+async def test_one_failure_event_a_request(configured, team, model, body, status, error):
+    response = await team.post(CHAT, json=body | {"model": model})
+    assert response.status_code == status
+    (event,) = await configured.told("failure")
+    assert event["error"] == error
+    assert event["payload"]["status"] == "failure"
+    assert event["payload"]["model_group"] == model
+    hooks = await configured.told("failure_hook")
+    assert [hook["error"] for hook in hooks] == [error]
+
+
+@MODELS
+async def test_failure_events_have_litellms_error_class(configured, team, model):
+    key, _ = await make_key(configured.redis, configured.url, alias=f"few-{model}", rpm=1)
+    headers = {"Authorization": f"Bearer {key}"}
+    assert (await team.post(CHAT, json=asked(model=model), headers=headers)).status_code == 200
+    assert (await team.post(CHAT, json=asked(model=model), headers=headers)).status_code == 429
+    await configured.told("failure_hook", error="RateLimitError")
+    wrong = {"Authorization": "Bearer sk-nobody-has-this-one"}
+    assert (await team.post(CHAT, json=asked(model=model), headers=wrong)).status_code == 401
+    await configured.told("failure_hook", error="AuthenticationError")
+    assert "sk-nobody" not in configured.records.read_text()
+
+
+@pytest.mark.parametrize("model", ["defaults", "mixed-defaults"])
+async def test_deployment_defaults_fill_missing_parameters(configured, team, spare_backend, model):
+    assert (await team.post(CHAT, json=asked(model=model))).status_code == 200
+    sampling = spare_backend.requests[-1].sampling
+    assert (sampling.temperature, sampling.max_tokens, sampling.top_k) == (0.125, 7, 3)
+    assert (await team.post(CHAT, json=asked(model=model, temperature=1))).status_code == 200
+    assert spare_backend.requests[-1].sampling.temperature == 1
+    event = (await configured.told("success", 2))[-1]
+    assert "team-a" in event["payload"]["request_tags"]
+
+
+async def test_model_alias_is_served(configured, team):
+    response = await team.post(CHAT, json=asked(model="short"))
+    assert response.status_code == 200
+    (event,) = await configured.told("success")
+    assert event["payload"]["model_group"] in ("short", "tiny")
+
+
+async def test_deployment_rpm_returns_429(team):
+    said = [(await team.post(CHAT, json=asked(model="limited"))).status_code for _ in range(5)]
+    assert said[:2] == [200, 200]
+    assert said[-1] == 429
+
+
+async def test_responses_have_cross_origin_headers(team):
+    response = await team.post(CHAT, json=asked(), headers={"Origin": BROWSER_ORIGIN})
+    assert response.headers["access-control-allow-origin"] in ("*", BROWSER_ORIGIN)
+
+
+@MODELS
+@pytest.mark.parametrize(
+    "path", ["/chat/completions", "/engines/{}/chat/completions",
+             "/openai/deployments/{}/chat/completions"],
+)  # fmt: skip
+async def test_other_paths_for_chat_completions_are_served(team, path, model):
+    body = asked(model=model)
+    if "{}" in path:
+        del body["model"]
+    response = await team.post(path.format(model), json=body)
+    assert response.status_code == 200, response.text
+    assert response.json()["choices"][0]["message"]["content"] == "Hello there"
+
+
+async def test_status_shows_the_route_and_other_providers(team):
+    status = (await team.get("/toolgate/status")).json()
+    models = {model["model"]: (model["route"], model["reason"]) for model in status["models"]}
+    assert models["tiny"] == ("own", None)
+    assert models["mixed"][0] == "litellm"
+    assert status["others"]["keyless-claude"] == ["anthropic/claude-y"]

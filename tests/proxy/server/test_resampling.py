@@ -1,0 +1,289 @@
+"""Calls with a keyword that no mask enforces are held back, validated and sampled again."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import openai
+import pytest
+from prometheus_client import REGISTRY
+
+from tests.support.apis.sdk_requests import asked, streamed, whole
+from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.schemas.hostile import endless_validation
+from tests.support.schemas.residual_calls import (
+    BAD,
+    GOOD,
+    PLAIN,
+    TAGS,
+    UNIQUE,
+    before_value,
+    calls_of,
+)
+from tests.support.servers.http_client import openai_client
+from tests.support.servers.loopback import served
+from tests.support.servers.script import Script, call, tokenize
+from toolgate_proxy.app import Gateway as App
+from toolgate_proxy.server.response_headers import own_headers
+
+BOTH = pytest.mark.parametrize("ask", [whole, streamed])
+
+
+@pytest.fixture
+async def client(gateway: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
+    gateway.configure(keepalive_seconds=0)
+    gateway.backend.residual["set_tags"] = (UNIQUE,)
+    async with served(App(gateway.host)) as url, openai_client(url, MASTER) as made:
+        yield made
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def given_up() -> float:
+    return counted("toolgate_given_up_calls_total")
+
+
+@BOTH
+async def test_valid_call_is_sent_unchanged(client, backend, ask):
+    backend.scripts["good"] = Script(("I tag.\n" + GOOD,))
+    answer, usage = await ask(client, **asked("good", tools=[TAGS]))
+    assert calls_of(answer) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})]
+    assert (answer[0][0], answer[0][3]) == ("I tag.", "tool_calls")
+    assert len(backend.requests) == 1
+    assert usage["completion_tokens"] == len(tokenize("I tag.\n" + GOOD + "<|im_end|>"))
+
+
+@BOTH
+async def test_call_cut_by_the_budget_is_sent_as_far_as_it_came(client, backend, ask):
+    cut = call("set_tags", {"tags": ["red", "red", "green"]})[:70]
+    backend.scripts["cut"] = Script((cut,), finish="length")
+    answer, _ = await ask(client, **asked("cut", tools=[TAGS]))
+    [(name, arguments)] = answer[0][2]
+    assert (name, answer[0][3]) == ("set_tags", "length")
+    assert arguments.startswith('{"tags": ["red", ')
+    assert len(backend.requests) == 1
+
+
+async def test_only_the_residual_call_is_held_back(client, backend):
+    """Its arguments arrive at once; those of the call before it arrive while it is generated."""
+    first = call("plain", {"a": 12345678901234567890})
+    backend.scripts["slow"] = Script((first + "\n" + GOOD,), pause=0.01)
+    stream = await client.chat.completions.create(**asked("slow", tools=[TAGS, PLAIN]), stream=True)
+    parts: list[tuple[int, str]] = []
+    async for chunk in stream:
+        if backend.running:
+            parts += [
+                (part.index, part.function.arguments or "")
+                for part in chunk.choices[0].delta.tool_calls or []
+                if part.function
+            ]
+    while_running = "".join(text for index, text in parts if index == 0)
+    assert while_running.startswith('{"a": 123')
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_violation_despite_masks_returns_enforcement_failed(client, backend, caplog, stream):
+    counter = "toolgate_enforcement_violations_total"
+    before = counted(counter)
+    arguments = '{"a": "a-secret-value"}'
+    backend.scripts["bug"] = Script((call("plain", arguments),))
+    shown = ""
+
+    async def read() -> None:
+        nonlocal shown
+        told = await client.chat.completions.create(**asked("bug", tools=[PLAIN]), stream=stream)
+        if stream:
+            async for chunk in told:
+                assert chunk.choices[0].finish_reason is None
+                for part in chunk.choices[0].delta.tool_calls or []:
+                    shown += part.function.arguments or ""
+
+    with pytest.raises(openai.APIError) as failure:
+        await read()
+    assert failure.value.code == "enforcement_failed"
+    assert len(shown) < len(arguments), "the client did not receive complete arguments"
+    assert counted(counter) == before + 1
+    assert re.search(r"schema [0-9a-f]{64}, keyword 'type'", caplog.text)
+    assert "a-secret-value" not in caplog.text
+
+
+async def test_validation_without_end_fails_only_its_own_request(client, backend):
+    parameters, arguments = endless_validation()
+    tool = {"type": "function", "function": {"name": "endless", "parameters": parameters}}
+    backend.scripts |= {
+        "endless": Script((call("endless", arguments),)),
+        "other": Script(("Hello",)),
+    }
+    failing = asyncio.ensure_future(streamed(client, **asked("endless", tools=[tool])))
+    answer, _ = await whole(client, **asked("other"))
+    assert answer[0][0] == "Hello"
+    with pytest.raises(openai.APIError) as failure:
+        await failing
+    assert failure.value.code == "arguments_not_checked"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_strict_tool_with_residual_keyword_returns_400(gateway, client, stream):
+    strict: Any = {**TAGS, "function": {**TAGS["function"], "strict": True}}  # type: ignore[dict-item]
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(**asked(stream=stream, tools=[PLAIN, strict]))
+    assert isinstance(refused.value.body, dict)
+    assert (
+        refused.value.body.items()
+        >= {
+            "code": "schema_not_enforceable",
+            "param": "tools[1].function.parameters",
+            "pointer": "/properties/tags/uniqueItems",
+        }.items()
+    )
+    assert gateway.backend.requests == []
+
+
+async def test_headers_report_residual_keywords_and_resamples(gateway, client, backend):
+    backend.scripts |= {"bad": Script((BAD,), again=(GOOD,)), "good": Script((GOOD,))}
+    told = []
+    for name in ("bad", "good"):
+        response = await gateway.ask(asked(name, tools=[TAGS, PLAIN]))
+        assert response.status == 200
+        told.append(own_headers(response.context))
+    for headers in told:
+        assert headers["x-toolgate-enforced"] == "residual"
+        assert headers["x-toolgate-residual"] == "1; keywords=uniqueItems"
+    assert told[0]["x-toolgate-resamples"] == "1"
+    assert "x-toolgate-resamples" not in told[1]
+
+
+@BOTH
+async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginning(
+    client, backend, ask
+):
+    def resampled() -> list[float]:
+        return [counted("toolgate_resamples_total", before=each) for each in ("value", "call")]
+
+    before = resampled()
+    first = "I tag.\n" + call("plain", {"a": 1}) + "\n"
+    backend.scripts["bad"] = Script((first + BAD + "\n" + GOOD,), again=(BAD, BAD, GOOD))
+    params = asked("bad", tools=[TAGS, PLAIN], seed=7, max_tokens=500)
+    answer, usage = await ask(client, **params)
+    assert calls_of(answer) == [
+        ("plain", {"a": 1}),
+        ("set_tags", {"tags": ["red", "green", "blue", "yellow"]}),
+    ]
+    assert (answer[0][0], answer[0][3]) == ("I tag.", "tool_calls")
+    sent = backend.requests
+    tokens = tuple(token for token, _ in tokenize(first + BAD))
+    start, bad = len(tokenize(first)), len(tokenize(BAD))
+    last, array = before_value(BAD, "red"), before_value(BAD, "[")
+    kept = [start + last, start + array, start]
+    assert [each.accepted for each in sent] == [(), *(tokens[:at] for at in kept)]
+    assert [each.excluded for each in sent] == [None, (tokens[kept[0]],), None, None]
+    assert len({each.sampling.seed for each in sent}) == 4
+    good = len(tokenize(GOOD + "<|im_end|>"))
+    spent = [start + bad, bad - last, bad - array, good]
+    assert usage["completion_tokens"] == sum(spent)
+    left = [each.sampling.max_tokens for each in sent]
+    assert left == [500 - sum(spent[:at]) for at in range(4)]
+    assert resampled() == [before[0] + 2, before[1] + 1]
+    again, _ = await ask(client, **params)
+    assert again == answer
+    assert [each.sampling.seed for each in sent[4:]] == [each.sampling.seed for each in sent[:4]]
+
+
+@BOTH
+async def test_a_call_continues_inside_its_arguments(client, backend, ask):
+    fixed = call("set_tags", {"tags": ["red", "rust"]})
+    backend.scripts["bad"] = Script((BAD,), again=(fixed,))
+    answer, _ = await ask(client, **asked("bad", tools=[TAGS], logprobs=True))
+    assert calls_of(answer) == [("set_tags", {"tags": ["red", "rust"]})]
+    assert [len(each.accepted) for each in backend.requests] == [0, before_value(BAD, "red")]
+
+
+async def test_greedy_request_samples_only_a_whole_call_with_temperature(client, backend):
+    backend.scripts["bad"] = Script((BAD,), again=(BAD, BAD, GOOD))
+    await whole(client, **asked("bad", tools=[TAGS], temperature=0))
+    sampling = [each.sampling for each in backend.requests]
+    # The second attempt continues before an array, whose first token is not excluded.
+    assert [each.temperature for each in sampling] == [0, 0, 1, 1]
+    assert [each.seed is None for each in sampling] == [True, True, False, False]
+
+
+@BOTH
+async def test_resampled_choice_may_end_without_a_call(client, backend, ask):
+    again = (BAD, BAD, " And good bye.")
+    backend.scripts["bad"] = Script(("Hello. " + BAD,), again=again)
+    answer, _ = await ask(client, **asked("bad", tools=[TAGS], stop=["never"], logprobs=True))
+    content, _, calls, finish, logprobs = answer[0]
+    assert (content, calls, finish) == ("Hello.  And good bye.", [], "stop")
+    assert "".join(logprobs) == content
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_last_failed_attempt_returns_tool_schema_violation(client, backend, stream):
+    before = given_up()
+    backend.scripts["bad"] = Script(("So. " + BAD,), again=(*(BAD,) * 6, GOOD))
+    seen: list[Any] = []
+
+    async def read() -> None:
+        told = await client.chat.completions.create(**asked("bad", tools=[TAGS]), stream=stream)
+        if stream:
+            seen.extend([chunk async for chunk in told])
+
+    with pytest.raises(openai.APIError) as failure:
+        await read()
+    assert len(backend.requests) == 7
+    assert given_up() == before + 1
+    assert isinstance(failure.value.body, dict)
+    error = failure.value.body
+    assert (error["code"], error["keyword"], error["pointer"]) == (
+        "tool_schema_violation",
+        "uniqueItems",
+        "/tags",
+    )
+    assert all(word in error["message"] for word in ("set_tags", "/tags", "uniqueItems"))
+    assert all(chunk.choices[0].finish_reason is None for chunk in seen)
+    assert not any(chunk.choices[0].delta.tool_calls for chunk in seen)
+    if not stream:
+        assert isinstance(failure.value, openai.InternalServerError)
+
+
+@BOTH
+async def test_no_attempt_without_budget_left(client, backend, ask):
+    before = given_up()
+    backend.scripts["bad"] = Script((BAD,), again=(GOOD,))
+    with pytest.raises(openai.APIError) as failure:
+        await ask(client, **asked("bad", tools=[TAGS], max_tokens=len(tokenize(BAD))))
+    assert failure.value.code == "tool_schema_violation"
+    assert len(backend.requests) == 1
+    assert given_up() == before + 1
+
+
+@BOTH
+async def test_complete_arguments_at_the_budgets_end_are_validated(client, backend, ask):
+    whole_arguments = BAD.removesuffix("}\n</tool_call>")
+    backend.scripts["cut"] = Script((whole_arguments,), finish="length", again=(GOOD,))
+    params = asked("cut", tools=[TAGS], max_tokens=len(tokenize(whole_arguments)))
+    with pytest.raises(openai.APIError) as failure:
+        await ask(client, **params)
+    assert failure.value.code == "tool_schema_violation"
+
+
+@BOTH
+async def test_other_choices_continue_while_one_is_resampled(client, backend, ask):
+    other = "Something else, and rather longer than the call beside it, so that it outlasts it."
+    texts = (BAD + "\n" + BAD, other, BAD)
+    backend.scripts["three"] = Script(texts, again=(GOOD,))
+    answer, usage = await ask(client, **asked("three", tools=[TAGS], n=3, seed=1))
+    assert [answer[at][3] for at in range(3)] == ["tool_calls", "stop", "tool_calls"]
+    assert answer[1][0] == other
+    for at in (0, 2):
+        assert calls_of(answer, at) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})]
+    assert [each.sampling.n for each in backend.requests] == [3, 1, 1]
+    assert len({each.sampling.seed for each in backend.requests}) == 3
+    kept = before_value(BAD, "red")
+    spent = 2 * len(tokenize(BAD)) + 2 * (len(tokenize(GOOD + "<|im_end|>")) - kept)
+    assert usage["completion_tokens"] == spent + len(tokenize(other + "<|im_end|>"))

@@ -1,0 +1,278 @@
+"""The lines of the log: of requests, of the gateway's events, and of LiteLLM about requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import sys
+from datetime import datetime
+from io import StringIO
+
+import litellm
+import pytest
+
+from tests.support.servers.virtual_keys import key_of
+from toolgate_core.chat_request import HistoryChange
+from toolgate_core.errors import EnforcementFailed
+from toolgate_proxy.context import RequestContext
+from toolgate_proxy.keys.key import new_key
+from toolgate_proxy.litellm_host.context import carry
+from toolgate_proxy.litellm_host.errors import host_error
+from toolgate_proxy.server.logs import access_log, event_log, log_filters
+from toolgate_proxy.server.logs.access_log import line
+from toolgate_proxy.server.logs.log_filters import LITELLM, frames, place
+from toolgate_proxy.stack.processes import cause
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_record_is_always_one_line(as_json):
+    every = "".join(map(chr, range(0x3100))) + "\U0001f600"
+    for value in (every, *every[:0x100], every[0x2000:0x2100], 7):
+        told = line({"a": value, "b_c": "x"}, as_json=as_json, max_text=2**16)
+        assert len(told.splitlines()) == 1
+        assert not as_json or json.loads(told) == {"a": value, "b_c": "x"}
+
+
+def written(context, monkeypatch, **more):
+    """The record that is logged of a request."""
+    lines = []
+    monkeypatch.setattr(access_log.logger, "info", lines.append)
+    access_log.write(context, as_json=True, **more)
+    return json.loads(lines[0])
+
+
+def test_record_has_key_model_status_tokens_and_times(monkeypatch):
+    key = key_of(new_key(), alias="web-1", team="web")
+    context = RequestContext("mine", call_id="call-1", key=key, model="tiny", sent_whole=True)
+    context.begin_response(200)
+    context.note_tokens(11, 8, complete=True)
+    context.note_enforcement(True, {})
+    context.grammars.note(2, "redis", 1.25)
+    record = written(context, monkeypatch)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(record.pop("time")))
+    times = {name: record.pop(name) for name in ("seconds", "first_byte_seconds")}
+    assert all(isinstance(value, float) for value in times.values())
+    assert record == {
+        "level": "info", "request_id": "mine", "call_id": "call-1", "key": "web-1", "team": "web",
+        "model": "tiny", "status": 200,
+        "prompt_tokens": 11, "completion_tokens": 8, "grammar": "redis; n=2; ms=1.2", "whole": True,
+    }  # fmt: skip
+
+
+LEFT_OUT = [HistoryChange("left_out", f"input[{at}].private") for at in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("about", "changes", "field", "expected"),
+    [
+        ({"omitted_tools": ("web_search", "mcp")}, [], "omitted_tools", "web_search,mcp"),
+        ({"invalid_tools": {"orders": "/type"}}, [], "invalid_tools", 1),
+        ({}, [*LEFT_OUT, HistoryChange("image", "input[3]")], "history", "left_out,image"),
+    ],
+)
+def test_what_the_model_did_not_see_is_a_warning(monkeypatch, about, changes, field, expected):
+    context = RequestContext(model="tiny", status=200, **about)
+    context.note_changes(changes)
+    record = written(context, monkeypatch)
+    assert (record["level"], record[field]) == ("warning", expected)
+    assert len({"omitted_tools", "invalid_tools", "history"} & {*record}) == 1
+
+
+def test_master_key_is_logged_as_master_and_long_model_names_are_truncated(monkeypatch):
+    record = written(RequestContext(model="m" * 500, authenticated=True), monkeypatch)
+    assert (record["key"], record["model"], record["whole"]) == ("master", "m" * 200, False)
+    assert "status" not in record
+
+
+def test_request_without_a_model_has_path_and_error_but_no_tokens(monkeypatch):
+    context = RequestContext("mine", method="GET", path="/v1/models", error_code="invalid_api_key")
+    context.status = 401
+    record = written(context, monkeypatch)
+    assert record.pop("time")
+    assert record.pop("seconds") is not None
+    assert record == {
+        "level": "info", "request_id": "mine", "method": "GET", "path": "/v1/models", "status": 401,
+        "error": "invalid_api_key", "whole": False,
+    }  # fmt: skip
+
+
+def test_error_of_a_repeated_attempt_is_not_logged(monkeypatch):
+    context = RequestContext(model="tiny", error_code="backend_unavailable")
+    context.begin_response(200)
+    record = written(context, monkeypatch)
+    assert "error" not in record
+
+
+@pytest.mark.parametrize(("status", "level"), [(200, "info"), (503, "info"), (500, "error")])
+def test_the_503_of_a_probe_is_no_error(monkeypatch, status, level):
+    context = RequestContext(path="/toolgate/ready")
+    context.begin_response(status)
+    assert written(context, monkeypatch, probe=True)["level"] == level
+
+
+# --- lines that are not those of requests ---------------------------------------------------------
+
+NAME = "toolgate_proxy.routing.health"
+
+
+@pytest.fixture(params=[True, False], ids=["json", "text"])
+def as_json(request):
+    return bool(request.param)
+
+
+@pytest.fixture
+def log(as_json):
+    written = StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(event_log.EventFormatter(as_json=as_json))
+    logger = logging.getLogger(NAME)
+    logger.addHandler(handler)
+    yield written
+    logger.removeHandler(handler)
+
+
+def test_a_message_has_its_time_level_and_logger(log, as_json):
+    logging.getLogger(NAME).warning("Backend %s failed:\n%s", "b", "x" * 1000)
+    [written] = log.getvalue().splitlines()
+    message = "Backend b failed:\n" + "x" * 1000
+    if as_json:
+        record = json.loads(written)
+        time = record.pop("time")
+        assert record == {"level": "warning", "logger": NAME, "message": message}
+    else:
+        time = written[6:30]
+        shown = json.dumps(message)
+        assert written == f'time="{time}" level="warning" logger="{NAME}" message={shown}'
+    assert time.endswith("Z")
+    assert abs(datetime.fromisoformat(time).timestamp() - datetime.now().timestamp()) < 60
+
+
+def test_a_traceback_is_a_field_from_which_the_cause_is_read(log, as_json):
+    try:
+        raise KeyError("absent")
+    except KeyError:
+        logging.getLogger(NAME).exception("A bug")
+    [written] = log.getvalue().splitlines()
+    field = written.partition(" traceback=")[2]
+    traceback = json.loads(written)["traceback"] if as_json else json.loads(field)
+    assert traceback.startswith("Traceback")
+    assert traceback.endswith("KeyError: 'absent'")
+    assert as_json or cause(log.getvalue()) == "KeyError: 'absent'"
+
+
+def test_loggers_with_and_without_handlers_get_the_format(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", StringIO())  # is replaced
+    streams = [StringIO(), StringIO()]
+    handlers = [logging.StreamHandler(each) for each in streams]
+    monkeypatch.setattr(logging.getLogger(event_log.HANDLED[0]), "handlers", handlers[:1])
+    monkeypatch.setattr(logging, "lastResort", handlers[1])
+    for logger in (logging.getLogger(), logging.getLogger("toolgate_proxy")):  # without pytest's
+        monkeypatch.setattr(logger, "handlers", [])
+    event_log.set_up(as_json=True)
+    logging.getLogger(f"{event_log.HANDLED[0]}.error").critical("gone")
+    logging.getLogger(NAME).warning("down")
+    messages = [json.loads(each.getvalue())["message"] for each in streams]
+    assert messages == ["gone", "down"]
+
+
+def test_printed_lines_are_lines_of_the_log(monkeypatch, as_json):
+    monkeypatch.setattr(sys, "stdout", output := StringIO())
+    for _ in range(2):  # before and after LiteLLM is imported
+        event_log.set_up(as_json=as_json)
+    print("\x1b[32mLiteLLM: models:\x1b[0m\n", end="")
+    print("  tiny", "other", flush=True)
+    print()
+    messages, lines = ("LiteLLM: models:", "tiny other"), output.getvalue().splitlines()
+    for message, told in zip(messages, lines, strict=True):
+        fields = {"level": "info", "logger": "stdout", "message": message}
+        pairs = " ".join(f'{name}="{value}"' for name, value in fields.items())
+        assert fields.items() <= json.loads(told).items() if as_json else told.endswith(pairs)
+    logging.captureWarnings(False)
+
+
+def test_a_warning_of_a_command_has_the_same_fields(capsys):
+    event_log.warn(["A % sign"], as_json=True)
+    shown = json.loads(capsys.readouterr().err)
+    assert (shown["level"], shown["message"]) == ("warning", "A % sign")
+
+
+# --- LiteLLM's records about requests -------------------------------------------------------------
+
+SECRET = "swordfish"
+
+
+@pytest.fixture(autouse=True)
+def _filters(monkeypatch):
+    loggers = [logging.getLogger(name) for name in (*LITELLM, "uvicorn.error")]
+    held = [(logger, list(logger.filters), logger.level) for logger in loggers]
+    log_filters.set_up()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    yield
+    for logger, filters, level in held:
+        logger.filters[:] = filters
+        logger.setLevel(level)
+
+
+def failed(error):
+    """The error with a traceback."""
+    with pytest.raises(type(error)) as raised:
+        raise error
+    return raised.value
+
+
+def logged(caplog, error, context):
+    """The records that remain of LiteLLM's, for an error during a request."""
+
+    async def request():
+        if context is not None:
+            carry(context)
+        for name in LITELLM:
+            logging.getLogger(name).error("Exception occured - %s", SECRET, exc_info=error)
+
+    caplog.clear()
+    asyncio.run(asyncio.wait_for(request(), 5))
+    return [record for record in caplog.records if record.name in LITELLM]
+
+
+def test_record_of_a_request_is_dropped_and_a_server_error_leaves_its_cause(caplog):
+    for error, left in (
+        (failed(KeyError(SECRET)), "KeyError at traffic/test_logs.py:"),
+        (failed(litellm.BadRequestError(SECRET, "m", "openai")), "None"),
+        (failed(host_error(EnforcementFailed(SECRET), "m")), "None"),
+        (None, "logged at traffic/test_logs.py:"),
+    ):
+        context = RequestContext()
+        assert logged(caplog, error, context) == []
+        assert str(context.cause).startswith(left)
+        assert SECRET not in str(context.cause)
+
+
+def test_records_outside_requests_and_verbose_logs_are_kept(caplog):
+    assert len(logged(caplog, failed(KeyError("k")), None)) == len(LITELLM)
+    for name in LITELLM:
+        logging.getLogger(name).setLevel(logging.INFO)
+    assert len(logged(caplog, failed(KeyError("k")), RequestContext())) == len(LITELLM)
+
+
+def test_place_and_frames_are_those_of_the_root_without_messages():
+    error = ValueError(SECRET)
+    error.__cause__ = failed(KeyError(SECRET))
+    assert place(error).startswith("KeyError at traffic/test_logs.py:")
+    assert frames(error).endswith("KeyError")
+    assert "test_logs.py" in frames(error)
+    assert SECRET not in place(error)
+    assert place(KeyError(SECRET)) == "KeyError"
+
+
+def test_uncaught_exception_is_logged_without_its_message(caplog):
+    logger = logging.getLogger("uvicorn.error")
+    record = logger.makeRecord("", 40, "", 0, "Exception in ASGI application", (), None)
+    error = failed(KeyError(SECRET))
+    record.exc_info = (type(error), error, error.__traceback__)
+    assert logger.filter(record)
+    text = logging.Formatter().format(record)
+    assert text.endswith("KeyError")
+    assert SECRET not in text

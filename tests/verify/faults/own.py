@@ -1,0 +1,358 @@
+"""Faults of checks of one API, by the ID without the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.verify.faults import changes as c
+from tests.verify.faults.changes import Fault
+from tests.verify.reference_server.reply import Reply
+
+
+def _choices(change: Any) -> Fault:
+    """Changes each choice of each chunk that has one."""
+
+    def apply(chunk: Any) -> None:
+        for choice in chunk.get("choices", ()):
+            change(choice)
+
+    return c.each_event(apply)
+
+
+def _fragments(change: Any, first: bool | None = None) -> Fault:
+    """Changes fragments of calls: all, the first ones (which have an ID), or the others."""
+
+    def apply(choice: Any) -> None:
+        for part in choice["delta"].get("tool_calls", ()):
+            if first is None or first == ("id" in part):
+                change(part)
+
+    return _choices(apply)
+
+
+def _numbered(change: Any) -> Fault:
+    def apply(sent: c.Events) -> c.Events:
+        for number, (_, data) in enumerate(sent):
+            if isinstance(data, dict):
+                change(number, data)
+        return sent
+
+    return c.events(apply)
+
+
+def _text_after_finish(sent: c.Events) -> c.Events:
+    end = next(i for i, (_, data) in enumerate(sent) if data["choices"][0]["finish_reason"])
+    return [*sent[: end + 1], sent[1], *sent[end + 1 :]]
+
+
+def _usage_early(sent: c.Events) -> c.Events:
+    usage = sent[-2][1]["usage"]
+    sent[-3][1]["usage"] = usage
+    return [*sent[:-2], sent[-1]]
+
+
+def _interleaved(sent: c.Events) -> c.Events:
+    calls = [at for at, (_, data) in enumerate(sent) if _has_call(data)]
+    at = [*calls[:1], calls[-1], *calls[1:-1]]
+    moved = iter([sent[each] for each in at])
+    return [next(moved) if number in calls else one for number, one in enumerate(sent)]
+
+
+def _has_call(data: Any) -> bool:
+    return isinstance(data, dict) and any("tool_calls" in x["delta"] for x in data["choices"])
+
+
+def _logprobs(change: Any) -> Fault:
+    return c.body(lambda made: change(made["choices"][0]["logprobs"]["content"]))
+
+
+CHAT: dict[str, Fault] = {
+    "body.object": c.body(lambda made: made.update(object="completion")),
+    "body.message": c.body(lambda made: made["choices"][0]["message"].update(role="model")),
+    "body.finish_values": c.body(lambda made: made["choices"][0].update(finish_reason="eos")),
+    "body.call_type": c.body(
+        lambda made: made["choices"][0]["message"]["tool_calls"][0].pop("type")
+    ),
+    "chunks.done": c.events(lambda sent: sent[:-1]),
+    "chunks.object": c.each_event(lambda chunk: chunk.update(object="chat.completion")),
+    "chunks.same_id": _numbered(lambda number, chunk: chunk.update(id=f"chatcmpl-{number}")),
+    "chunks.same_created": _numbered(lambda number, chunk: chunk.update(created=number)),
+    "chunks.role": _choices(lambda choice: choice["delta"].pop("role", None)),
+    "chunks.finish_once": c.events(_text_after_finish),
+    "chunks.usage_last": c.events(_usage_early),
+    "chunks.no_usage": c.each_event(
+        lambda chunk: chunk.update(
+            usage={"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        )
+    ),
+    "chunks.call_name_once": _fragments(lambda part: part["function"].update(name="set_light")),
+    "chunks.call_id_once": _fragments(lambda part: part.update(id="call_other"), first=False),
+    "chunks.call_type": _fragments(lambda part: part.pop("type"), first=True),
+    "chunks.call_order": c.events(_interleaved),
+    "n.whole": c.body(lambda made: made["choices"].pop()),
+    "n.streamed": _choices(lambda choice: choice["index"] and choice.update(finish_reason=None)),
+    "n.usage": c.body(lambda made: made["usage"].update(completion_tokens=1, total_tokens=2)),
+    "seed.same": c.stream_text(lambda text: text[::-1]),
+    "logprobs.text": _logprobs(lambda tokens: tokens.pop(0)),
+    "logprobs.top": _logprobs(lambda tokens: tokens[0].update(top_logprobs=[])),
+    "logprobs.values": _logprobs(lambda tokens: tokens[0].update(logprob=0.5)),
+    "logprobs.streamed": _choices(lambda choice: choice.update(logprobs=None)),
+    "cut.not_complete": c.setting(finish="calls"),
+}
+
+
+def _blocks(kind: str, change: Any) -> Fault:
+    def apply(made: Any) -> None:
+        for block in made["content"]:
+            if block["type"] == kind:
+                change(block)
+
+    return c.body(apply)
+
+
+def _start(change: Any) -> Fault:
+    return c.each_event(lambda event: change(event["message"]), "message_start")
+
+
+def _block_start(change: Any) -> Fault:
+    return c.each_event(lambda event: change(event["content_block"]), "content_block_start")
+
+
+def _delta(change: Any) -> Fault:
+    return c.each_event(change, "message_delta")
+
+
+def _overlap(sent: c.Events) -> c.Events:
+    """The second block begins before the first one ends."""
+    stop = next(at for at, (name, _) in enumerate(sent) if name == "content_block_stop")
+    return [*sent[:stop], sent[stop + 1], sent[stop], *sent[stop + 2 :]]
+
+
+def _block_last(sent: c.Events) -> c.Events:
+    """`message_delta` comes before the last block ends."""
+    return [*sent[:-3], sent[-2], sent[-3], sent[-1]]
+
+
+def _other_indices(event: Any) -> None:
+    if "index" in event:
+        event["index"] += 1
+
+
+def _twice(sent: c.Events) -> c.Events:
+    return [sent[0], *sent]
+
+
+def _other_sequence(made: Reply) -> None:
+    if made.stop is not None:
+        made.stop = "another"
+
+
+def _text_delta(event: Any) -> None:
+    if event["delta"]["type"] == "input_json_delta":
+        event["delta"] = {"type": "text_delta", "text": event["delta"]["partial_json"]}
+
+
+def _joined(text: str) -> str:
+    return text[:-1]
+
+
+def _no_signature(sent: c.Events) -> c.Events:
+    return [
+        (name, data)
+        for name, data in sent
+        if data.get("delta", {}).get("type") != "signature_delta"
+    ]
+
+
+MESSAGES: dict[str, Fault] = {
+    "body.object": c.body(lambda made: made.update(type="completion")),
+    "body.stop_reason": c.body(lambda made: made.update(stop_reason="length")),
+    "body.stop_sequence_null": c.body(lambda made: made.update(stop_sequence="x")),
+    "body.tool_use": _blocks("tool_use", lambda block: block.update(input='{"room": "hall"}')),
+    "body.text_blocks": c.body(
+        lambda made: made["content"].insert(0, {"type": "text", "text": ""})
+    ),
+    "reasoning.signature": _blocks("thinking", lambda block: block.update(signature="")),
+    "reasoning.first": c.body(lambda made: made["content"].reverse()),
+    "stop.sequence": c.reply(_other_sequence),
+    "prefill.accepted": c.text_before("The city is"),
+    "events.names": c.events(lambda sent: [("", data) for _, data in sent]),
+    "events.begin": c.events(_twice),
+    "events.begin_empty": _start(lambda message: message.update(stop_reason="end_turn")),
+    "events.begin_usage": _start(
+        lambda message: message.update(usage={"input_tokens": 0, "output_tokens": 0})
+    ),
+    "events.end": c.events(_block_last),
+    "events.stop_reason": _delta(lambda event: event["delta"].update(stop_reason=None)),
+    "events.usage": _delta(lambda event: event.pop("usage")),
+    "events.indices": c.each_event(_other_indices),
+    "events.no_overlap": c.events(_overlap),
+    "events.blocks_end": c.without("content_block_stop"),
+    "events.empty_at_first": _block_start(lambda block: block.update(input={"room": "hall"})),
+    "events.delta_types": c.each_event(_text_delta, "content_block_delta"),
+    "events.tool_use_head": _block_start(lambda block: block.update(id="")),
+    "events.input_joined": c.stream_fragments(_joined),
+    "events.cut_reason": _delta(lambda event: event["delta"].update(stop_reason="tool_use")),
+    "events.signature": c.events(_no_signature),
+}
+
+
+def _items(kind: str, change: Any) -> Fault:
+    """Changes the items of a type in whole responses."""
+
+    def apply(made: Any) -> None:
+        for item in made["output"]:
+            if item["type"] == kind:
+                change(item)
+
+    return c.body(apply)
+
+
+def _event(kind: str, change: Any) -> Fault:
+    return c.each_event(change, f"response.{kind}")
+
+
+def _last(change: Any) -> Fault:
+    """Changes the response of the last event."""
+
+    def apply(sent: c.Events) -> c.Events:
+        name, data = sent[-1]
+        response = {**data["response"]}
+        change(response)
+        return [*sent[:-1], (name, {**data, "response": response})]
+
+    return c.events(apply)
+
+
+def _gap(sent: c.Events) -> c.Events:
+    for _, data in sent[3:]:
+        data["sequence_number"] += 1
+    return sent
+
+
+def _no_progress(sent: c.Events) -> c.Events:
+    kept = [sent[0], *sent[2:]]
+    for number, (_, data) in enumerate(kept):
+        data["sequence_number"] = number
+    return kept
+
+
+def _unnamed(sent: c.Events) -> c.Events:
+    return [("", data) for _, data in sent]
+
+
+def _two_ends(sent: c.Events) -> c.Events:
+    name, data = sent[-1]
+    return [*sent, (name, {**data, "sequence_number": len(sent)})]
+
+
+def _renamed_end(sent: c.Events) -> c.Events:
+    """The last event has the type of the other status."""
+    _, data = sent[-1]
+    other = "response.completed" if "incomplete" in data["type"] else "response.incomplete"
+    return [*sent[:-1], (other, {**data, "type": other})]
+
+
+def _replaced(sent: c.Events, kind: str, change: Any) -> c.Events:
+    """Changes a copy of the item of an event, so that the last event keeps its own."""
+    made: c.Events = []
+    for name, data in sent:
+        if name == f"response.{kind}":
+            item = {**data["item"]}
+            change(item)
+            data = {**data, "item": item}
+        made.append((name, data))
+    return made
+
+
+def _item(kind: str, change: Any) -> Fault:
+    return c.events(lambda sent: _replaced(sent, kind, change))
+
+
+def _overlap_responses(sent: c.Events) -> c.Events:
+    at = next(i for i, (_, data) in enumerate(sent) if data.get("output_index") == 1)
+    return [*sent[:2], sent[at], *sent[2:at], *sent[at + 1 :]]
+
+
+def _done_though_cut(sent: c.Events) -> c.Events:
+    name = "response.function_call_arguments.done"
+    delta = next(data for kind, data in sent if kind.endswith("arguments.delta"))
+    text = "".join(data["delta"] for kind, data in sent if kind.endswith("arguments.delta"))
+    done = {**delta, "type": name, "arguments": text}
+    return [*sent[:-1], (name, done), sent[-1]]
+
+
+def _state(index: int, body: Any, status: int = 200) -> Fault:
+    """Another answer to the operation with this number on a stored response."""
+    count = 0
+
+    def apply(_: Any, sent: Any) -> Any:
+        nonlocal count
+        count += 1
+        return type(sent)(status, body) if count == index else sent
+
+    return Fault(state=apply)
+
+
+def _forgets(asked: Any) -> None:
+    if "previous_response_id" in asked.body:
+        asked.prompt = asked.prompt[:4]
+
+
+def _logprobs_responses(change: Any) -> Fault:
+    return c.body(lambda made: change(made["output"][0]["content"][0]["logprobs"]))
+
+
+RESPONSES: dict[str, Fault] = {
+    "calls.finish": c.body(lambda made: made.update(status="in_progress")),
+    "choice.auto_finish": c.body(lambda made: made.update(status="in_progress")),
+    "stream.calls_same_finish": _last(lambda response: response.update(status="in_progress")),
+    "cut.same_finish": _last(lambda response: response.update(status="in_progress")),
+    "body.object": c.body(lambda made: made.update(object="chat.completion")),
+    "body.status": c.body(lambda made: made.update(incomplete_details=None)),
+    "body.error_null": c.body(lambda made: made.pop("error")),
+    "body.message_item": _items("message", lambda item: item["content"][0].pop("annotations")),
+    "body.call_item": _items("function_call", lambda item: item.pop("status")),
+    "body.item_ids": _items("function_call", lambda item: item.update(id=None)),
+    "body.cut_item": _items("function_call", lambda item: item.update(status="completed")),
+    "custom.regex": c.call(text="tomorrow"),
+    "events.names": c.events(_unnamed),
+    "events.sequence": c.events(_gap),
+    "events.begin": c.events(_no_progress),
+    "events.created": _event("created", lambda event: event["response"].update(status="queued")),
+    "events.same_response": _last(lambda response: response.update(id="resp_other")),
+    "events.end": c.events(_two_ends),
+    "events.end_status": c.events(_renamed_end),
+    "events.items_numbered": _event(
+        "output_item.added", lambda e: e.update(output_index=e["output_index"] + 1)
+    ),
+    "events.item_before_delta": _event("output_text.delta", lambda e: e.update(item_id="other")),
+    "events.parts": c.without("response.content_part.done"),
+    "events.text_done": _event("output_text.done", lambda e: e.update(text=e["text"] + ".")),
+    "events.arguments_done": _event(
+        "function_call_arguments.done", lambda e: e.update(arguments="{}")
+    ),
+    "events.item_done": _item("output_item.added", lambda item: item.update(call_id="call_other")),
+    "events.item_status": _item("output_item.added", lambda item: item.update(status="completed")),
+    "events.final_items": _last(lambda response: response.update(output=[])),
+    "events.call_order": c.events(_overlap_responses),
+    "events.call_empty_at_first": _item(
+        "output_item.added", lambda item: item.update(arguments="{")
+    ),
+    "events.cut_not_done": c.events(_done_though_cut),
+    "events.usage": _last(lambda response: response.pop("usage")),
+    "echo.tools": c.body(lambda made: made.update(tools=[])),
+    "state.retrieve": _state(1, {"id": "resp_other", "output": []}),
+    "state.input_items": _state(2, {"object": "list", "data": []}),
+    "state.continue": Fault(asked=_forgets),
+    "state.delete": _state(3, {"deleted": False}),
+    "state.deleted": _state(4, {"id": "resp_back"}),
+    "logprobs.text": _logprobs_responses(lambda tokens: tokens.pop(0)),
+    "logprobs.top": _logprobs_responses(lambda tokens: tokens[0].update(top_logprobs=[])),
+    "logprobs.values": _logprobs_responses(lambda tokens: tokens[0].update(logprob=0.5)),
+    "logprobs.streamed": _event("output_text.delta", lambda e: e.update(logprobs=[])),
+}
+
+
+def echo(name: str) -> Fault:
+    return c.body(lambda made: made.update({name: "something else"}))
