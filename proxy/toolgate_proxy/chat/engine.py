@@ -42,6 +42,11 @@ MAX_SENDS = 3
 """Maximum number of times a request is sent: again if new schemas are refused, without their tools
 if the settings omit them."""
 
+NO_VERDICT = (
+    "The backend doesn't say which grammars of this request it can enforce. Install the same "
+    "Toolgate version on the gateway and the backend."
+)
+
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
@@ -107,18 +112,18 @@ class Engine:
                     verdicts = await generation.verdicts()
                     deployment.grammars.learn(verdicts, tools, found.info)
                     again = await self._constraints.load(found, deployment, context, resample)
+                    if again.needed.unknown:
+                        raise BackendFailed(NO_VERDICT)
                     generation = replace(generation, constraints=again)
             except BaseException:
                 await generation.aclose()
                 raise
             if generation.constraints.needed.keys == constraints.needed.keys:
+                deployment.grammars.count_uses(constraints.needed)
                 generation.note_enforcement(context)
                 return generation
             await generation.aclose()
-        raise BackendFailed(
-            "The backend refuses grammars of this request and does not say which. Install the same "
-            "Toolgate version on the gateway and the backend."
-        )
+        raise BackendFailed(NO_VERDICT)
 
     async def events(
         self,

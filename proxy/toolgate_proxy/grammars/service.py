@@ -9,7 +9,6 @@ schema gets the verdict at the begin of its response.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -55,9 +54,21 @@ class NeededGrammars:
     """By key: what Redis has of grammars that this process did not know."""
     owner: str = ""
     """An opaque name for whoever sent the tools."""
-    tier: Tier = "memory"
-    """The slowest source of a verdict."""
     milliseconds: float = 0.0
+
+    @property
+    def tiers(self) -> list[Tier]:
+        """The source of each verdict."""
+        records = self.records or {}
+        return [
+            "compiled" if key in self.unknown else "redis" if key in records else "memory"
+            for key in self.keys.values()
+        ]
+
+    @property
+    def tier(self) -> Tier:
+        """The slowest source of a verdict."""
+        return slowest("memory", *self.tiers)
 
 
 @dataclass(frozen=True)
@@ -136,20 +147,21 @@ class GrammarService:
             elif (refused := _strict_error(tool, param, verdict.residual)) is not None:
                 left_out(tool.name, refused)
         kept = {tool.hash: key_of[tool.hash] for tool in candidates if tool.name not in invalid}
-        if self._shared_cache is not None:
-            self._shared_cache.count_uses(kept.values())
         unknown = frozenset(key for key in kept.values() if verdicts[key] is None)
-        tiers = Counter[Tier](self._tier(key, unknown, records) for key in kept.values())
-        for tier, count in tiers.items():
-            metrics.GRAMMARS.labels(tier).inc(count)
         residual = {
             tool_hash: verdict.residual
             for tool_hash, key in kept.items()
             if (verdict := verdicts[key]) is not None and verdict.residual
         }
         milliseconds = (time.monotonic() - began) * 1000
-        tier = slowest(*tiers)
-        return NeededGrammars(kept, residual, unknown, records, _opaque(owner), tier, milliseconds)
+        return NeededGrammars(kept, residual, unknown, records, _opaque(owner), milliseconds)
+
+    def count_uses(self, needed: NeededGrammars) -> None:
+        """Count the grammars of a request that a backend has accepted."""
+        for tier in needed.tiers:
+            metrics.GRAMMARS.labels(tier).inc()
+        if self._shared_cache is not None:
+            self._shared_cache.count_uses(needed.keys.values())
 
     def learn(
         self, verdicts: Iterable[wire.GrammarVerdict], tools: Iterable[Tool], info: wire.Info
@@ -210,10 +222,6 @@ class GrammarService:
         for verdict in verdicts:
             self._memory.remember(verdict)
         self._gauge.set(len(self._memory))
-
-    @staticmethod
-    def _tier(key: str, unknown: frozenset[str], records: Mapping[str, GrammarRecord]) -> Tier:
-        return "compiled" if key in unknown else "redis" if key in records else "memory"
 
 
 def _note(verdicts: Iterable[wire.GrammarVerdict]) -> None:

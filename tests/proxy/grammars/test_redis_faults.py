@@ -9,8 +9,9 @@ import pytest
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
-from tests.support.servers.fake_backend import INFO
-from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
+from tests.support.servers.fake_backend import INFO, FakeBackend
+from tests.support.servers.fleet import ASKED, SECRET, Gateway, gateway, tool, tools
+from tests.support.servers.script import Script
 from tests.support.waiting import until
 from toolgate_proxy.grammars.sealed_record import opened, sealed
 from toolgate_proxy.grammars.service import grammar_key
@@ -20,6 +21,11 @@ from toolgate_proxy.settings import Settings
 
 SLACK = 10.0
 """Seconds that a busy machine may add. A hang would take twice as long."""
+
+
+@pytest.fixture(autouse=True)
+def answered(backend: FakeBackend) -> None:
+    backend.scripts[ASKED] = Script(("Hello",))
 
 
 def total(name: str, **labels: str) -> float:
@@ -137,8 +143,6 @@ async def test_values_of_wrong_types_are_ignored(backend, redis_at_hand):
     wanted = tool("typed")
     key = grammar_key(wanted, INFO)
     redis_at_hand.client.rpush(f"toolgate:grammar:{key}", "a list")
-    redis_at_hand.client.hset(f"toolgate:lock:{key}", "a", "hash")
-    redis_at_hand.client.pexpire(f"toolgate:lock:{key}", 300)
     redis_at_hand.client.set(f"toolgate:used:{key}", "x")
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert await asked.timed(wanted) < SLACK
@@ -198,5 +202,4 @@ async def test_unreachable_redis_leaves_the_memory_cache_working(backend):
     lone = Gateway(backend.url, settings)
     assert await lone.timed(tool("alone")) < SLACK
     assert (await lone.ask(tool("alone"))).tier == "memory"
-    await lone.fleet.aclose()
-    await lone.backend.aclose()
+    await lone.deployments.aclose()

@@ -9,14 +9,17 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tests.support.servers.fake_backend import INFO, KEY
+from tests.support.servers.fake_backend import KEY
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.backend_client.client import Backend
-from toolgate_proxy.grammars.redis_cache import RedisCache
-from toolgate_proxy.grammars.service import GrammarService, LoadedGrammars
+from toolgate_proxy.chat.engine import Engine
+from toolgate_proxy.context import RequestContext
+from toolgate_proxy.grammar_loads import GrammarLoads
+from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
+ASKED = "asked by the fleet"
 
 
 def places(tools: Sequence[Tool]) -> dict[str, str]:
@@ -26,14 +29,21 @@ def places(tools: Sequence[Tool]) -> dict[str, str]:
 
 class Gateway:
     def __init__(self, backend_url: str, settings: Settings) -> None:
-        fleet = RedisCache.from_settings(settings)
-        assert fleet is not None
-        self.fleet = fleet
-        self.backend = Backend(backend_url, SecretStr(KEY), settings)
-        self.grammars = GrammarService(self.backend, fleet)
+        self.deployments = Deployments(settings)
+        assert self.deployments.shared_cache is not None
+        self.fleet = self.deployments.shared_cache
+        self.deployment = self.deployments.get(backend_url, KEY)
+        self.engine = Engine(settings)
 
-    async def ask(self, *tools: Tool) -> LoadedGrammars:
-        return await self.grammars.ensure(tools, places(tools), INFO)
+    async def ask(self, *tools: Tool, text: str = ASKED, **params: Any) -> GrammarLoads:
+        """Send a request with these tools. Return where its grammars were found. Raise the error
+        that its client gets."""
+        messages = ({"role": "user", "content": text},)
+        request = ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
+        context = RequestContext()
+        generation = await self.engine.generate(request, self.deployment, context)
+        await generation.aclose()
+        return context.grammars
 
     async def timed(self, *tools: Tool) -> float:
         """Seconds that `ask` takes."""
@@ -46,7 +56,8 @@ class Gateway:
 async def gateway(
     backend_url: str, redis_url: str, secret: str = SECRET, **settings: Any
 ) -> AsyncIterator[Gateway]:
-    """Connected: a process has made its connection before its first request."""
+    """Connected: a process has made its connection before its first request. The backend needs a
+    script for `ASKED`."""
     made = Gateway(
         backend_url,
         Settings(redis_url=SecretStr(redis_url), fleet_secret=SecretStr(secret), **settings),
@@ -55,8 +66,7 @@ async def gateway(
     try:
         yield made
     finally:
-        await made.fleet.aclose()
-        await made.backend.aclose()
+        await made.deployments.aclose()
 
 
 def tool(name: str, **properties: Any) -> Tool:
