@@ -117,8 +117,15 @@ def _shaped(content: bytes) -> dict[str, Any] | None:
     if f'"{MEMBER}"'.encode() not in content:
         return None
     try:
-        body = from_json(content)
-    except ValueError:
+        body = _parsed(content)
+    except (ValueError, RecursionError):
         return None
     found = isinstance(body, dict) and isinstance(body.get(MEMBER), dict)
     return body if found else None
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return from_json(content)
+    except ValueError:
+        return json.loads(content)  # slower, but it reads more than 200 levels
