@@ -20,10 +20,10 @@ from unittest.mock import patch
 
 from pydantic import SecretStr
 from redis.exceptions import ConnectionError
+from toolgate_proxy.grammars.loader import GrammarResult, Loader
 
 from tests.long.fleet.redis_server import RedisServer
 from toolgate_core import wire
-from toolgate_proxy.grammars.loader import GrammarResult, Loader
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.key import Hasher, now

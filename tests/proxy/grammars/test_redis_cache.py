@@ -7,24 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, blob_of, running
-from tests.support.servers.fleet import ASKED, SECRET, gateway, tool, tools
+from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.script import Script
 from toolgate_core.errors import BackendFailed, SchemaNotEnforceable
 from toolgate_proxy.grammars import redis_cache
-
-SCRIPT = Script(("Hello",))
 
 
 @pytest.fixture
 def other_backend() -> Iterator[FakeBackend]:
     with running(FakeBackend()) as backend:
-        backend.scripts[ASKED] = SCRIPT
         yield backend
-
-
-@pytest.fixture(autouse=True)
-def answered(backend: FakeBackend) -> None:
-    backend.scripts[ASKED] = SCRIPT
 
 
 async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(

@@ -9,9 +9,8 @@ import pytest
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
-from tests.support.servers.fake_backend import INFO, FakeBackend
-from tests.support.servers.fleet import ASKED, SECRET, Gateway, gateway, tool, tools
-from tests.support.servers.script import Script
+from tests.support.servers.fake_backend import INFO
+from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
 from tests.support.waiting import until
 from toolgate_proxy.grammars.sealed_record import opened, sealed
 from toolgate_proxy.grammars.service import grammar_key
@@ -21,11 +20,6 @@ from toolgate_proxy.settings import Settings
 
 SLACK = 10.0
 """Seconds that a busy machine may add. A hang would take twice as long."""
-
-
-@pytest.fixture(autouse=True)
-def answered(backend: FakeBackend) -> None:
-    backend.scripts[ASKED] = Script(("Hello",))
 
 
 def total(name: str, **labels: str) -> float:

@@ -29,6 +29,7 @@ from toolgate_core.errors import GrammarsRefused, ToolgateError
 from toolgate_core.grammar_key import grammar_key, tool_hash
 
 KEY = "backend-key"
+ASKED = "asked without a script"
 INFO = wire.Info(
     model="tiny",
     models=("tiny",),
@@ -271,7 +272,9 @@ class FakeBackend:
         asked = str(message.prompt.messages[-1]["content"])
         if message.enforcement is None:
             asked += WITHOUT_MASKS
-        return self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
+        if asked in self.scripts:
+            return self.scripts[asked]
+        return Script(("Hello",)) if asked == ASKED else self.turns.pop(0)
 
     async def _sse(self, script: Script, message: wire.GenerateRequest) -> AsyncIterator[str]:
         with self._counted():

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tests.support.servers.fake_backend import KEY
+from tests.support.servers.fake_backend import ASKED, KEY
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.chat.engine import Engine
@@ -19,7 +19,6 @@ from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
-ASKED = "asked by the fleet"
 
 
 def places(tools: Sequence[Tool]) -> dict[str, str]:
@@ -35,11 +34,13 @@ class Gateway:
         self.deployment = self.deployments.get(backend_url, KEY)
         self.engine = Engine(settings)
 
-    async def ask(self, *tools: Tool, text: str = ASKED, **params: Any) -> GrammarLoads:
-        """Send a request with these tools. Return where its grammars were found. Raise the error
-        that its client gets."""
+    async def ask(self, *tools: Tool, text: str = ASKED) -> GrammarLoads:
+        """Send a request with these tools, or with a format of content. Return where its grammars
+        were found. Raise the error that its client gets."""
         messages = ({"role": "user", "content": text},)
-        request = ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
+        named = tuple(tool for tool in tools if tool.name)
+        [form] = [tool for tool in tools if not tool.name] or [None]
+        request = ChatRequest("chatcmpl-1", "tiny", messages, tools=named, content_format=form)
         context = RequestContext()
         generation = await self.engine.generate(request, self.deployment, context)
         await generation.aclose()
@@ -56,8 +57,7 @@ class Gateway:
 async def gateway(
     backend_url: str, redis_url: str, secret: str = SECRET, **settings: Any
 ) -> AsyncIterator[Gateway]:
-    """Connected: a process has made its connection before its first request. The backend needs a
-    script for `ASKED`."""
+    """Connected: a process has made its connection before its first request."""
     made = Gateway(
         backend_url,
         Settings(redis_url=SecretStr(redis_url), fleet_secret=SecretStr(secret), **settings),
