@@ -71,6 +71,25 @@ class ConstraintLoader:
     ) -> Constraints:
         """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
         if the settings omit them. Raise ToolgateError."""
+        tools = prepared.plan.grammars
+        span = tracing.begin("toolgate.grammars") if tools else tracing.NONE
+        with tracing.ended(span), tracing.current(span):
+            found = await self.known(prepared, deployment, context, resample)
+            attributes = {
+                "toolgate.grammars": len(tools),
+                "toolgate.grammar_tier": found.needed.tier,
+            }
+            tracing.note(span, attributes)
+        return found
+
+    async def known(
+        self,
+        prepared: Prepared,
+        deployment: Deployment,
+        context: RequestContext,
+        resample: Resample | None,
+    ) -> Constraints:
+        """As `load`, without a span: when the verdicts have arrived."""
         needed, prepared = await self._needed(prepared.plan.grammars, prepared, deployment, context)
         context.grammars.note(len(needed.keys), needed.tier, needed.milliseconds)
         return Constraints(prepared, needed, resample, self._open_objects)
@@ -101,13 +120,9 @@ class ConstraintLoader:
         params, owner = schema_params(prepared.request), context.sender
         optional = prepared.request.optional_tools
         invalid = InvalidTools(context, omit=self._omits_invalid, optional=optional)
-        span = tracing.begin("toolgate.grammars") if tools else tracing.NONE
-        with tracing.ended(span), tracing.current(span):
-            needed = await deployment.grammars.needed(
-                tools, params, prepared.info, owner, invalid.leave_out
-            )
-            number = len(tools)
-            tracing.note(span, {"toolgate.grammars": number, "toolgate.grammar_tier": needed.tier})
+        needed = await deployment.grammars.needed(
+            tools, params, prepared.info, owner, invalid.leave_out
+        )
         schemas = [tool for tool in tools if TEXT not in tool.parameters]
         checked = [tool for tool in schemas if tool.hash in needed.keys]
         await self.validators.prepare(checked, params, owner, invalid.leave_out)

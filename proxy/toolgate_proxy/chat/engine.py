@@ -107,21 +107,19 @@ class Engine:
             except GrammarsRefused as refused:
                 deployment.grammars.learn(read_verdicts(refused.verdicts), tools, found.info)
                 continue
+            if not constraints.needed.unknown:
+                return generation
             try:
-                if constraints.needed.unknown:
-                    verdicts = await generation.verdicts()
-                    deployment.grammars.learn(verdicts, tools, found.info)
-                    again = await self._constraints.load(found, deployment, context, resample)
-                    if again.needed.unknown:
-                        raise BackendFailed(NO_VERDICT)
-                    generation = replace(generation, constraints=again)
+                deployment.grammars.learn(await generation.verdicts(), tools, found.info)
+                known = await self._constraints.known(found, deployment, context, resample)
+                if known.needed.unknown:
+                    raise BackendFailed(NO_VERDICT)
             except BaseException:
                 await generation.aclose()
                 raise
-            if generation.constraints.needed.keys == constraints.needed.keys:
-                deployment.grammars.count_uses(constraints.needed)
-                generation.note_enforcement(context)
-                return generation
+            if known.needed.keys == constraints.needed.keys:
+                generation.accepted(deployment, context, known)
+                return replace(generation, constraints=known)
             await generation.aclose()
         raise BackendFailed(NO_VERDICT)
 

@@ -105,10 +105,12 @@ class Generation:
         known = ((kind, at) for kind, at in start.adapted if at < len(paths))
         context.note_changes(HistoryChange(kind, paths[at]) for kind, at in known)
 
-    def note_enforcement(self, context: RequestContext) -> None:
-        request, plan = self.prepared.request, self.prepared.plan
+    def accepted(self, deployment: Deployment, context: RequestContext, known: Constraints) -> None:
+        """Count the grammars and note how they are enforced. `known`: with all verdicts."""
+        deployment.grammars.count_uses(self.constraints.needed)
+        request, plan = known.prepared.request, known.prepared.plan
         constrained = request.tools or request.content_format
-        context.note_enforcement(constrained, self.residual, plan.grammars)
+        context.note_enforcement(constrained, known.needed.residual, plan.grammars)
 
     async def verdicts(self) -> Sequence[wire.GrammarVerdict]:
         """Wait for the start of the response. Return the verdicts on new grammars."""
@@ -146,7 +148,10 @@ async def begun(
         span, events = tracing.NONE, kept
     else:
         span, events = await _sent(deployment.backend, message, deadline)
-    return Generation(constraints, events, span, kept is not None, name)
+    generation = Generation(constraints, events, span, kept is not None, name)
+    if constraints.is_complete:
+        generation.accepted(deployment, context, constraints)
+    return generation
 
 
 async def _sent(
