@@ -100,17 +100,20 @@ class Engine:
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
-            tools = constraints.prepared.plan.grammars
+            plan = constraints.prepared.plan
             answers = None if request.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
             except GrammarsRefused as refused:
-                deployment.grammars.learn(read_verdicts(refused.verdicts), tools, found.info)
+                deployment.grammars.learn(
+                    read_verdicts(refused.verdicts), plan.grammars, found.info
+                )
                 continue
             if not constraints.needed.unknown:
                 return generation
             try:
-                deployment.grammars.learn(await generation.verdicts(), tools, found.info)
+                verdicts = await generation.verdicts()
+                deployment.grammars.learn(verdicts, plan.grammars, found.info)
                 known = await self._constraints.known(found, deployment, context, resample)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
