@@ -162,10 +162,11 @@ class DeferredGrammars:
         try:
             for at in range(0, len(deferred), BATCH):
                 tools = [tool for each in deferred[at : at + BATCH] if (tool := _valid(each))]
-                if grammars.known_count + len(tools) > info.limits.max_grammars // 2:
+                if at + len(tools) > info.limits.max_grammars // 2:
                     return
-                with suppress(ToolgateError):
-                    await grammars.prepare(tools, info)
+                if new := grammars.unknown(tools, info):
+                    with suppress(ToolgateError):
+                        await grammars.prepare(new, info)
         finally:
             self._busy.discard(deployment.url)
 

@@ -163,6 +163,10 @@ class GrammarService:
         if self._shared_cache is not None:
             self._shared_cache.count_uses(needed.keys.values())
 
+    def unknown(self, tools: Iterable[Tool], info: wire.Info) -> list[Tool]:
+        """Return the tools whose verdicts this process does not know."""
+        return [tool for tool in tools if self._memory.verdict(grammar_key(tool, info)) is None]
+
     def learn(
         self, verdicts: Iterable[wire.GrammarVerdict], tools: Iterable[Tool], info: wire.Info
     ) -> None:
