@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from starlette.applications import Starlette
@@ -52,6 +51,7 @@ WITHOUT_MASKS = " (without masks)"
 
 
 MAX_BYTES = 64_000_000
+Verdicts = tuple[wire.GrammarVerdict, ...]
 Body = TypeVar("Body", bound=wire.Message)
 
 
@@ -215,13 +215,15 @@ class FakeBackend:
             blob=blob_of(source.name) if heavy else None,
         )
 
-    async def _load_needed(self, message: wire.GenerateRequest) -> None:
-        """Load the grammars that a request needs."""
+    async def _load_needed(self, message: wire.GenerateRequest) -> Verdicts:
+        """Load the grammars that a request needs. Return the verdicts that it asks for."""
         sources = needed_sources(message)
         if missing := [source() for key, source in sources.items() if key not in self.loaded]:
             verdicts = await self._load(missing)
             if refused := [each for each in verdicts if each.status == "refused"]:
                 raise GrammarsRefused([each.model_dump(exclude_none=True) for each in refused])
+        asked = [each.key for each in message.grammars if each.report and not self.silent]
+        return tuple(self.loaded[key] for key in asked)
 
     async def _instances(self, request: Request) -> Response:
         """Masks allow what `walk` says."""
@@ -251,18 +253,16 @@ class FakeBackend:
         message = await message_of(wire.GenerateRequest, request)
         self.requests.append(message)
         self.headers.append(dict(request.headers))
-        await self._load_needed(message)
+        verdicts = await self._load_needed(message)
         script = self.script_of(message)
         if script.error_status is not None:
             await asyncio.sleep(script.queued)
             return JSONResponse({"error": script.error}, script.error_status)
-        asked = [each.key for each in message.grammars if each.report and not self.silent]
-        if asked:
-            verdicts = tuple(self.loaded[key] for key in asked)
-            script = replace(script, start=script.start | {"verdicts": verdicts})
         if message.stream:
-            return StreamingResponse(self._sse(script, message), media_type="text/event-stream")
-        return await self._whole(script, message, request)
+            return StreamingResponse(
+                self._sse(script, message, verdicts), media_type="text/event-stream"
+            )
+        return await self._whole(script, message, verdicts, request)
 
     def script_of(self, message: wire.GenerateRequest) -> Script:
         """Return the answer to a request."""
@@ -276,19 +276,21 @@ class FakeBackend:
             return self.scripts[asked]
         return Script(("Hello",)) if asked == ASKED else self.turns.pop(0)
 
-    async def _sse(self, script: Script, message: wire.GenerateRequest) -> AsyncIterator[str]:
+    async def _sse(
+        self, script: Script, message: wire.GenerateRequest, verdicts: Verdicts
+    ) -> AsyncIterator[str]:
         with self._counted():
             yield ": keep-alive\n\n"
             await asyncio.sleep(script.queued)
-            async for event in events(script, message):
+            async for event in events(script, message, verdicts):
                 yield ": hm\n\n" if event is None else f"data: {event.model_dump_json()}\n\n"
 
     async def _whole(
-        self, script: Script, message: wire.GenerateRequest, request: Request
+        self, script: Script, message: wire.GenerateRequest, verdicts: Verdicts, request: Request
     ) -> Response:
         sent = []
         with self._counted():
-            async for event in events(script, message):
+            async for event in events(script, message, verdicts):
                 if event is not None:
                     sent.append(event.model_dump(mode="json"))
                 if await request.is_disconnected():
