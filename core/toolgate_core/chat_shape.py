@@ -76,7 +76,8 @@ def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
 
 class ChatShape:
     """ASGI middleware of a backend: sends messages in the shape of chat completions to the routes
-    of their ops, with the parsed body in the scope. Other bodies pass unchanged."""
+    of their ops, with the parsed body in the scope. Other bodies pass unchanged. One of more than
+    `max_bytes` may be a message, so the route of `generate` gets it, which refuses it."""
 
     def __init__(self, app: Any, max_bytes: int) -> None:
         self._app = app
@@ -95,9 +96,9 @@ class ChatShape:
             parts.append(event.get("body", b""))
             size, last = size + len(parts[-1]), not event.get("more_body", False)
         content = b"".join(parts)
-        shaped = _shaped(content) if last else None
-        if shaped is not None:
-            op = shaped[MEMBER].get("op", "")
+        shaped = _shaped(content) if size <= self._max_bytes else None
+        if shaped is not None or size > self._max_bytes:
+            op = "generate" if shaped is None else shaped[MEMBER].get("op", "")
             method, path = ROUTES.get(op, ("POST", f"/v1/toolgate/{op}"))
             path = scope.get("root_path", "") + path
             more = {"method": method, "path": path, "raw_path": path.encode(), SHAPED: shaped}

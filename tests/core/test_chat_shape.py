@@ -155,7 +155,6 @@ OF_VLLM = [
     json.dumps([{MEMBER: {}}]),
     f'{{"{MEMBER}": {{}}',
     "",
-    json.dumps({"messages": [USER | {"content": "x" * 3 * LIMIT}]}),
 ]
 
 
@@ -164,6 +163,22 @@ def test_bodies_of_vllm_pass_unchanged(http, body):
     assert http.post(PATH, content=body).json() == {
         "to": f"POST {PATH}",
         "body": body,
+        "shaped": None,
+    }
+
+
+@pytest.mark.parametrize("parts", [1, 9])
+@pytest.mark.parametrize("message", [FULL, None])
+def test_a_body_over_the_limit_goes_where_it_is_refused(http, message, parts):
+    """As a whole, and not parsed."""
+    long = [USER | {"content": "x" * 3 * LIMIT}]
+    made = FULL.model_copy(update={"prompt": wire.ChatPrompt(messages=tuple(long))})
+    body = body_of("generate", made, "") if message else json.dumps({"messages": long}).encode()
+    step = len(body) // parts + 1
+    pieces = [body[at : at + step] for at in range(0, len(body), step)]
+    assert http.post(PATH, content=iter(pieces)).json() == {
+        "to": "POST /v1/toolgate/generate",
+        "body": body.decode(),
         "shaped": None,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -274,9 +274,21 @@ def session_of(message: wire.GenerateRequest) -> str:
     prompt = message.prompt
     if not isinstance(prompt, wire.ChatPrompt):
         return ""
-    begin = next((at for at, each in enumerate(prompt.messages) if each.get("role") == "user"), 0)
-    text = repr((message.cache_salt, message.model, prompt.messages[: begin + 1]))[:SESSION_TEXT]
+    begin = [str(message.cache_salt), message.model]
+    for each in prompt.messages:
+        begin += _texts(each.get("content"))
+        if each.get("role") == "user":
+            break
+    text = repr(begin)[:SESSION_TEXT]
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def _texts(content: object) -> Iterator[str]:
+    """Yield the texts of a message, or what they begin with: some have many megabytes."""
+    for part in content if isinstance(content, list) else [content]:
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            yield text[:SESSION_TEXT]
 
 
 def _checked(model: type[M], body: object, what: str) -> M:
