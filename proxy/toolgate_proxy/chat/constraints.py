@@ -128,6 +128,7 @@ class ConstraintLoader:
         await self.validators.prepare(checked, params, owner, invalid.leave_out)
         if not invalid.errors:
             return needed, prepared
+        needed = needed.without(tool.hash for tool in tools if tool.name in invalid.errors)
         request = without(prepared.request, invalid.errors)
         plan = make_plan(request, prepared.dialect)
         return needed, replace(prepared, request=request, plan=plan)

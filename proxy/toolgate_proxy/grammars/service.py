@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pydantic import ValidationError
@@ -55,6 +55,12 @@ class NeededGrammars:
     owner: str = ""
     """An opaque name for whoever sent the tools."""
     milliseconds: float = 0.0
+
+    def without(self, hashes: Iterable[str]) -> NeededGrammars:
+        """Return the grammars of a request that leaves these tools out."""
+        left_out = {*hashes}
+        keys = {each: key for each, key in self.keys.items() if each not in left_out}
+        return replace(self, keys=keys, unknown=self.unknown & {*keys.values()})
 
     @property
     def tiers(self) -> list[Tier]:
