@@ -1,7 +1,7 @@
 # `make help` prints all targets. ARGS is passed to the command of a target. `setup` is fast if nothing
 # has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve tiny check test test-fast test-nightly test-database docs site bench soak trace compat dist lock
+.PHONY: help setup demo serve tiny check data test test-fast test-nightly test-database docs site bench soak trace compat dist lock
 
 PORT ?= 4000
 ARGS ?=
@@ -50,19 +50,22 @@ check: setup ## Check format, lint and types
 	mypy
 	lint-imports
 
+# Data sets of tests, from packages, where $TOOLGATE_SHARED is absent.
+data: setup
+	@python -m tests.support.public_data
+
 # Tests that depend on the adapter run with both adapters. `make test ADAPTER=structured_output` (or
 # logits_processor) runs all tests with one.
 ADAPTER ?=
 TESTS := python -m pytest -p tests.support.workers --workers 2 --durations 10
 
-test: setup ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
-	@python -m tests.support.public_data
+test: data ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
 	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) $(TESTS) -m "not slow" $(ARGS)
 
-test-fast: setup ## Run the tests that take no vLLM, no gateway process and no exhaustive checks
+test-fast: data ## Run the tests that take no vLLM, no gateway process and no exhaustive checks
 	@$(TESTS) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
 
-test-nightly: setup ## Run all tests, with more examples
+test-nightly: data ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
 
 # The tests leave rows in the database. Node and prisma's engine are downloaded. LiteLLM sets a private

@@ -13,7 +13,8 @@ from bench.engine_steps.blocks import Block, Kind, Measured, Options, Session, S
 from bench.engine_steps.process import in_new_process, measure, write
 from bench.engine_steps.run import HEAD, lines, rows
 from tests.models import tiny_model
-from tests.support.shared_data import BFCL, SHARED
+from tests.support.installed import needs
+from tests.support.shared_data import BFCL
 
 STREAMS = 4
 
@@ -74,17 +75,12 @@ def test_a_block_sums_the_sections_of_its_steps():
     assert found.step_ms == pytest.approx(2)
 
 
-needs_data = pytest.mark.skipif(
-    not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
-)
-
-
 @pytest.mark.slow  # vLLM's engine loop, for a benchmark
 @pytest.mark.parametrize(
     ("text", "options"),
     [("natural", ["--threads", "--displace", "1", "--forward", "0.5"]), ("random", [])],
 )
-@needs_data
+@needs(BFCL)
 def test_all_kinds_are_measured_and_their_tokens_checked(
     text, options, tmp_path, monkeypatch, capsys
 ):
@@ -111,7 +107,7 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["strict", "structured_output", "logits_processor"])
-@needs_data
+@needs(BFCL)
 def test_a_token_that_a_mask_forbids_is_an_error(kind):
     """The check itself: a token in the middle of each response is replaced by a mark."""
     model = str(tiny_model())

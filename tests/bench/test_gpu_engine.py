@@ -11,7 +11,8 @@ from bench.gpu_engine import run
 from bench.gpu_engine.engines import ENGINES, BlockOfRequests, blocks
 from bench.gpu_engine.report import Found, records, table
 from tests.models import tiny_model
-from tests.support.shared_data import BFCL, SHARED
+from tests.support.installed import needs
+from tests.support.shared_data import BFCL
 
 STREAMS = 2
 
@@ -65,9 +66,7 @@ def test_rows_are_compared_with_free_and_strict_of_the_same_engine():
 
 @pytest.mark.vllm
 @pytest.mark.slow  # three starts of vLLM, for a benchmark
-@pytest.mark.skipif(
-    not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
-)
+@needs(BFCL)
 def test_all_kinds_write_the_same_responses_and_an_engine_that_fails_is_reported(
     tmp_path, monkeypatch, capsys
 ):

@@ -17,8 +17,9 @@ from tests.long.outcomes import Outcome
 from tests.long.transliterated import ALL_FORMS, schemas, violations
 from tests.long.walks import parameters
 from tests.support.effort import repeats, rotating
+from tests.support.installed import needs
 from tests.support.schemas.scripts import SCRIPTS, transliterated
-from tests.support.shared_data import DATA
+from tests.support.shared_data import BFCL
 from toolgate_backend.enforcement.automaton import Automaton
 
 SEED = 1
@@ -32,7 +33,7 @@ def test_the_schemas_are_valid_and_different() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(not DATA.exists(), reason="needs the data sets below $TOOLGATE_SHARED")
+@needs(BFCL)
 @rotating("form", ALL_FORMS, one_in=3)
 def test_calls_with_names_in_other_scripts_are_valid(form: str) -> None:
     counts: Counter[str] = Counter()

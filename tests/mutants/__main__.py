@@ -20,7 +20,6 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from .mutant import ROOT, Mutant, drawn
@@ -31,14 +30,12 @@ HERE = Path(__file__).parent
 DATA = (HERE / "drawn.json", HERE / "promises.json")
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 PLUGIN = "tests.mutants.plugin"
-MOST_TESTS = 600
+MOST_TESTS = 300
 """Number of tests that run for a mutant."""
 
 
 def mutants() -> list[Mutant]:
-    """Those of the data files that exist."""
-    files = [path for path in DATA if path.exists()]
-    return [Mutant(**row) for path in files for row in json.loads(path.read_text())]
+    return [Mutant(**row) for path in DATA for row in json.loads(path.read_text())]
 
 
 def draw(options: argparse.Namespace) -> int:
@@ -73,24 +70,26 @@ def run(options: argparse.Namespace) -> int:
     chosen = [each for each in mutants() if options.only in f"{each.module} {each.promise}"]
     chosen = chosen[options.part :: options.parts]
     results = list[dict[str, Any]]()
-    with TemporaryDirectory() as scratch:
-        rows = list[dict[str, Any]]()
-        for at, mutant in enumerate(chosen):
-            results.append({"mutant": asdict(mutant)})
-            names = _ordered(mutant, tests.get(json.dumps(asdict(mutant)), {}))
-            if not mutant.is_there():
-                results[at]["gone"] = True
-            elif names:
-                out = str(Path(scratch) / f"{at}.json")
-                rows.append({"mutant": asdict(mutant), "tests": names, "out": out, "at": at})
-        todo = Path(scratch) / "todo.json"
-        todo.write_text(json.dumps(rows))
-        files = sorted({name.partition("::")[0] for row in rows for name in row["tests"]})
-        command = [*PYTEST, "-p", PLUGIN, "-m", "not slow", *files]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, SETTING: str(todo)}, check=False)
-        for row in rows:
-            if (file := Path(row["out"])).exists():
-                results[row["at"]] |= json.loads(file.read_text())
+    verdicts = options.out.resolve().with_suffix(".verdicts")
+    shutil.rmtree(verdicts, ignore_errors=True)
+    verdicts.mkdir(parents=True)
+    rows = list[dict[str, Any]]()
+    for at, mutant in enumerate(chosen):
+        results.append({"mutant": asdict(mutant)})
+        names = _ordered(mutant, tests.get(json.dumps(asdict(mutant)), {}))
+        if not mutant.is_there():
+            results[at]["gone"] = True
+        elif names:
+            out = str(verdicts / f"{at}.json")
+            rows.append({"mutant": asdict(mutant), "tests": names, "out": out, "at": at})
+    todo = verdicts / "todo.json"
+    todo.write_text(json.dumps(rows))
+    files = sorted({name.partition("::")[0] for row in rows for name in row["tests"]})
+    command = [*PYTEST, "-p", PLUGIN, "-m", "not slow", *files]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, SETTING: str(todo)}, check=False)
+    for row in rows:
+        if (file := Path(row["out"])).exists():
+            results[row["at"]] |= json.loads(file.read_text())
     options.out.write_text(json.dumps(results, indent=1, ensure_ascii=False))
     living = [each for each in results if not is_killed(each)]
     print(f"{len(results)} mutants, {len(living)} not noticed:")

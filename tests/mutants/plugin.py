@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from .mutant import Mutant
 from .probes import MODULE
 
 SETTING = "TOOLGATE_MUTANTS"
-SECONDS = 240
+SECONDS = 120
 """Time after which a mutant counts as one that lives."""
 
 
@@ -59,6 +60,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def _judge(session: pytest.Session, mutant: Mutant, tests: list[str], out: Path) -> None:
     """Run the tests with the fault, in their order, write the verdict and end the process."""
     began, verdict = time.monotonic(), dict[str, Any]()
+
+    def hangs(*_: object) -> None:
+        out.write_text(json.dumps({"killed_by": "a test that does not end"}))
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(3 * SECONDS)
     try:
         known = {item.nodeid: item for item in session.items}
         items = [known[name] for name in tests if name in known]

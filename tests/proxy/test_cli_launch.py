@@ -17,7 +17,7 @@ from toolgate_proxy.cli.launch.target import Target, Window
 from toolgate_proxy.cli.main import app
 
 TOLD = beside(__file__)
-"""How each client is told the length of the context."""
+"""The variables, options or files in which each client gets the context length."""
 WINDOW = {name: how.get("variables", {}) for name, how in TOLD.items()}
 EACH_CLIENT = pytest.mark.parametrize("name", CLIENTS)
 

@@ -1,4 +1,4 @@
-"""How often a check repeats itself: `make test` has ten minutes, `make test-nightly` has hours.
+"""How often a check repeats itself: `make test` has minutes, `make test-nightly` has hours.
 
 Of a matrix, `make test` runs a part that depends on the commit: a few commits see all of it.
 """

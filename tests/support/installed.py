@@ -1,4 +1,4 @@
-"""Skips tests of the complete installation where only the gateway is installed (`make compat`)."""
+"""Skips tests where something is not installed: vLLM (`make compat`), or a data set."""
 
 from __future__ import annotations
 
@@ -6,4 +6,12 @@ from importlib.util import find_spec
 
 import pytest
 
+from .shared_data import path_of
+
 needs_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
+
+
+def needs(data: str) -> pytest.MarkDecorator:
+    """Skip a test without a data set of shared_data.py."""
+    reason = f"{data} is neither in $TOOLGATE_SHARED nor fetched by tests.support.public_data"
+    return pytest.mark.skipif(not path_of(data).exists(), reason=reason)

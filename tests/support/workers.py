@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -210,10 +211,16 @@ class _Queue:
             after = next(items, None)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             item = after
-        left = [(each.pid, " ".join(each.cmdline())) for each in psutil.Process().children()]
-        # The helpers of multiprocessing end with this process.
-        names = [f"{pid} {name[:90]}" for pid, name in left if "multiprocessing" not in name]
-        pipe.send(("left", names))
+        pipe.send(("left", [*_left()]))
+
+
+def _left() -> Iterator[str]:
+    """The processes that tests have left. The helpers of multiprocessing end with this process."""
+    for each in psutil.Process().children():
+        with suppress(psutil.Error):  # it has ended since
+            command = " ".join(each.cmdline())
+            if command and "multiprocessing" not in command:
+                yield f"{each.pid} {command[:90]}"
 
 
 class _Reports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,41 @@ import pytest
 from tests.models import tiny_model
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _own_sequences() -> Iterator[None]:
+    """The grammars and sequences of an engine process are those of one file of tests."""
+    from toolgate_backend.adapters import engine_sequences
+
+    engine_sequences._sequences = None
+    yield
+    engine_sequences._sequences = None
+
+
 @pytest.fixture(scope="module")
 def model_config() -> Any:
     from vllm.config import ModelConfig
 
     return ModelConfig(model=str(tiny_model()), dtype="float32")
+
+
+@pytest.fixture
+def slow_masks(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, float], None]:
+    """Stop the clocks of masks. The function makes each mask of an automaton take some seconds."""
+    now = 0.0
+    for clock in ("thread_time", "perf_counter"):
+        monkeypatch.setattr(f"time.{clock}", lambda: now)
+
+    def slow(machine: Any, seconds: float) -> None:
+        row = machine.next_row()
+
+        def next_row() -> Any:
+            nonlocal now
+            now += seconds
+            return row
+
+        machine.row, machine.next_row = None, next_row
+
+    return slow
 
 
 @pytest.fixture

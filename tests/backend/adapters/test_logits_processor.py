@@ -145,20 +145,9 @@ def test_a_failing_sequence_does_not_affect_others(
     assert len(neighbour) > 1000
 
 
-def test_slow_masks_end_their_sequence(processor, vocabulary, monkeypatch):
-    now = 0.0
-    for clock in ("thread_time", "perf_counter"):
-        monkeypatch.setattr(f"time.{clock}", lambda: now)
+def test_slow_masks_end_their_sequence(processor, vocabulary, slow_masks):
     update(processor, [(0, params(choice="none"), []), (1, params(choice="none"), [])])
-    machine = processor._sequences[0].automaton
-    row = machine.next_row()
-
-    def slow():
-        nonlocal now
-        now += 60.0
-        return row
-
-    machine.row, machine.next_row = None, slow
+    slow_masks(processor._sequences[0].automaton, 60.0)
     # The first slow step is not timed, and the first slow mask is only noticed.
     for _ in range(1 + MAX_SLOW):
         slow_one, neighbour, *_ = allowed(processor, vocabulary)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -153,7 +152,6 @@ def test_nothing_waits_for_the_gpu():
 
 
 # --- the masks of a step ---
-Make = Callable[[], EnforcementGrammar]
 UNTOUCHED = 7
 """Words that no mask has."""
 
@@ -252,22 +250,11 @@ def test_a_failing_sequence_does_not_affect_others(step, make, vocabulary):
     assert grammars["c"].accept_tokens("c", [call])
 
 
-def test_slow_masks_end_their_sequence(make, vocabulary, monkeypatch):
+def test_slow_masks_end_their_sequence(make, vocabulary, slow_masks):
     """Only masks that are computed in a slow step, or soon after it, are timed."""
-    now = 0.0
-    for clock in ("thread_time", "perf_counter"):
-        monkeypatch.setattr(f"time.{clock}", lambda: now)
     step = StepMasks(words_per_row(vocabulary.size), seconds=1.0)
     grammars = {name: make() for name in "ab"}
-    machine = grammars["a"].automaton
-    row = machine.next_row()
-
-    def slow():
-        nonlocal now
-        now += 2.0
-        return row
-
-    machine.row, machine.next_row = None, slow
+    slow_masks(grammars["a"].automaton, 2.0)
     call = {vocabulary.marks.tokens["<tool_call>"]}
     # The first slow step is not timed, and the first slow mask is only noticed.
     for _ in range(1 + MAX_SLOW):

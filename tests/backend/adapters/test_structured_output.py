@@ -36,7 +36,6 @@ from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
 # --- structured output ---
-MakeAutomaton = Callable[..., Automaton]
 Make = Callable[[Automaton], EnforcementGrammar]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,14 +11,12 @@ import pytest
 from tests import tools
 from tests.support.walker.walk import Enforced, Liking, walk
 from toolgate_backend.endpoint.trace import MAX_TRACES, Tracer
-from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_core.errors import BackendUnavailable
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
 # --- trace ---
-MakeAutomaton = Callable[..., Automaton]
 CLOSERS = b'"}],'
 SPECS = {
     "required": {"choice": "required", "max_calls": 1},

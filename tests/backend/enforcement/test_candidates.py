@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import random
 import weakref
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -161,7 +160,6 @@ def test_forced_special_token_text_is_spelt_in_ordinary_tokens(
 
 
 # --- turn graph ---
-MakeAutomaton = Callable[..., Automaton]
 CALL = '\n{"name": "note", "arguments": {"text": "Hello, world", "count": 12}}\n'
 NOTE = tools.tool("note", {"text": {"type": "string"}, "count": {"type": "integer"}})
 

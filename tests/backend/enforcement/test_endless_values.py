@@ -373,11 +373,17 @@ def test_calls_that_repeat_themselves_end_as_whole_or_as_cut(dialect, marks, lik
     assert cut
 
 
-def test_only_the_token_that_repeats_itself_is_excluded_and_only_once():
+@pytest.fixture
+def free_text():
+    """A text that has begun: the model, its automaton, and the tokens that are allowed there."""
     found = sender("qwen3", True)
     machine = found.automaton(choice="required", repetition_tokens=LENGTH)
     write(machine, found, BEGIN)
-    free = allowed(machine, found)
+    return found, machine, allowed(machine, found)
+
+
+def test_only_the_token_that_repeats_itself_is_excluded_and_only_once(free_text):
+    found, machine, free = free_text
     [token] = [each for each in free if found.vocabulary.token_bytes[each] == b"a"]
     [other] = [each for each in free if found.vocabulary.token_bytes[each] == b"b"]
     while machine.accept_tokens([token]):
@@ -390,11 +396,8 @@ def test_only_the_token_that_repeats_itself_is_excluded_and_only_once():
     assert allowed(machine, found) == [found.vocabulary.marks.cut]
 
 
-def test_rolled_back_tokens_do_not_count():
-    found = sender("qwen3", True)
-    machine = found.automaton(choice="required", repetition_tokens=LENGTH)
-    write(machine, found, BEGIN)
-    before = allowed(machine, found)
+def test_rolled_back_tokens_do_not_count(free_text):
+    found, machine, before = free_text
     [token] = [each for each in before if found.vocabulary.token_bytes[each] == b"a"]
     count = 0
     while machine.accept_tokens([token]):

@@ -155,7 +155,7 @@ def test_response_format_allows_calls_but_no_free_text(automaton, vocabulary):
     draft = vocabulary.encode('{"answer": "x')
     assert machine.accept_tokens(draft)
     assert not machine.validate_tokens([marks.tokens["<tool_call>"]])
-    machine.rollback(len(draft) + 2)
+    machine.rollback(len(draft) + len(think) - 1)
     assert machine.accept_tokens([*think[1:], marks.tokens["<tool_call>"]])
     machine.rollback(1)
     assert machine.accept_tokens(draft)

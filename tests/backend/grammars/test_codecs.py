@@ -464,13 +464,6 @@ def test_the_same_rule_counts_once():
 # --- values ---
 S, N = {"type": "string"}, {"type": "integer"}
 NULL, FLAG = {"type": "null"}, {"type": "boolean"}
-TWO = {"type": "string", "maxLength": 2}
-PATTERN = {"type": "string", "pattern": "^a.$"}
-PARIS = {"enum": ["Paris", ""]}
-LIST = {"type": "array", "items": N}
-OPEN = {"type": "object", "additionalProperties": True}
-EITHER = {"type": ["string", "integer"]}
-NULLABLE = {"anyOf": [{"type": "string", "minLength": 5}, NULL]}
 
 
 VALUES = CASES["values"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from itertools import islice
 
@@ -12,10 +10,11 @@ import pytest
 from tests.models import ROOT
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import SAMPLE, repeats, rotating
+from tests.support.installed import needs
 from tests.support.schemas import suites as schema_suites
-from tests.support.schemas.suites import FORMS, SCHEMAS, Case, real_tools, verdicts_by_form
+from tests.support.schemas.suites import FORMS, Case, real_tools, verdicts_by_form
 from tests.support.schemas.support_page import document
-from tests.support.shared_data import DATA
+from tests.support.shared_data import BFCL, MASKBENCH, SUITE, TOOLS, records
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.offline import verdicts
 from toolgate_core.dialects.mark_texts import mark_texts
@@ -24,13 +23,7 @@ from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools
 
 # --- conformance ---
-pytestmark = [
-    pytest.mark.exhaustive,
-    pytest.mark.skipif(
-        not schema_suites.SUITE.exists(),
-        reason="needs the suite and MaskBench below $TOOLGATE_SHARED",
-    ),
-]
+pytestmark = pytest.mark.exhaustive
 
 ASSERTED = {"format", "vocabulary"}
 """`format` asserts here, and so do all keywords whatever meta-schema is named: those files' tests
@@ -73,22 +66,32 @@ def sample(judge):
     return schema_suites.judged(cases, judge)
 
 
-ALL = pytest.param("real", marks=pytest.mark.slow)
-OPENED = pytest.param("opened", marks=pytest.mark.slow)
+@pytest.fixture(scope="module")
+def usual(judge):
+    """One real schema in 16, always the same: a share of few depends on which they are."""
+    cases = islice(schema_suites.maskbench(), 0, None, repeats(16, nightly=3))
+    return schema_suites.judged(cases, judge)
 
 
-@pytest.fixture(params=["official", "sample", ALL, OPENED])
+OFFICIAL = pytest.param("official", marks=needs(SUITE))
+PART = pytest.param("sample", marks=needs(MASKBENCH))
+USUAL = pytest.param("usual", marks=needs(MASKBENCH))
+ALL = pytest.param("real", marks=[pytest.mark.slow, needs(MASKBENCH)])
+OPENED = pytest.param("opened", marks=[pytest.mark.slow, needs(MASKBENCH)])
+
+
+@pytest.fixture(params=[OFFICIAL, PART, ALL, OPENED])
 def results(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["official", "sample", ALL])
+@pytest.fixture(params=[OFFICIAL, PART, ALL])
 def closed_results(request):
     """Of objects that are closed where a schema leaves them open."""
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["sample", ALL, OPENED])
+@pytest.fixture(params=[USUAL, ALL, OPENED])
 def real_results(request):
     return request.getfixturevalue(request.param)
 
@@ -151,12 +154,15 @@ def test_nearly_all_real_schemas_are_fully_enforced_by_masks(real_results):
 
 
 @pytest.mark.slow
+@needs(SUITE)
+@needs(MASKBENCH)
 def test_the_documented_table_matches_the_results(whole, real, opened):
     """`make docs` writes the table."""
     written = (ROOT / "docs" / "reference" / "schema-support.md").read_text(encoding="utf-8")
     assert written == document(whole, real, opened, verdicts_by_form())
 
 
+@needs(SUITE)
 def test_a_case_is_a_schema_with_instances():
     case = next(schema_suites.suite())
     assert isinstance(case, Case)
@@ -164,16 +170,11 @@ def test_a_case_is_a_schema_with_instances():
 
 
 # --- real tools ---
-BFCL = DATA / "bfcl.jsonl.gz"
-
-
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not BFCL.exists(), reason="needs the BFCL data below $TOOLGATE_SHARED")
+@needs(BFCL)
 def test_real_tools_compile(compile_tool):
     tools = {}
-    with gzip.open(BFCL, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            tools |= {tool.hash: tool for tool in parse_tools(json.loads(line)["tools"])}
+    for case in records(BFCL):
+        tools |= {tool.hash: tool for tool in parse_tools(case["tools"])}
     assert len(tools) > 1000
     refused = []
     for tool in [*tools.values()][:: repeats(15, nightly=1)]:
@@ -188,8 +189,7 @@ def answer(verdict):
     return verdict.status, verdict.code, verdict.pointer, verdict.residual
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not SCHEMAS.exists(), reason="needs the schemas below $TOOLGATE_SHARED")
+@needs(TOOLS)
 @rotating("name", FORMS, one_in=3)
 def test_verdicts_without_a_model(name):
     tools = real_tools(repeats(29, nightly=1))

@@ -26,7 +26,6 @@ from toolgate_core.schema.closed_objects import close_objects
 CASES = json.loads(Path(__file__).with_name("free_strings.json").read_text())
 
 # --- free strings ---
-LISTED = {"type": "string", "enum": ["a", "b"]}
 ARRAY = {"type": "array", "items": TEXT}
 OPEN = {"type": "object"}
 NODE = {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
 import pytest
 
@@ -38,7 +37,6 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.preparation.prepare import prepare
 
 # --- hostile steps ---
-Schema = dict[str, Any]
 NO_GRAMMAR = empty_grammar()
 VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 LEAST = LeastTokens(

@@ -13,7 +13,9 @@ import pytest
 
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import repeats
-from tests.support.schemas.suites import SCHEMAS, real_tools
+from tests.support.installed import needs
+from tests.support.schemas.suites import real_tools
+from tests.support.shared_data import TOOLS
 from toolgate_backend.grammars.compiled_grammar import MAX_TOKENS, extra_tokens
 from toolgate_backend.grammars.least_tokens import (
     FORMATS,
@@ -35,7 +37,6 @@ from toolgate_core.schema.walk import schema_objects
 CASES = json.loads(Path(__file__).with_name("lengths.json").read_text())
 
 # --- least tokens ---
-LONGER = "a longer text than the others"
 NODE = {
     "type": "object",
     "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
@@ -192,7 +193,7 @@ class Walker:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SCHEMAS.exists(), reason="needs the schemas of real tools")
+@needs(TOOLS)
 def test_no_number_is_above_the_shortest_call_that_walks_find():
     model = DialectModel(DIALECTS["qwen3"], mark_texts(DIALECTS["qwen3"]))
     ratios = []

@@ -41,11 +41,6 @@ UNDECLARED = {
     "additionalProperties": {"type": "integer"},
 }
 """It requires a member that it does not declare."""
-NODE = {
-    "type": "object",
-    "properties": {"id": {"type": "integer"}, "next": {"$ref": "#/$defs/whole"}},
-    "required": ["id"],
-}
 WHOLE = CASES["whole"]
 """An object that has to satisfy two schemas, one of which contains it."""
 

@@ -9,7 +9,6 @@ from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import jsonschema_rs
 import llguidance
@@ -99,18 +98,9 @@ def test_the_year_zero_is_allowed_without_a_format(judge):
 
 # --- exact values ---
 ID, MAX = 1234567890123456789, 2**63 - 1
-LISTED = {"enum": [ID, ID + 1]}
-RANGE = {"type": "integer", "minimum": 2**53 + 1, "maximum": 2**53 + 7}
 TEXT = {"type": "string", "maxLength": 2}
-ABC = {"type": "object", "properties": {name: {"type": "boolean"} for name in "abc"}}
-MAP = {"type": "object", "additionalProperties": {"type": "boolean"}}
 
 
-def named(names):
-    return dict.fromkeys(names, True)
-
-
-Row = tuple[dict[str, Any], list[Any], list[Any]]
 INTEGERS = CASES["integers"]
 COUNTS = CASES["counts"]
 

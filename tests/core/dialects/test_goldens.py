@@ -17,7 +17,7 @@ from tests.support.dialects.golden_tokens import (
     message_of,
     two_way_splits,
 )
-from tests.support.effort import repeats
+from tests.support.effort import repeats, rotating
 from toolgate_core.deltas import ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
@@ -53,7 +53,7 @@ def test_the_segmenter_finds_the_message(dialect, golden, special):
 
 
 @MARKS
-@pytest.mark.parametrize(("dialect", "golden"), CASES)
+@rotating("dialect, golden", CASES, one_in=4)
 def test_tokens_of_the_reasoning_count_however_many_arrive_together(dialect, golden, special):
     found = tokens_of(dialect, special)
     units = found.units(golden.text)
@@ -73,7 +73,7 @@ def test_tokens_of_the_reasoning_count_however_many_arrive_together(dialect, gol
     [pytest.param(True, marks=pytest.mark.slow), False],
     ids=["marks_are_tokens", "marks_are_text"],
 )
-@pytest.mark.parametrize(("dialect", "golden"), CASES)
+@rotating("dialect, golden", CASES, one_in=3)
 def test_events_do_not_depend_on_the_tokens(dialect, golden, special):
     found = tokens_of(dialect, special)
     units = found.units(golden.text)

@@ -30,7 +30,7 @@ CONVERSATION = {"chat": "messages", "responses": "input", "messages": "messages"
 """The member of a request that has the conversation."""
 RANDOM = ("id", "tool_use_id", "tool_call_id", "call_id", "item_id", "index", "created",
           "created_at", "completed_at", "signature", "encrypted_content", "encrypted_index",
-          "approval_request_id")  # fmt: skip
+          "approval_request_id", "retrieved_at")  # fmt: skip
 """Members that are others in each response."""
 ALWAYS = {"type": "object", "properties": {}}
 REFUSALS: Json = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text())

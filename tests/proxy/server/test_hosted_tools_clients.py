@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,6 @@ def in_node(program: str) -> list[str]:
     return ["node", str(node_folder() / program)]
 
 
-Program = tuple[Callable[[str], list[str]], str, tuple[str, ...], tuple[str, ...]]
 PROGRAMS = {
     "agents": (in_python, "use_hosted_agents.py", (), (*MCP * 2, *APPROVED * 2, *SEARCH * 2)),
     "anthropic": (in_python, "use_hosted_anthropic.py", (), (*BOTH, *EDITS, SAID["last"])),

@@ -29,9 +29,6 @@ WINDOW = 32_768
 STEPS, TURNS = 20, 3
 """Commands for each message of the user, and such messages. Their results alone are 54,000
 tokens."""
-Ask = Callable[[str, Path, str, bool], str]
-"""Sends a message and returns the last text of the model. Arguments: the gateway's URL, a folder,
-the message, and whether it continues the last conversation."""
 
 
 @asynccontextmanager

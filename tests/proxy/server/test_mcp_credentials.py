@@ -33,7 +33,6 @@ TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "aut
 OF_AUTHORIZATION = "incoming_bearer_token"
 """What LiteLLM gives hooks before a tool call, which may check or exchange the token."""
 ALL = ("initialize", "tools/list", "tools/call")
-Shops = tuple[HttpShop, HttpShop]
 pytestmark = pytest.mark.usefixtures("shops")
 
 

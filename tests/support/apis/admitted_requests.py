@@ -8,7 +8,6 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.chat_completions.request import parse_request
 
 HELLO = [{"role": "user", "content": "Hello"}]
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 
 def admitted(stream: bool = False, **params: Any) -> ChatRequest:

@@ -20,7 +20,6 @@ from toolgate_proxy.sealing import OwnerSeal, Sealer
 
 Event = dict[str, Any]
 LOOK = {"name": "look", "input_schema": {"type": "object"}}
-WALK = {"name": "walk", "input_schema": {"type": "object"}}
 SEAL = OwnerSeal(Sealer(b"secret"), "team a")
 CLIENT = Client(seal=SEAL)
 HI = [{"role": "user", "content": "hi"}]

@@ -155,7 +155,8 @@ def _of_openai(api: Api, asked: NeutralRequest) -> Json:
             made["reasoning_budget"] = thinking.budget
     if asked.top_logprobs is not None:
         made["top_logprobs"] = asked.top_logprobs
-        made |= {"logprobs": True} if in_chat else {"include": [LOGPROBS]}
+        name, value = ("logprobs", True) if in_chat else ("include", [LOGPROBS])
+        made[name] = value
     return made
 
 

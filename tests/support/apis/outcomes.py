@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers.script import Script, call
 
-HELLO = [{"role": "user", "content": "hi"}]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 CALLING = [{"role": "user", "content": "call"}]
 RANDOM = re.compile(

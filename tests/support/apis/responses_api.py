@@ -16,7 +16,6 @@ from toolgate_proxy.api.responses.surface import Responses
 
 Event = dict[str, Any]
 LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
-WALK = {"type": "function", "name": "walk", "parameters": {"type": "object"}}
 LATE_FIELDS = ("status", "encrypted_content")
 """Fields of an item that only its end has."""
 LATE_FIELDS_OF = {"tool_search_call": ("arguments",)}
@@ -33,10 +32,6 @@ def parsed(given: Any = "hi", *, omit_hosted: bool = True, **params: Any) -> Cha
 
 
 streamed_and_whole = partial(chat_events.streamed_and_whole, Responses())
-
-
-def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], dict[str, Any]]:
-    return streamed_and_whole(asked, chat_events.events(text, **more))
 
 
 @lru_cache

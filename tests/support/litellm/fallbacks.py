@@ -12,8 +12,6 @@ from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.script import Script
 from toolgate_proxy.stack.processes import free_port
 
-APIS = pytest.mark.parametrize("api", list(PATHS))
-STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 BROKEN = Script(("x",), error_status=500, error={"message": "It broke.", "code": "backend_failed"})
 
 
@@ -35,8 +33,6 @@ def naming(model: str) -> dict[str, list[Any]]:
 
 TINY: dict[str, Any] = {"models": ("tiny",)}
 LIMITED = [("large", TINY), ("hosted", TINY), ("hosted", {"enforced_only": True})]
-KEYS = pytest.mark.parametrize(("model", "terms"), LIMITED)
-FORMS = pytest.mark.parametrize("form", naming(""))
 
 
 def configure(

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Awaitable, Callable
 from typing import Any
-
-import httpx
 
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
-
-Ask = Callable[..., Awaitable[tuple[dict[int, Any], Any]]]
 
 TAGS = {
     "type": "function",
@@ -48,9 +42,3 @@ def before_value(text: str, value: str) -> int:
 
 def calls_of(answer: dict[int, Any], choice: int = 0) -> list[tuple[str, Any]]:
     return [(name, json.loads(arguments)) for name, arguments in answer[choice][2]]
-
-
-async def scrape(http: httpx.AsyncClient, name: str) -> float:
-    text = (await http.get("/toolgate/metrics")).text
-    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
-    return float(found[1]) if found else 0.0

@@ -9,8 +9,9 @@ import pytest
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 
+from tests.proxy.server.kit import APIS
 from tests.support.effort import rotating, sampled
-from tests.support.litellm.fallbacks import APIS, BROKEN, LIMITED, ask, configure, naming, shown
+from tests.support.litellm.fallbacks import BROKEN, LIMITED, ask, configure, naming, shown
 from tests.support.litellm.guards import MARK, Guardrail, Masking, Unified, use_callback
 from tests.support.litellm.log_events import log_events
 from tests.support.litellm.own_route import PATHS, asked, body_of, chat, ours

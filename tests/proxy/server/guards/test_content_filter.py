@@ -9,7 +9,8 @@ import pytest
 from litellm.proxy.guardrails.guardrail_hooks.litellm_content_filter import ContentFilterGuardrail
 from litellm.types.guardrails import BlockedWord, ContentFilterAction
 
-from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
+from tests.proxy.server.kit import APIS, STREAM
+from tests.support.litellm.fallbacks import ask, shown
 from tests.support.litellm.guards import use_callback
 from tests.support.litellm.own_route import Gateway, Response, ours
 from tests.support.litellm.router import use

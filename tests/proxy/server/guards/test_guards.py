@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
+from tests.proxy.server.kit import APIS, STREAM
 from tests.support.apis.outcomes import RANDOM
 from tests.support.effort import rotating, sampled
-from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
+from tests.support.litellm.fallbacks import ask, shown
 from tests.support.litellm.guards import (
     HIDDEN,
     SCHEMA,

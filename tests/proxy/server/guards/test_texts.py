@@ -9,11 +9,11 @@ import pytest
 import yaml
 from litellm.proxy.guardrails import guardrail_registry as registry
 
+from tests.proxy.server.kit import APIS
 from tests.proxy.server.test_effects import CASES, beside, examples
 from tests.proxy.server.test_effects import DATA as EFFECTS
 from tests.support.apis.outcomes import outcome
 from tests.support.effort import NIGHTLY, SAMPLE
-from tests.support.litellm.fallbacks import APIS
 from tests.support.litellm.guardrail_services import GUARDRAILS, NOT_RUN, Service
 from tests.support.litellm.guards import KEPT, MARK, Exchanging, Unified, use_callback
 from tests.support.litellm.own_route import PATHS, body_of
@@ -84,7 +84,7 @@ async def test_guardrail_sees_each_text_of_the_prompt(gateway, monkeypatch, api)
     assert reached >= (15 if NIGHTLY else 2)
 
 
-# --- what no guardrail changes --------------------------------------------------------------------
+# --- texts that guardrails leave unchanged --------------------------------------------------------
 
 BOTH = [{"required": ["a"]}, {"required": ["b"]}]
 DEFINED = {"x": {"type": "string"}}
