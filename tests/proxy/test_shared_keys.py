@@ -215,7 +215,7 @@ async def test_keys_expire_after_redis_lost_them(redis_at_hand):
 
 async def test_key_file_without_redis_is_reloaded_on_change(tmp_path, caplog):
     sent, later, path = new_key(), new_key(), tmp_path / "keys.yaml"
-    first, other = (entry(key_of(each, each[-9:])) for each in (sent, later))
+    first, other = (entry(key_of(each, "a" + each[-9:])) for each in (sent, later))
     path.write_text("keys:\n" + first)
     async with following(None, keys_file=path) as key_sync:
         await key_sync.started()

@@ -21,6 +21,7 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
 import psutil
@@ -29,6 +30,7 @@ import pytest
 from tests.support.agents.client_packages import prepare
 
 SECONDS_BETWEEN_LINES = 20
+HELPERS = ("multiprocessing", "toolgate_core.killable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -187,9 +189,12 @@ class _Queue:
         plugins = self._config.pluginmanager
         capture = plugins.getplugin("capturemanager")
         assert capture is not None
-        # The parent's files of captured output are shared with it otherwise.
-        capture.stop_global_capturing()
-        capture.start_global_capturing()
+        # The parent's files of captured output are shared with it otherwise. Libraries keep
+        # `sys.stderr` as it was when they were imported, so it must not be closed.
+        for each in (capture._global_capturing.out, capture._global_capturing.err):
+            with TemporaryFile() as own:
+                os.dup2(own.fileno(), each.tmpfile.fileno())
+        capture.resume_global_capture()
         folder = self._folder / f"worker-{number}-{os.getpid()}"
         folder.mkdir(mode=0o700)
         self._config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
@@ -215,11 +220,12 @@ class _Queue:
 
 
 def _left() -> Iterator[str]:
-    """The processes that tests have left. The helpers of multiprocessing end with this process."""
+    """The processes that tests have left. Helpers of multiprocessing and the product's processes
+    for regular expressions, which serve all requests, end with this process."""
     for each in psutil.Process().children():
         with suppress(psutil.Error):  # it has ended since
             command = " ".join(each.cmdline())
-            if command and "multiprocessing" not in command:
+            if command and not any(name in command for name in HELPERS):
                 yield f"{each.pid} {command[:90]}"
 
 

@@ -180,7 +180,7 @@ async def test_a_virtual_keys_request_is_attributed_by_headers(gateway, team, me
 
 async def test_stream_left_by_its_client_is_logged_with_the_text_sent(gateway, team):
     gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
-    await gateway.ask(chat("hang", stream=True), leave_after=0.3)
+    await gateway.ask(chat("hang", stream=True), leave_after=lambda sent: b'"H' in sent)
     await until(lambda: team.successes or team.failures)
     [logged] = team.successes
     assert "Hello there".startswith(logged.choices[0].message.content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,10 +127,11 @@ class Gateway:
         headers: Sequence[Header] = (),
         method: str = "POST",
         query: str = "",
-        leave_after: float | asyncio.Event | None = None,
+        leave_after: float | asyncio.Event | Callable[[bytes], object] | None = None,
         within: float = 20,
     ) -> Response:
-        """`leave_after`: seconds, or the event, after which the client disconnects.
+        """`leave_after`: seconds, or the event, after which the client disconnects, or a function
+        that is true of the body sent so far when it does.
         `within`: seconds in which the response must end."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         unread: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
@@ -141,6 +142,9 @@ class Gateway:
                 return unread.pop()
             if leave_after is None or isinstance(leave_after, asyncio.Event):
                 await (leave_after or asyncio.Event()).wait()
+            elif callable(leave_after):
+                while not leave_after(b"".join(each.get("body", b"") for each in sent)):
+                    await asyncio.sleep(0.01)
             else:
                 await asyncio.sleep(leave_after)
             return {"type": "http.disconnect"}
