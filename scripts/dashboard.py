@@ -132,11 +132,6 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "ops",
         ),
         Panel(
-            "Waits for another load",
-            rates("toolgate_grammar_waits_total", "where"),
-            "ops",
-        ),
-        Panel(
             "Grammars known and loaded",
             {
                 "known {{backend}}": "max by (backend) (toolgate_grammars_known)",

@@ -74,6 +74,7 @@ async def record(url: str, key: str) -> None:
         recorded = [event.model_dump(mode="json", exclude_defaults=True) for event in events]
         for event, fields in zip(events, recorded, strict=True):
             fields["event"] = event.event  # a default, but needed for parsing
+            fields.pop("verdicts", None)
         streams.append({"name": name, "params": {**given, "logit_bias": None}, "events": recorded})
     info = (await deployment.backend.info()).model_dump(mode="json")
     lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in streams)

@@ -32,6 +32,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from toolgate_core import wire
+from toolgate_core.chat_shape import MEMBER, PATH
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
@@ -139,17 +140,18 @@ class Backend:
                 self.streams.append((name, events, {"tools": TOOLS}))
 
     async def respond(self, request: Request) -> Response:
-        if request.method == "GET":
-            return JSONResponse(self.infos[request.path_params["model"]])
         body = await request.json()
-        if "grammars" in body:
-            ready = {"status": "ready", "engine": "scripted", "compile_ms": 1.0}
-            return JSONResponse({"grammars": [{"key": g["key"]} | ready for g in body["grammars"]]})
-        asked = re.search(r"stream (\d+) \w+ [\w/]+", json.dumps(body["prompt"]["messages"][-1]))
-        if "sampling" not in body or asked is None:
+        message = body[MEMBER]
+        if message["op"] == "info":
+            return JSONResponse(self.infos[request.path_params["model"]])
+        asked = re.search(r"stream (\d+) \w+ [\w/]+", json.dumps(body["messages"][-1:]))
+        if message["op"] != "generate" or asked is None:
             return JSONResponse({"tokens": 9})
-        events, most = self.streams[int(asked[1])][1], body["sampling"].get("n", 1)
+        events, most = self.streams[int(asked[1])][1], message["sampling"].get("n", 1)
         events = [event for event in events if event.get("choice", 0) < most]
+        ready = {"status": "ready", "engine": "scripted", "compile_ms": 1.0}
+        keys = [each["key"] for each in message.get("grammars", ()) if each.get("report")]
+        events = [events[0] | {"verdicts": [{"key": key} | ready for key in keys]}, *events[1:]]
         if not body["stream"]:
             return JSONResponse(events)
         cut = len(events) * 2 // 3 if " parts " in asked[0] else 0
@@ -243,7 +245,7 @@ def variables() -> dict[str, str]:
 
 async def gateway() -> dict[str, Any]:
     backend = Backend()
-    paths = [Route("/{model}/v1/toolgate/{what}", backend.respond, methods=["GET", "POST", "PUT"])]
+    paths = [Route(f"/{{model}}{PATH}", backend.respond, methods=["POST"])]
     app = Starlette(routes=paths)
     server = uvicorn.Server(uvicorn.Config(app, port=PORT + 1, log_level="error"))
     serving = asyncio.create_task(server.serve())

@@ -2,7 +2,7 @@
 
     python bench/gateway_overhead/null_upstream.py PORT
 
-`/v1/toolgate/*` are the endpoints of a Toolgate backend, `/v1/chat/completions` is vLLM's. Each
+`/v1/chat/completions` is vLLM's, and that of a Toolgate backend for messages of a gateway. Each
 token is an event and a write of its own, as from a server that samples one token per step. Where
 the gateway asks for batches, the tokens after the first are one event, as from a Toolgate backend.
 """
@@ -19,7 +19,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from toolgate_core import wire
+from toolgate_core.chat_shape import MEMBER, PATH, ROUTES, SHAPED, ChatShape
 
+MAX_BYTES = 10_000_000
 TOKENS = 64
 WORD = " word"
 PROMPT_TOKENS = 12
@@ -95,9 +97,9 @@ async def info(_: Request) -> Response:
 
 
 async def generate(request: Request) -> Response:
-    asked = json.loads(await request.body())
+    asked = request.scope[SHAPED]
     if asked["stream"]:
-        lines = RAW_BATCHED_LINES if asked.get("batched") else RAW_LINES
+        lines = RAW_BATCHED_LINES if asked[MEMBER].get("batched") else RAW_LINES
         return StreamingResponse(_each(lines), media_type="text/event-stream")
     return Response(RAW_WHOLE, media_type="application/json")
 
@@ -115,11 +117,12 @@ async def _each(lines: list[bytes]) -> AsyncIterator[bytes]:
 
 app = Starlette(
     routes=[
-        Route("/v1/toolgate/info", info),
-        Route("/v1/toolgate/generate", generate, methods=["POST"]),
-        Route("/v1/chat/completions", completions, methods=["POST"]),
+        Route(ROUTES["info"][1], info),
+        Route(ROUTES["generate"][1], generate, methods=["POST"]),
+        Route(PATH, completions, methods=["POST"]),
     ]
 )
+app.add_middleware(ChatShape, max_bytes=MAX_BYTES)
 
 if __name__ == "__main__":
     uvicorn.run(app, port=int(sys.argv[1]), log_level="warning")

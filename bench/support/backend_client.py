@@ -39,6 +39,8 @@ class BackendClient:
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
         self._info: wire.Info | None = None
+        self._sources: dict[str, wire.GrammarSource] = {}
+        """Of the loaded grammars, by key."""
 
     async def info(self) -> wire.Info:
         if self._info is None:
@@ -50,11 +52,12 @@ class BackendClient:
         """Load the grammars of `tools` (in OpenAI's format). Rejected tools are left out."""
         info = await self.info()
         parsed = {self._key(tool, info): tool for tool in parse_tools(list(tools))}
-        sources = tuple(
-            wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
+        sources = {
+            key: wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
             for key, tool in parsed.items()
-        )
-        message = wire.LoadGrammars(grammars=sources).model_dump_json()
+        }
+        self._sources |= sources
+        message = wire.LoadGrammars(grammars=tuple(sources.values())).model_dump_json()
         response = await self._http.put("/v1/toolgate/grammars", content=message)
         verdicts = wire.GrammarVerdicts.model_validate_json(response.raise_for_status().content)
         ready = {verdict.key for verdict in verdicts.grammars if verdict.status == "ready"}
@@ -68,10 +71,15 @@ class BackendClient:
         sampling: wire.Sampling,
         request_id: str | None = None,
     ) -> bytes:
-        """The body of a request with one user message, `text`."""
+        """The body of a request with one user message, `text`. Grammars of tools that `tools` lacks
+        have their sources."""
+        info = await self.info()
+        parsed = enumerate(parse_tools(list(tools)))
+        places = {self._key(tool, info): at for at, tool in parsed}
+        candidates = enforcement.candidates if enforcement else ()
         request = wire.GenerateRequest(
             request_id=request_id or uuid.uuid4().hex,
-            model=(await self.info()).model,
+            model=info.model,
             prompt=wire.ChatPrompt(
                 messages=({"role": "user", "content": text},),
                 tools=tuple(tools) or None,
@@ -79,8 +87,13 @@ class BackendClient:
             ),
             sampling=sampling,
             enforcement=enforcement,
+            grammars=tuple(self._needed(each.key, places.get(each.key)) for each in candidates),
         )
         return request.model_dump_json().encode()
+
+    def _needed(self, key: str, place: int | None) -> wire.NeededGrammar:
+        source = self._sources[key] if place is None else None
+        return wire.NeededGrammar(key=key, tool=place, source=source)
 
     @staticmethod
     def _key(tool: Tool, info: wire.Info) -> str:

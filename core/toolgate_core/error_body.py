@@ -9,7 +9,7 @@ from .errors import (
     BackendUnavailable,
     BudgetTooSmall,
     ContextLengthExceeded,
-    GrammarUnknown,
+    GrammarsRefused,
     InvalidRequest,
     SchemaNotEnforceable,
     SchemaTooComplex,
@@ -30,10 +30,10 @@ def from_body(status: int, body: object) -> ToolgateError:
         return _generic(status, f"The backend returned HTTP {status}: {str(body)[:200]}")
     message = _text(error, "message") or f"The backend returned HTTP {status}."
     param, code = _text(error, "param"), error.get("code")
-    if code == GrammarUnknown.code:
-        keys = error.get("keys")
-        return GrammarUnknown(
-            [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+    if code == GrammarsRefused.code:
+        found = error.get("verdicts")
+        return GrammarsRefused(
+            [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         )
     if code == BudgetTooSmall.code:
         return BudgetTooSmall(message, least=_count(error, "least_max_tokens") or 0, param=param)

@@ -69,6 +69,11 @@ class Tool:
     corrections: tuple[Correction, ...] = ()
     """The slips in the given schema that are read as they were meant."""
 
+    @property
+    def follows_from_definition(self) -> bool:
+        """Whether `parse_tools` makes the same tool of its definition."""
+        return bool(self.name and self.definition) and not self.custom and not self.corrections
+
 
 Words = Sequence[tuple[str, str]]
 """Parts of paths in chat completions, and what an API has instead of them."""

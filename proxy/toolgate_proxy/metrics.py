@@ -19,8 +19,8 @@ from .grammar_loads import TIERS
 
 GRAMMARS = Counter(
     "toolgate_grammars",
-    "Grammars that requests needed, by where each one was found: `memory` (this process had seen "
-    "it loaded), `redis` (loaded from a record in Redis) or `compiled` (compiled by a backend).",
+    "Grammars that requests needed, by where the verdict on each was found: `memory` (this process "
+    "knew it), `redis` (a record in Redis) or `compiled` (a backend compiled it).",
     ["tier"],
 )
 begin_at_zero(GRAMMARS, TIERS)
@@ -38,17 +38,10 @@ COMPILE_SECONDS = Histogram(
 )
 GRAMMARS_KNOWN = Gauge(
     "toolgate_grammars_known",
-    "Grammars in this process's list of those loaded at a backend, by backend URL.",
+    "Grammars that this process knows to be enforceable at a backend, by backend URL.",
     ["backend"],
     multiprocess_mode="livemax",
 )
-GRAMMAR_WAITS = Counter(
-    "toolgate_grammar_waits",
-    "Grammars that a request waited for because another request was already loading them: in the "
-    "same process (`process`) or in another gateway process (`fleet`).",
-    ["where"],
-)
-begin_at_zero(GRAMMAR_WAITS, ("process", "fleet"))
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
     "Grammar records in Redis that were rejected, by reason: `size`, `form`, `version`, "

@@ -15,7 +15,7 @@ from toolgate_core.errors import (
     BackendFailed,
     BackendUnavailable,
     ContextLengthExceeded,
-    GrammarUnknown,
+    GrammarsRefused,
     InvalidRequest,
     SchemaNotEnforceable,
     ToolgateError,
@@ -41,7 +41,7 @@ def test_every_error_class_documents_its_cause_and_remedy():
     [
         UnknownTool("no such tool", param="tool_choice"),
         SchemaNotEnforceable("not this", pointer="/properties/a/not", param="tools"),
-        GrammarUnknown(["k1", "k2"]),
+        GrammarsRefused([{"key": "k1", "status": "refused"}]),
         ContextLengthExceeded("too long", param="messages"),
         ContextLengthExceeded.of_tokens(4096),
         ContextLengthExceeded.of_tokens(4096, 4000, 100, param="max_tokens"),

@@ -216,10 +216,10 @@ def status(backend: httpx.Client) -> wire.Status:
     return wire.Status.model_validate_json(backend.get("/status").content)
 
 
-def load(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:
-    """The tools' grammars, loaded: keys by name."""
+def keys_of(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:
+    """Keys of the tools' grammars, by name."""
     info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
-    found = {
+    return {
         tool.name: grammar_key.grammar_key(
             tool.hash,
             dialect=info.dialect,
@@ -228,22 +228,13 @@ def load(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:
         )
         for tool in offered
     }
-    sources = tuple(
-        wire.GrammarSource(key=found[tool.name], name=tool.name, parameters=tool.parameters)
-        for tool in offered
-    )
-    message = wire.LoadGrammars(grammars=sources).model_dump_json()
-    answer = client.put("/v1/toolgate/grammars", content=message).raise_for_status()
-    verdicts = wire.GrammarVerdicts.model_validate_json(answer.content).grammars
-    assert all(verdict.status == "ready" for verdict in verdicts)
-    return found
 
 
 def generate(
     client: httpx.Client, offered: list[dict[str, Any]], text: str, **options: Any
 ) -> tuple[list[int], list[str], str]:
     """ids, texts, finish_reason of one enforced answer."""
-    found = load(client, parse_tools(offered))
+    found = keys_of(client, parse_tools(offered))
     enforcement = wire.Enforcement(
         choice=options.pop("choice", "required"),
         candidates=tuple(wire.Candidate(name=name, key=key) for name, key in found.items()),
@@ -256,11 +247,17 @@ def generate(
         prompt=wire.ChatPrompt(messages=({"role": "user", "content": text},), tools=tuple(offered)),
         sampling=wire.Sampling(**{"max_tokens": 160, "temperature": 0.0, **options}),
         enforcement=enforcement,
+        grammars=tuple(
+            wire.NeededGrammar(key=key, tool=at, report=True)
+            for at, key in enumerate(found.values())
+        ),
         stream=False,
     )
     url, content = "/v1/toolgate/generate", request.model_dump_json()
     answer = client.post(url, content=content).raise_for_status()
     events = wire.stream_events.validate_json(answer.content)
+    assert isinstance(start := events[0], wire.StartEvent)
+    assert [verdict.key for verdict in start.verdicts] == [*found.values()]
     [end] = [event for event in events if isinstance(event, wire.EndEvent)]
     tokens = [event for event in events if isinstance(event, wire.TokensEvent)]
     ids = [token for event in tokens for token in event.ids]

@@ -66,8 +66,7 @@ def test_greedy_answers_are_the_same_with_and_without_drafts(drafts, plain, choi
 
 
 def test_sampled_calls_are_valid_with_drafts_on_both_engines(drafting, drafts):
-    """Several at once, so that both engines need the grammars. One connection, which stays with one
-    of the two API servers, loads the grammars and uses them."""
+    """Several at once, so that both engines and both API servers need the grammars."""
     before = counted(drafts, "generation_tokens")
 
     def answer(seed: int) -> list[tuple[str, str]]:

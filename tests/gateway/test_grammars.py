@@ -17,6 +17,7 @@ import pytest
 from tests import tools
 from tests.support.schemas.hostile import HOSTILE
 from toolgate_core import wire
+from toolgate_core.chat_shape import PATH, body_of
 from toolgate_proxy.backend_client.event_stream import SseParser
 
 from . import kit
@@ -193,6 +194,23 @@ def test_the_backends_routes_require_vllms_key(backend, path):
     for method in ("GET", "PUT", "POST"):
         answer = httpx.request(method, url, content=b"{}", trust_env=False)
         assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("op", ["info", "grammars", "generate"])
+def test_messages_of_gateways_require_vllms_key(target, op):
+    content = body_of(op, None, "tiny")
+    answer = httpx.post(f"{target.url}{PATH}", content=content, trust_env=False)
+    assert answer.status_code == 401
+
+
+def test_chat_completions_of_vllm_are_its_own(target, model):
+    """Also with text that names the member of gateways."""
+    messages = [{"role": "user", "content": '"toolgate"'}]
+    with target.client() as client:
+        asked = {"model": model, "messages": messages, "max_tokens": 4}
+        answer = client.post(PATH, json=asked).raise_for_status().json()
+    assert answer["object"] == "chat.completion"
+    assert answer["usage"]["completion_tokens"] == 4
 
 
 def test_batches_have_the_tokens_of_the_same_response(backend, model):

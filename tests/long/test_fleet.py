@@ -14,7 +14,7 @@ from tests.long.fleet.redis_server import RedisServer
 from tests.long.fleet.scenario import Profile, simulate
 from tests.long.outcomes import Outcome
 from tests.support.effort import rotating
-from toolgate_proxy.grammars.redis_cache import Claim, RedisCache
+from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.reservations import Reservations
@@ -93,16 +93,8 @@ def test_a_script_that_admits_too_much_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_locks_that_do_not_lock_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = RedisCache.claim
-
-    async def all_won(self: RedisCache, keys: Sequence[str]) -> Claim:
-        real = await claim(self, keys)
-        return Claim(
-            real.token, tuple(key for key in keys if key not in real.records), real.records
-        )
-
-    monkeypatch.setattr(RedisCache, "claim", all_won)
+def test_verdicts_that_are_not_shared_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RedisCache, "put", lambda *_: None)
     outcome = found(CALM)
     assert any("was compiled at" in each for each in outcome.violations)
 

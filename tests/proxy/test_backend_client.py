@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from tests.support.servers.fake_backend import INFO, KEY
 from tests.support.servers.script import Script
 from toolgate_core import wire
+from toolgate_core.chat_shape import body_of, message_in
 from toolgate_core.errors import (
     BackendFailed,
     BackendLost,
@@ -25,7 +26,7 @@ from toolgate_core.errors import (
 from toolgate_proxy.backend_client import client as client_module
 from toolgate_proxy.backend_client import event_stream
 from toolgate_proxy.backend_client.body import MAX_WHOLE, bound_of, fitting
-from toolgate_proxy.backend_client.client import Backend
+from toolgate_proxy.backend_client.client import Backend, session_of
 from toolgate_proxy.backend_client.event_stream import EventStream, SseParser
 from toolgate_proxy.backend_client.message_json import LONG, Pieces, encoded
 from toolgate_proxy.json_values import exceeds
@@ -123,7 +124,7 @@ async def test_words_that_cannot_be_encoded_as_json_are_an_invalid_request(seam)
 )
 def test_a_bad_value_beside_a_long_string_is_refused_before_anything_is_sent(content):
     with pytest.raises(InvalidRequest) as refusal:
-        encoded(request("x" * LONG, user(content)))
+        encoded("generate", request("x" * LONG, user(content)), "")
     assert refusal.value.param == "messages[1]"
 
 
@@ -138,19 +139,50 @@ def test_a_bad_value_beside_a_long_string_is_refused_before_anything_is_sent(con
 )
 async def test_long_strings_are_sent_in_pieces_of_the_same_message(messages):
     message = request(*messages)
-    pieces = encoded(message)
+    pieces = encoded("generate", message, "")
     assert isinstance(pieces, Pieces)
     for _ in range(2):
         sent = [each async for each in pieces]
-        assert json.loads(b"".join(sent)) == json.loads(message.model_dump_json(exclude_none=True))
+        assert json.loads(b"".join(sent)) == json.loads(body_of("generate", message, ""))
         assert max(map(len, sent)) <= 6 * LONG
 
 
 def test_other_messages_are_encoded_at_once():
     message = request("x" * (LONG - 1))
-    sent = encoded(message)
+    sent = encoded("generate", message, "")
     assert isinstance(sent, bytes)
-    assert json.loads(sent) == json.loads(message.model_dump_json(exclude_none=True))
+    assert wire.GenerateRequest.model_validate(message_in(json.loads(sent))) == message
+
+
+HELLO, REPLY = user("hello"), {"role": "assistant", "content": "Hello."}
+PARTS = user([{"type": "text", "text": "hello"}, {"type": "image_url", "image_url": {"url": "x"}}])
+
+
+@pytest.mark.parametrize(
+    ("messages", "more", "same"),
+    [
+        ([HELLO, REPLY, "go on"], {}, True),
+        ([HELLO], {"stream": False, "sampling": wire.Sampling(seed=1)}, True),
+        ([PARTS], {}, True),
+        (["hello!"], {}, False),
+        ([{"role": "system", "content": "other"}, HELLO], {}, False),
+        ([HELLO], {"cache_salt": "of another owner"}, False),
+    ],
+)
+def test_turns_of_an_owners_conversation_have_one_session(messages, more, same):
+    assert (session_of(request(*messages, **more)) == session_of(request(HELLO))) is same
+
+
+async def test_a_backend_gets_the_session_but_not_its_text(seam, backend):
+    backend.scripts["sesame"] = Script(("Hello",))
+    message = request("sesame", cache_salt="salt")
+    await events(seam, message)
+    sent = backend.headers[-1]["x-session-id"]
+    assert sent == session_of(message)
+    assert "sesame" not in sent
+    assert "salt" not in sent
+    tokens = wire.TokensPrompt(token_ids=(1,))
+    assert session_of(message.model_copy(update={"prompt": tokens})) == ""
 
 
 async def test_info_is_cached_until_it_is_forgotten(seam, backend):

@@ -14,18 +14,10 @@ from contextlib import suppress
 import pytest
 
 from tests.support.loop_errors import no_loop_errors
-from tests.support.servers.fake_backend import INFO
-from tests.support.servers.fleet import places
 from toolgate_core.errors import BackendFailed
-from toolgate_core.tools import parse_tools
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.background import within
-from toolgate_proxy.grammars.service import GrammarService
 from toolgate_proxy.settings import Settings
-
-TOOLS = parse_tools(
-    [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
-)
 
 
 class Failing(Backend):
@@ -34,26 +26,14 @@ class Failing(Backend):
     def __init__(self):
         super().__init__("http://x", None, Settings())
 
-    async def load_grammars(self, sources, *, want_blobs=False):
-        await self._fetch_info()
-
     async def _fetch_info(self):
         await asyncio.sleep(0.02)
         raise BackendFailed("by script")
 
 
-@pytest.mark.parametrize(
-    "shared",
-    [
-        pytest.param(lambda: Failing().info(), id="info"),
-        pytest.param(
-            lambda: GrammarService(Failing()).ensure(TOOLS, places(TOOLS), INFO), id="grammars"
-        ),
-    ],
-)
-async def test_failure_of_a_task_without_waiters_is_not_reported(shared):
+async def test_failure_of_a_task_without_waiters_is_not_reported():
     async with no_loop_errors():
-        waiting = asyncio.ensure_future(shared())
+        waiting = asyncio.ensure_future(Failing().info())
         await asyncio.sleep(0.01)
         waiting.cancel()
         with suppress(asyncio.CancelledError):

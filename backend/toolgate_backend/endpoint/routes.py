@@ -1,6 +1,7 @@
 """The routes /v1/toolgate/{info,status,grammars,instances,count,generate} on vLLM's own app.
 
-`access.py` protects all routes of the server.
+Gateways reach them through `POST /v1/chat/completions` (toolgate_core/chat_shape.py). `access.py`
+protects all routes of the server.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from vllm.logger import init_logger
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from toolgate_core import wire
+from toolgate_core.chat_shape import SHAPED, ChatShape, message_in
 from toolgate_core.errors import (
     BackendFailed,
     BackendUnavailable,
@@ -45,6 +47,7 @@ KEEPALIVE_SECONDS = 15.0
 
 
 def attach(app: FastAPI) -> None:
+    app.add_middleware(ChatShape, max_bytes=MAX_BODY_BYTES)
     protect(app)
     app.include_router(router)
     app.add_exception_handler(ToolgateError, _error_response)
@@ -63,21 +66,21 @@ async def status(raw_request: Request) -> Response:
 @router.put("/grammars")
 async def load_grammars(raw_request: Request) -> Response:
     """Request body `LoadGrammars`, response body `GrammarVerdicts`."""
-    body = _parse(wire.LoadGrammars, await _body(raw_request))
+    body = await _message(wire.LoadGrammars, raw_request)
     return _json(await _service(raw_request).load_grammars(body))
 
 
 @router.post("/instances")
 async def walk_instances(raw_request: Request) -> Response:
     """Request body `WalkInstances`, response body `InstanceWalks`."""
-    body = _parse(wire.WalkInstances, await _body(raw_request))
+    body = await _message(wire.WalkInstances, raw_request)
     return _json(await _service(raw_request).walk_instances(body))
 
 
 @router.post("/count")
 async def count(raw_request: Request) -> Response:
     """Request body `CountTokens`, response body `TokenCount`."""
-    request = _parse(wire.CountTokens, await _body(raw_request))
+    request = await _message(wire.CountTokens, raw_request)
     _require_format(request.format)
     return _json(await _service(raw_request).count(request))
 
@@ -86,7 +89,7 @@ async def count(raw_request: Request) -> Response:
 async def generate(raw_request: Request) -> Response:
     """Request body `GenerateRequest`. The response is an SSE stream of StreamEvents, or an array of
     them with `stream=false`."""
-    request = _parse(wire.GenerateRequest, await _body(raw_request))
+    request = await _message(wire.GenerateRequest, raw_request)
     _require_format(request.format)
     events = _service(raw_request).generate(request, raw_request.headers)
     if not request.stream:
@@ -171,9 +174,13 @@ async def _body(raw_request: Request) -> bytes:
     return b"".join(parts)
 
 
-def _parse(kind: type[Body], body: bytes) -> Body:
+async def _message(kind: type[Body], raw_request: Request) -> Body:
+    """Return the message of a request: in the shape of a chat completion, or its fields alone."""
+    shaped = raw_request.scope.get(SHAPED)
     try:
-        return kind.model_validate_json(body)
+        if shaped is not None:
+            return kind.model_validate(message_in(shaped))
+        return kind.model_validate_json(await _body(raw_request))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -1,4 +1,4 @@
-"""Handle a request to the backend: validate → pin grammars → render → sample → raw events."""
+"""Handle a request to the backend: validate → load grammars → render → sample → raw events."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ..settings import Settings, settings
 from ..tokens.units import mark_unit, units
 from ..tokens.vocabulary import Vocabulary, from_model_config
 from .admission import InFlightRequests, check_instances
+from .needed_grammars import needed_sources
 from .rendering import Renderer, continues_message
 from .sampling import make_spec, sampling_params
 from .token_stream import LogprobFormat, raw_events, with_client_errors
@@ -239,12 +240,9 @@ class Service:
             stack.enter_context(self._in_flight.track())
             lora = self._lora(request.model)
             enforcement = request.enforcement
-            if enforcement is not None:
-                keys = [candidate.key for candidate in enforcement.candidates]
-                if enforcement.content is not None:
-                    keys.append(enforcement.content)
-                stack.enter_context(self._registry.pin(keys))
-                self._registry.require_ready(keys)
+            sources = needed_sources(request)
+            await stack.enter_async_context(self._registry.held(sources))
+            report = [each.key for each in request.grammars if each.report]
             # A request that continues from earlier tokens gets the same prompt as the first
             # request.
             response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
@@ -287,6 +285,7 @@ class Service:
                 prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
                 prompt_text=self._prompt_text(request, prompt_ids),
                 adapted=adapted,
+                verdicts=tuple(self._registry.verdicts(report)),
             )
             prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
@@ -302,8 +301,8 @@ class Service:
             await stack.enter_async_context(aclosing(outputs))
             trace = None
             if request.trace is not None and spec is not None:
-                sources = [*map(self._registry.with_verdict, request.trace.grammars)]
-                trace = await stack.enter_async_context(self._tracer.trace(spec, sources))
+                loaded = [self._registry.with_verdict(source()) for source in sources.values()]
+                trace = await stack.enter_async_context(self._tracer.trace(spec, loaded))
             events = raw_events(
                 with_client_errors(outputs),
                 self._vocabulary,

@@ -11,17 +11,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
 from toolgate_core import grammar_key
 from toolgate_core.errors import (
     BackendUnavailable,
     ChecksFailed,
-    GrammarUnknown,
+    GrammarsRefused,
     InvalidRequest,
-    SchemaNotEnforceable,
     SchemaTooComplex,
 )
 from toolgate_core.killable import Limits
@@ -141,17 +140,28 @@ class GrammarRegistry:
     def _retry_due(self, key: str) -> bool:
         return key in self._retry_at and self._retry_at[key] <= self._clock()
 
-    @contextmanager
-    def pin(self, keys: Sequence[str]) -> Iterator[None]:
-        """Keep these grammars loaded for a request. Raises GrammarUnknown for grammars that are not
-        loaded, and SchemaNotEnforceable for a refused one."""
-        missing = [key for key in keys if key not in self._verdicts]
-        if missing:
-            raise GrammarUnknown(missing)
-        with self._keep_pinned(keys):
-            for key in keys:
-                self._verdicts.move_to_end(key)
+    @asynccontextmanager
+    async def held(self, sources: Mapping[str, Callable[[], GrammarSource]]) -> AsyncIterator[None]:
+        """Keep the grammars of a request loaded, by key. Those that are missing are loaded first,
+        from what `sources` returns for them. Raises GrammarsRefused, and what `load` raises."""
+        with self._keep_pinned(sources):
+            missing = [key for key in sources if key not in self._verdicts or self._retry_due(key)]
+            found = await self.load([sources[key]() for key in missing]) if missing else []
+            by_key = {verdict.key: verdict for verdict in found}
+            refused = list[GrammarVerdict]()
+            for key in sources:
+                if key in self._verdicts:
+                    self._verdicts.move_to_end(key)
+                verdict = by_key.get(key) or self._verdicts[key]
+                if verdict.status == "refused":
+                    refused.append(verdict)
+            if refused:
+                raise GrammarsRefused([each.model_dump(exclude_none=True) for each in refused])
             yield
+
+    def verdicts(self, keys: Sequence[str]) -> list[GrammarVerdict]:
+        """The verdicts on loaded grammars, with their blobs."""
+        return [self._blobs.attach(self._verdicts[key]) for key in keys]
 
     @contextmanager
     def _keep_pinned(self, keys: Collection[str]) -> Iterator[None]:
@@ -168,23 +178,9 @@ class GrammarRegistry:
 
     def with_verdict(self, source: GrammarSource) -> GrammarSource:
         """The source of a loaded grammar as the workers loaded it. Raises InvalidRequest if its key
-        does not match, and GrammarUnknown if the grammar is not loaded."""
+        does not match."""
         self._check_key(source)
-        verdict = self._verdicts.get(source.key)
-        if verdict is None:
-            raise GrammarUnknown([source.key])
-        return source.after(verdict)
-
-    def require_ready(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            verdict = self._verdicts[key]
-            if verdict.status == "refused":
-                complex_ = verdict.code == SchemaTooComplex.code
-                raise (SchemaTooComplex if complex_ else SchemaNotEnforceable)(
-                    f"This schema cannot be enforced: {verdict.reason}.",
-                    pointer=verdict.pointer or "",
-                    param="tools",
-                )
+        return source.after(self._verdicts[source.key])
 
     def _check_key(self, source: GrammarSource) -> None:
         """Verify that a key matches its content. The key determines which grammar later requests

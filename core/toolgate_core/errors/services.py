@@ -51,25 +51,25 @@ class GatewayStopped(ToolgateError):
     code = "gateway_stopped"
 
 
-class GrammarUnknown(ToolgateError):
-    """The backend has unloaded grammars that the request needs. The gateway loads them again and
-    repeats the request, so clients do not see this error.
+class GrammarsRefused(ToolgateError):
+    """The backend refuses grammars that the request needs. The gateway names the schemas in the
+    error that its client gets, or leaves their tools out, so clients do not see this error.
 
     Nothing.
 
-    `keys`: the keys of the missing grammars.
+    `verdicts`: those of the refused grammars, as the wire has them.
     """
 
     status = 409
     type = "invalid_request_error"
-    code = "grammar_unknown"
+    code = "grammars_refused"
 
-    def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__("These grammars are not loaded. Load them and repeat the request.")
-        self.keys = tuple(keys)
+    def __init__(self, verdicts: Sequence[dict[str, Any]]) -> None:
+        super().__init__("Schemas of this request can't be enforced.")
+        self.verdicts = tuple(verdicts)
 
     def details(self) -> dict[str, Any]:
-        return {"keys": list(self.keys)}
+        return {"verdicts": list(self.verdicts)}
 
 
 class BackendUnavailable(ToolgateError):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from .grammars import GrammarVerdict
 from .message import Count, Many, Message
 
 Byte = Annotated[int, Field(ge=0, le=255)]
@@ -39,6 +40,8 @@ class StartEvent(Message):
     adapted: Many[tuple[Adaptation, Count]] = Field(default=(), exclude_if=not_)
     """The messages of the prompt that the template accepts in another form only. Left out if there
     are none, so that earlier gateways understand the message."""
+    verdicts: Many[GrammarVerdict] = Field(default=(), exclude_if=not_)
+    """Of the grammars whose verdict the request asks for, with their blobs."""
 
 
 class PromptLogprob(Message):

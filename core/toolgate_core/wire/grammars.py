@@ -1,4 +1,4 @@
-"""Loading of grammars: `PUT /v1/toolgate/grammars`."""
+"""Grammars: those that a request needs, and their loading in advance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,25 @@ class GrammarSource(Message):
         )
 
 
+class NeededGrammar(Message):
+    """A grammar that a request needs. A backend that does not have it loads it, from `source` or
+    from the definition of the tool in the prompt."""
+
+    key: str
+    tool: int | None = Field(default=None, ge=0)
+    """Place of the tool in the prompt's tools, if its canonical schema follows from its definition.
+    """
+    source: GrammarSource | None = None
+    """With a tool that has no place, or with the results of another backend."""
+    owner: str = ""
+    """As in GrammarSource."""
+    report: bool = False
+    """Whether the start event has the verdict."""
+
+
 class LoadGrammars(Message):
+    """Grammars to load before a request needs them: `PUT /v1/toolgate/grammars`."""
+
     grammars: tuple[GrammarSource, ...]
     want_blobs: bool = False
     """Whether verdicts include the compiled grammar, if loading is faster than compiling."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .grammars import GrammarSource
+from .grammars import NeededGrammar
 from .message import FORMAT, Count, Message
 
 
@@ -118,14 +118,6 @@ class Enforcement(Message):
     """Number of the first choice of the response. Choices have different ids of calls."""
 
 
-class TraceRequest(Message):
-    """A request for TraceEvents. It needs `enforcement`."""
-
-    grammars: tuple[GrammarSource, ...] = ()
-    """The sources of the grammars in `enforcement`. The backend's API process, which makes the
-    traces, keeps no sources."""
-
-
 class GenerateRequest(Message):
     format: int = FORMAT
     request_id: str
@@ -141,6 +133,11 @@ class GenerateRequest(Message):
     leaves the field out, so that earlier backends understand the message."""
     enforcement: Enforcement | None = None
     """None disables all masks. The stream then has all tokens, including marker tokens."""
+    grammars: tuple[NeededGrammar, ...] = ()
+    """Those that `enforcement` names."""
+    open_objects: Literal[True] | None = None
+    """Whether objects that declare properties may have further ones, in the schemas of the prompt's
+    tools. None leaves the field out."""
     stream: bool = True
     batched: Literal[True] | None = None
     """Whether the events of a stream have the tokens of some time each, for a reader that needs to
@@ -155,8 +152,8 @@ class GenerateRequest(Message):
     """Whether logprobs show tokens as `token_id:<id>`."""
     priority: int = 0
     cache_salt: str | None = None
-    trace: TraceRequest | None = None
-    """None leaves the field out, so that earlier backends understand the message."""
+    trace: Literal[True] | None = None
+    """Whether there are TraceEvents. It needs `enforcement`. None leaves the field out."""
 
 
 class CountTokens(Message):

@@ -12,9 +12,8 @@ from toolgate_core.errors import ToolgateError
 from toolgate_core.grammar_key import tool_hash
 from toolgate_core.tools import Tool
 
-from ..grammars.loader import GrammarResult
 from ..grammars.redis_cache import RedisCache
-from ..grammars.service import grammar_key
+from ..grammars.service import GrammarResult, grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from .tools import ToolReport, parse_entries

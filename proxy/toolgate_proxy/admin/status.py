@@ -155,7 +155,7 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         error=state.error,
         probe_ms=state.probe_ms,
         requests=deployment.load.requests,
-        grammars_known=deployment.grammars.loaded_count,
+        grammars_known=deployment.grammars.known_count,
         description=_description(deployment),
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import from_json
 
 from toolgate_core import tracing, wire
+from toolgate_core.chat_shape import PATH
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
     BackendFailed,
@@ -49,6 +51,8 @@ after a restart with another model, ends it at once."""
 INFO_TIMEOUT = 10.0
 """Seconds for a backend's description. It needs no computation, so a backend that takes longer does
 not respond; as nothing was asked of it yet, another one can serve the request."""
+SESSION_TEXT = 20_000
+"""Characters of a conversation's begin that tell it from others."""
 READ_BUFFER_BYTES = 128 * 1024
 """aiohttp stops reading from the backend at twice this size until the client has caught up."""
 
@@ -103,7 +107,7 @@ class Backend:
     ) -> tuple[wire.GrammarVerdict, ...]:
         """Compile and load grammars. Returns one verdict for each source, in any order."""
         message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
-        verdicts = await self._json("PUT", "/v1/toolgate/grammars", message, GRAMMARS)
+        verdicts = await self._json("grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 
     async def walk_instances(
@@ -111,7 +115,7 @@ class Backend:
     ) -> wire.InstanceWalks:
         """Walk instances through the masks of a tool."""
         message = wire.WalkInstances(grammar=source, instances=tuple(instances))
-        walks = await self._json("POST", "/v1/toolgate/instances", message, GRAMMARS)
+        walks = await self._json("instances", message, GRAMMARS)
         result = _checked(wire.InstanceWalks, walks, "a walk of instances")
         if result.verdict.status == "ready" and len(result.walks) != len(message.instances):
             raise BackendFailed(
@@ -122,13 +126,13 @@ class Backend:
 
     async def count(self, request: wire.CountTokens) -> int:
         """Return the number of tokens of a prompt. Raises the backend's refusal."""
-        counted = await self._json("POST", "/v1/toolgate/count", request)
+        counted = await self._json("count", request)
         return _checked(wire.TokenCount, counted, "a count of tokens").tokens
 
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
     ) -> EventStream:
-        """Start a generation. Raises the backend's refusal, for example GrammarUnknown.
+        """Start a generation. Raises the backend's refusal, for example GrammarsRefused.
 
         `deadline` (time.monotonic) is set for a request that continues an earlier one. The caller
         must close the stream. Closing it early makes the backend stop generating.
@@ -140,7 +144,7 @@ class Backend:
         if request.stream:
             begin_by = min(deadline, time.monotonic() + self._settings.first_token_timeout)
         limit = begin_by - time.monotonic()
-        response = await self._send("POST", "/v1/toolgate/generate", request, limit)
+        response = await self._send("generate", request, limit)
         bound, idle = bound_of(request, self._last_info), IDLE_SECONDS
         try:
             return EventStream(response, request, bound, idle, deadline, begin_by)
@@ -160,9 +164,7 @@ class Backend:
 
     async def _fetch_info(self) -> wire.Info:
         try:
-            self._info = _checked_info(
-                await self._json("GET", "/v1/toolgate/info", limit=INFO_TIMEOUT)
-            )
+            self._info = _checked_info(await self._json("info", limit=INFO_TIMEOUT))
             self._last_info = self._info
             self._info_at = time.monotonic()
             return self._info
@@ -176,8 +178,7 @@ class Backend:
 
     async def _json(
         self,
-        method: str,
-        path: str,
+        op: str,
         message: wire.Message | None = None,
         bound: Bound = SMALL,
         limit: float | None = None,
@@ -185,26 +186,27 @@ class Backend:
         """Return the JSON body of a response. `limit`: in seconds, for the begin and again for the
         end of the response."""
         limit = limit or GRAMMAR_TIMEOUT
-        response = await self._send(method, path, message, limit)
+        response = await self._send(op, message, limit)
         try:
             body = Body(response, bound)
             async with Within(limit, "finish its response"):
                 content = await body.whole()
             return await body.parsed(content, from_json)
         except ValueError as error:
-            raise BackendFailed(f"The backend's response to {path} is not JSON.") from error
+            raise BackendFailed(f"The backend's response to {op!r} is not JSON.") from error
         finally:
             response.close()
 
     async def _send(
-        self, method: str, path: str, message: wire.Message | None, limit: float
+        self, op: str, message: wire.Message | None, limit: float
     ) -> aiohttp.ClientResponse:
         """Return the response, with its body not read yet. Raises the error of an unsuccessful
         one."""
-        content = encoded(message) if message else None
+        content = encoded(op, message, self._last_info.model if self._last_info else "")
+        session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
         try:
             async with Within(limit, "start its response", begun=False):
-                response = await self._request(method, path, content)
+                response = await self._request(content, session)
         except ToolgateError:
             self.forget_info()
             raise
@@ -218,18 +220,16 @@ class Backend:
         finally:
             response.close()
 
-    async def _request(
-        self, method: str, path: str, content: bytes | Pieces | None
-    ) -> aiohttp.ClientResponse:
+    async def _request(self, content: bytes | Pieces, session: str) -> aiohttp.ClientResponse:
         """Try to connect twice, which sends no request twice. In a process that was stalled for
         longer than the connect time-out, the time-out expires though the backend had responded."""
-        headers = tracing.outgoing()
-        if content is not None:
-            headers["Content-Type"] = "application/json"
+        headers = tracing.outgoing() | {"Content-Type": "application/json"}
+        if session:
+            headers["x-session-id"] = session
         send = partial(
             self._open_session().request,
-            method,
-            self._base_url + path,
+            "POST",
+            self._base_url + PATH,
             data=content,
             headers=headers,
             allow_redirects=False,
@@ -267,6 +267,28 @@ class Backend:
             # The body reports an invalid key. Our client would take that for its own key.
             return from_body(status, None)
         return backend_error(status, body)
+
+
+def session_of(message: wire.GenerateRequest) -> str:
+    """Return a name for the conversation of an owner, by which routers send it to one replica."""
+    prompt = message.prompt
+    if not isinstance(prompt, wire.ChatPrompt):
+        return ""
+    begin = [str(message.cache_salt), message.model]
+    for each in prompt.messages:
+        begin += _texts(each.get("content"))
+        if each.get("role") == "user":
+            break
+    text = repr(begin)[:SESSION_TEXT]
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def _texts(content: object) -> Iterator[str]:
+    """Yield the texts of a message, or what they begin with: some have many megabytes."""
+    for part in content if isinstance(content, list) else [content]:
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            yield text[:SESSION_TEXT]
 
 
 def _checked(model: type[M], body: object, what: str) -> M:

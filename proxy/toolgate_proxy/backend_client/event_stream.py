@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
 
 import aiohttp
 from pydantic import ValidationError
@@ -52,6 +53,15 @@ class EventStream:
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
         return self._batches
+
+    async def start(self) -> wire.StartEvent:
+        """Wait for the first event. Iteration yields it all the same. Raise ToolgateError."""
+        nothing: list[wire.StreamEvent] = []
+        batch = await anext(self._batches, nothing)
+        if not batch or not isinstance(first := batch[0], wire.StartEvent):
+            raise BackendFailed(f"The backend sent no start event. {ADVICE}")
+        self._batches = _before(batch, self._batches)
+        return first
 
     async def aclose(self) -> None:
         await self._batches.aclose()
@@ -143,6 +153,15 @@ class EventStream:
     def _check_ended(self) -> None:
         if self._choices_left > 0:
             raise BackendLost("The backend closed the connection mid-response.")
+
+
+async def _before(
+    first: list[wire.StreamEvent], rest: AsyncGenerator[list[wire.StreamEvent], None]
+) -> AsyncGenerator[list[wire.StreamEvent], None]:
+    async with aclosing(rest):
+        yield first
+        async for batch in rest:
+            yield batch
 
 
 PAYLOAD = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)

@@ -10,6 +10,7 @@ import orjson
 from pydantic_core import PydanticSerializationError
 
 from toolgate_core import wire
+from toolgate_core.chat_shape import body_of
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.surrogates import half_pair_in
 
@@ -35,26 +36,29 @@ class Pieces:
         yield self._around[-1]
 
 
-def encoded(message: wire.Message) -> bytes | Pieces:
-    """Raise InvalidRequest for values that JSON can't represent: pydantic's serializer nests about
-    250 levels, and the depth of a request's fields is not limited."""
+def encoded(op: str, message: wire.Message | None, model: str) -> bytes | Pieces:
+    """Return the body of a message in the shape of a chat completion.
+
+    `model`: for messages that do not name one. Raise InvalidRequest for values that JSON can't
+    represent: pydantic's serializer nests about 250 levels, and the depth of a request's fields is
+    not limited."""
     prompt = getattr(message, "prompt", None)
-    if isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
-        return _pieces(message, prompt)
-    return _encoded(message)
+    if message is not None and isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
+        return _pieces(op, message, prompt)
+    return _encoded(op, message, model)
 
 
-def _pieces(message: wire.Message, prompt: wire.ChatPrompt) -> bytes | Pieces:
+def _pieces(op: str, message: wire.Message, prompt: wire.ChatPrompt) -> bytes | Pieces:
     mark = secrets.token_hex(16)
     long: list[str] = []
     try:
         messages = tuple(_marked(each, mark, long) for each in prompt.messages)
     except RecursionError:
-        return _encoded(message)
+        return _encoded(op, message)
     if not all(map(_is_valid, long)):
-        return _encoded(message)
+        return _encoded(op, message)
     short = prompt.model_copy(update={"messages": messages})
-    content = _encoded(message.model_copy(update={"prompt": short}))
+    content = _encoded(op, message.model_copy(update={"prompt": short}))
     return Pieces(content.split(f'"{mark}"'.encode()), long)
 
 
@@ -95,9 +99,11 @@ def _is_valid(text: str) -> bool:
         return False
 
 
-def _encoded(message: wire.Message) -> bytes:
-    content = _json_of(message)
-    if content is None:
+def _encoded(op: str, message: wire.Message | None, model: str = "") -> bytes:
+    try:
+        return body_of(op, message, model)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        assert message is not None
         param, value = _unencodable(message)
         what = "The request" if param is None else repr(param)
         half = half_pair_in(value)
@@ -106,20 +112,15 @@ def _encoded(message: wire.Message) -> bytes:
             f"{what} can't be sent to the backend, because it contains {problem}. Remove or "
             "replace it.",
             param=param,
-        )
-    return content
+        ) from None
 
 
-def _json_of(message: wire.Message) -> bytes | None:
-    prompt = getattr(message, "prompt", None)
+def _is_json(message: wire.Message) -> bool:
     try:
-        if prompt is None:
-            return message.model_dump_json(exclude_none=True).encode()
-        # pydantic takes six times as long for a prompt that is a member.
-        rest = message.model_dump_json(exclude_none=True, exclude={"prompt"}).encode()
-        return b'%b,"prompt":%b}' % (rest[:-1], prompt.model_dump_json(exclude_none=True).encode())
+        message.model_dump_json(exclude_none=True).encode()
     except (PydanticSerializationError, UnicodeEncodeError):
-        return None
+        return False
+    return True
 
 
 def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
@@ -131,11 +132,11 @@ def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
     prompt = getattr(message, "prompt", None)
     if isinstance(prompt, wire.ChatPrompt):
         for at, each in enumerate(prompt.messages):
-            if _json_of(wire.ChatPrompt(messages=(each,))) is None:
+            if not _is_json(wire.ChatPrompt(messages=(each,))):
                 return f"messages[{at}]", each
-        if _json_of(wire.ChatPrompt(messages=(), tools=prompt.tools)) is None:
+        if not _is_json(wire.ChatPrompt(messages=(), tools=prompt.tools)):
             return "tools", list(prompt.tools or ())
-        if _json_of(wire.ChatPrompt(messages=(), template_kwargs=prompt.template_kwargs)) is None:
+        if not _is_json(wire.ChatPrompt(messages=(), template_kwargs=prompt.template_kwargs)):
             return "chat_template_kwargs", prompt.template_kwargs
     if isinstance(message, wire.GenerateRequest):
         return "bad_words", list(message.sampling.bad_words or ())

@@ -18,8 +18,9 @@ from toolgate_core import wire
 
 from .response import fingerprint
 
-PER_REQUEST = {"request_id", "stream", "priority"}
-"""Fields of a message on which the answer does not depend."""
+PER_REQUEST = {"request_id", "stream", "priority", "grammars"}
+"""Fields of a message on which the answer does not depend. Its `enforcement` has the keys of the
+grammars."""
 
 
 class Answers(Protocol):

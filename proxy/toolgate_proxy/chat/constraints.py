@@ -16,7 +16,7 @@ from toolgate_core.toolset import PREPARED
 
 from ..background import in_background
 from ..context import RequestContext
-from ..grammars.service import LoadedGrammars
+from ..grammars.service import NeededGrammars
 from ..grammars.tool_check import check_tool
 from ..routing.deployments import Deployment
 from ..settings import Settings
@@ -32,17 +32,24 @@ class Constraints:
 
     prepared: Prepared
     """Without invalid tools."""
-    loaded: LoadedGrammars
+    needed: NeededGrammars
     resample: Resample | None
     """The choice that is continued; None: the request begins."""
+    open_objects: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the verdicts on all grammars are known."""
+        return not self.needed.unknown
 
     def message(self, context: RequestContext) -> wire.GenerateRequest:
         """Return the message that begins the generation. Raise InvalidRequest."""
         message = backend_request(
             self.prepared.request,
             self.prepared.plan,
-            self.loaded,
+            self.needed,
             context.request_id,
+            open_objects=self.open_objects,
             metered=context.key is not None and context.key.limits.counts_output,
         )
         return resample_request(message, self.resample) if self.resample else message
@@ -53,6 +60,7 @@ class ConstraintLoader:
         self.validators = ValidationService()
         self.deferred = DeferredGrammars()
         self._omits_invalid = settings.invalid_tools == "omit"
+        self._open_objects = settings.open_objects
 
     async def load(
         self,
@@ -61,49 +69,69 @@ class ConstraintLoader:
         context: RequestContext,
         resample: Resample | None,
     ) -> Constraints:
-        """Load the grammars at the backend. Tools whose schemas can't be enforced are left out, if
-        the settings omit them. Raise ToolgateError."""
-        loaded, prepared = await self._loaded(prepared.plan.grammars, prepared, deployment, context)
-        context.grammars.note(len(loaded.keys), loaded.tier, loaded.milliseconds)
-        return Constraints(prepared, loaded, resample)
+        """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
+        if the settings omit them. Raise ToolgateError."""
+        tools = prepared.plan.grammars
+        span = tracing.begin("toolgate.grammars") if tools else tracing.NONE
+        with tracing.ended(span), tracing.current(span):
+            found = await self.known(prepared, deployment, context, resample)
+            attributes = {
+                "toolgate.grammars": len(tools),
+                "toolgate.grammar_tier": found.needed.tier,
+            }
+            tracing.note(span, attributes)
+        return found
+
+    async def known(
+        self,
+        prepared: Prepared,
+        deployment: Deployment,
+        context: RequestContext,
+        resample: Resample | None,
+    ) -> Constraints:
+        """As `load`, without a span: when the verdicts have arrived."""
+        needed, prepared = await self._needed(prepared.plan.grammars, prepared, deployment, context)
+        context.grammars.note(len(needed.keys), needed.tier, needed.milliseconds)
+        return Constraints(prepared, needed, resample, self._open_objects)
 
     async def offered(
         self, prepared: Prepared, deployment: Deployment, context: RequestContext
     ) -> Prepared:
-        """Return the request without the tools that `load` leaves out. Grammars are loaded only if
-        the settings omit tools. Raise ToolgateError."""
+        """Return the request without the tools that `load` leaves out. New grammars are loaded, but
+        only if the settings omit tools. Raise ToolgateError."""
         if not self._omits_invalid and not prepared.request.optional_tools:
             return prepared
         tools = prepared.plan.candidates
-        _, offered = await self._loaded(tools, prepared, deployment, context)
+        needed, offered = await self._needed(tools, prepared, deployment, context)
+        if needed.unknown:
+            new = [tool for tool in tools if needed.keys.get(tool.hash) in needed.unknown]
+            await deployment.grammars.prepare(new, prepared.info)
+            _, offered = await self._needed(tools, prepared, deployment, context)
         return offered
 
-    async def _loaded(
+    async def _needed(
         self,
         tools: Sequence[Tool],
         prepared: Prepared,
         deployment: Deployment,
         context: RequestContext,
-    ) -> tuple[LoadedGrammars, Prepared]:
+    ) -> tuple[NeededGrammars, Prepared]:
         """Return the grammars of `tools`, and the request without those that are left out."""
         params, owner = schema_params(prepared.request), context.sender
         optional = prepared.request.optional_tools
         invalid = InvalidTools(context, omit=self._omits_invalid, optional=optional)
-        span = tracing.begin("toolgate.grammars") if tools else tracing.NONE
-        with tracing.ended(span), tracing.current(span):
-            loaded = await deployment.grammars.ensure(
-                tools, params, prepared.info, owner, invalid.leave_out
-            )
-            number = len(tools)
-            tracing.note(span, {"toolgate.grammars": number, "toolgate.grammar_tier": loaded.tier})
+        needed = await deployment.grammars.needed(
+            tools, params, prepared.info, owner, invalid.leave_out
+        )
         schemas = [tool for tool in tools if TEXT not in tool.parameters]
-        checked = [tool for tool in schemas if tool.hash in loaded.keys]
+        checked = [tool for tool in schemas if tool.hash in needed.keys]
         await self.validators.prepare(checked, params, owner, invalid.leave_out)
         if not invalid.errors:
-            return loaded, prepared
+            return needed, prepared
+        needed = needed.without(tool.hash for tool in tools if tool.name in invalid.errors)
         request = without(prepared.request, invalid.errors)
         plan = make_plan(request, prepared.dialect)
-        return loaded, replace(prepared, request=request, plan=plan)
+        return needed, replace(prepared, request=request, plan=plan)
 
 
 BATCH = 16
@@ -135,10 +163,11 @@ class DeferredGrammars:
         try:
             for at in range(0, len(deferred), BATCH):
                 tools = [tool for each in deferred[at : at + BATCH] if (tool := _valid(each))]
-                if grammars.loaded_count + len(tools) > info.limits.max_grammars // 2:
+                if at + len(tools) > info.limits.max_grammars // 2:
                     return
-                with suppress(ToolgateError):
-                    await grammars.prepare(tools, info)
+                if new := grammars.unknown(tools, info):
+                    with suppress(ToolgateError):
+                        await grammars.prepare(new, info)
         finally:
             self._busy.discard(deployment.url)
 
@@ -156,16 +185,18 @@ def _valid(deferred: DeferredTool) -> Tool | None:
 def backend_request(
     request: ChatRequest,
     plan: EnforcementPlan,
-    loaded: LoadedGrammars,
+    needed: NeededGrammars,
     request_id: str | None,
     *,
+    open_objects: bool = False,
     metered: bool = False,
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
     so the gateway's own id is appended. `metered`: whether a limit counts the tokens, those of an
     abandoned response as well."""
     # Only a stream can be closed at a stop string or an invalid call.
-    may_be_closed = request.stop or request.sampling.stop_token_ids or loaded.residual
+    may_be_invalid = needed.residual or needed.unknown
+    may_be_closed = request.stop or request.sampling.stop_token_ids or may_be_invalid
     needs_each_token = request.stream or bool(may_be_closed)
     seed = request.sampling.seed
     earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
@@ -175,11 +206,13 @@ def backend_request(
         prompt=chat_prompt(request),
         sampling=request.sampling,
         enforcement=plan.wire(
-            loaded.keys,
+            needed.keys,
             earlier_calls=earlier_calls,
             # A client may send the same seed in each turn; the ids of a conversation differ.
             id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
         ),
+        grammars=_grammars(request, plan, needed),
+        open_objects=True if open_objects else None,
         # Only the tokens of a stream are known before its end. Otherwise one response with all
         # tokens costs less.
         stream=needs_each_token or metered,
@@ -190,19 +223,35 @@ def backend_request(
         tokens_as_ids=request.tokens_as_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
-        trace=_trace(plan, loaded) if request.trace else None,
+        trace=True if request.trace else None,
     )
 
 
-def _trace(plan: EnforcementPlan, loaded: LoadedGrammars) -> wire.TraceRequest:
-    return wire.TraceRequest(
-        grammars=tuple(
-            wire.GrammarSource(
-                key=loaded.keys[tool.hash], name=tool.name, parameters=tool.parameters
+def _grammars(
+    request: ChatRequest, plan: EnforcementPlan, needed: NeededGrammars
+) -> tuple[wire.NeededGrammar, ...]:
+    """Name each grammar by its tool in the prompt, if a backend can read its schema there."""
+    places = {tool.hash: at for at, tool in enumerate(request.prompt_tools)}
+    made = list[wire.NeededGrammar]()
+    for tool in plan.grammars:
+        key, place, source = needed.keys[tool.hash], places.get(tool.hash), None
+        record = (needed.records or {}).get(key)
+        if place is None or record is not None or not tool.follows_from_definition:
+            source = wire.GrammarSource(
+                key=key, name=tool.name, parameters=tool.parameters, owner=needed.owner
             )
-            for tool in plan.grammars
+            source = source.after(record.verdict) if record is not None else source
+            place = None
+        made.append(
+            wire.NeededGrammar(
+                key=key,
+                tool=place,
+                source=source,
+                owner=needed.owner if source is None else "",
+                report=key in needed.unknown,
+            )
         )
-    )
+    return tuple(made)
 
 
 def schema_params(request: ChatRequest) -> dict[str, str]:

@@ -13,19 +13,20 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     BackendFailed,
-    BackendUnavailable,
     ContextLengthExceeded,
-    GrammarUnknown,
+    GrammarsRefused,
     InvalidRequest,
     PermissionDenied,
 )
 
 from ..context import RequestContext
+from ..grammars.service import read_verdicts
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from . import metrics
@@ -37,8 +38,14 @@ from .request.shortening import edited, fitted
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
 
-MAX_SENDS = 6
-"""Maximum number of times a request is sent while the backend evicts its grammars."""
+MAX_SENDS = 3
+"""Maximum number of times a request is sent: again if new schemas are refused, without their tools
+if the settings omit them."""
+
+NO_VERDICT = (
+    "The backend doesn't say which grammars of this request it can enforce. Install the same "
+    "Toolgate version on the gateway and the backend."
+)
 
 
 class Engine:
@@ -93,17 +100,31 @@ class Engine:
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
+            plan = constraints.prepared.plan
+            answers = None if request.trace else self.answers
             try:
-                answers = None if request.trace else self.answers
-                return await begun(constraints, deployment, context, deadline, answers)
-            except GrammarUnknown as unknown:
-                deployment.grammars.forget(unknown.keys)
-        raise BackendUnavailable(
-            f"The backend evicted grammars of this request {MAX_SENDS} times before the request "
-            "could start. Try again in a second. If this persists, raise TOOLGATE_MAX_GRAMMARS of "
-            "the backend.",
-            retry_after=1,
-        )
+                generation = await begun(constraints, deployment, context, deadline, answers)
+            except GrammarsRefused as refused:
+                deployment.grammars.learn(
+                    read_verdicts(refused.verdicts), plan.grammars, found.info
+                )
+                continue
+            if not constraints.needed.unknown:
+                return generation
+            try:
+                verdicts = await generation.verdicts()
+                deployment.grammars.learn(verdicts, plan.grammars, found.info)
+                known = await self._constraints.known(found, deployment, context, resample)
+                if known.needed.unknown:
+                    raise BackendFailed(NO_VERDICT)
+            except BaseException:
+                await generation.aclose()
+                raise
+            if known.needed.keys == constraints.needed.keys:
+                generation.accepted(deployment, context, known)
+                return replace(generation, constraints=known)
+            await generation.aclose()
+        raise BackendFailed(NO_VERDICT)
 
     async def events(
         self,

@@ -17,7 +17,7 @@ from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
-from .answers import Answers, Source, kept_answer, name_of
+from .answers import Answers, KeptAnswer, Source, kept_answer, name_of
 from .calls import CallCheck
 from .constraints import Constraints
 from .request.preparation import Prepared
@@ -46,7 +46,7 @@ class Generation:
     @property
     def residual(self) -> Mapping[str, Sequence[wire.ResidualKeyword]]:
         """By tool hash: the keywords that the masks do not enforce."""
-        return self.constraints.loaded.residual
+        return self.constraints.needed.residual
 
     def response(self, validators: ValidationService, owner: str, resamples: int) -> ChatResponse:
         """Return the response in progress. `owner`: the key of the request, among which workers are
@@ -80,7 +80,7 @@ class Generation:
                     if isinstance(start := batch[0] if batch else None, wire.StartEvent):
                         self._note_start(start, context)
                     if self.name:
-                        self._noted.extend(batch)
+                        self._noted.extend(map(_without_verdicts, batch))
                     fed = choice_events(batch, resample.choice) if resample else batch
                     events = await response.feed(fed)
                     if self.is_kept:
@@ -105,6 +105,23 @@ class Generation:
         known = ((kind, at) for kind, at in start.adapted if at < len(paths))
         context.note_changes(HistoryChange(kind, paths[at]) for kind, at in known)
 
+    def accepted(self, deployment: Deployment, context: RequestContext, known: Constraints) -> None:
+        """Count the grammars and note how they are enforced. `known`: with all verdicts."""
+        deployment.grammars.count_uses(self.constraints.needed)
+        request, plan = known.prepared.request, known.prepared.plan
+        constrained = request.tools or request.content_format
+        context.note_enforcement(constrained, known.needed.residual, plan.grammars)
+
+    async def verdicts(self) -> Sequence[wire.GrammarVerdict]:
+        """Wait for the start of the response. Return the verdicts on new grammars."""
+        assert isinstance(self.events, EventStream)
+        return (await self.events.start()).verdicts
+
+    async def aclose(self) -> None:
+        """End the generation before it is read."""
+        await self.events.aclose()
+        tracing.end(self.span)
+
     def keep(self, answers: Answers) -> None:
         """Keep the answer. It succeeded without sampling a choice again."""
         if self.name and not self.is_kept:
@@ -119,20 +136,22 @@ async def begun(
     answers: Answers | None,
 ) -> Generation:
     """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
-    continued, by time.monotonic. Raise ToolgateError, among them GrammarUnknown."""
+    continued, by time.monotonic. Raise ToolgateError, among them GrammarsRefused."""
     message = constraints.message(context)
     name = "" if answers is None else name_of(message, constraints.prepared.info)
-    kept = None if answers is None else await kept_answer(answers, name)
+    kept: KeptAnswer | None = None
+    if answers is not None and constraints.is_complete:  # a kept answer has no verdicts
+        kept = await kept_answer(answers, name)
     context.cache_key = None if kept is None else name
     events: Source
     if kept is not None:
         span, events = tracing.NONE, kept
     else:
         span, events = await _sent(deployment.backend, message, deadline)
-    request, plan = constraints.prepared.request, constraints.prepared.plan
-    constrained = request.tools or request.content_format
-    context.note_enforcement(constrained, constraints.loaded.residual, plan.grammars)
-    return Generation(constraints, events, span, kept is not None, name)
+    generation = Generation(constraints, events, span, kept is not None, name)
+    if constraints.is_complete:
+        generation.accepted(deployment, context, constraints)
+    return generation
 
 
 async def _sent(
@@ -158,6 +177,12 @@ async def _sent(
     except BaseException as error:
         tracing.end(span, error)
         raise
+
+
+def _without_verdicts(event: wire.StreamEvent) -> wire.StreamEvent:
+    if isinstance(event, wire.StartEvent) and event.verdicts:
+        return event.model_copy(update={"verdicts": ()})
+    return event
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Memory of one process about the grammars of one backend: the first tier."""
+"""Memory of one process about grammars: the verdicts of backends, the first tier."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from toolgate_core import wire
 from toolgate_core.errors import SchemaTooComplex
 
 GRAMMAR_TTL = 7 * 86_400
-"""Seconds after its last use. A grammar that is not there is compiled again, in milliseconds."""
+"""Seconds after its last use. A verdict that is not there is asked for again."""
 REFUSAL_TTL = 600
 """Seconds for which a refusal is believed. A new version of the backend may accept it."""
 LIMIT_TTL = 60
 """The same, where the schema exceeded the limits on compile time or memory: it may compile on a
 less busy machine."""
 MAX_READY = 100_000
-"""Maximum number of loaded grammars. A forgotten one costs one more load request, to which the
-backend responds immediately."""
+"""Maximum number of enforceable grammars."""
 MAX_REFUSED = 10_000
 
 
@@ -30,27 +29,22 @@ def verdict_ttl(verdict: wire.GrammarVerdict) -> float:
 
 
 class MemoryCache:
-    """Keys of the grammars that the backend has loaded, and recent refusals."""
+    """Keys of enforceable grammars, and recent refusals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._ready: OrderedDict[str, tuple[wire.ResidualKeyword, ...]] = OrderedDict()
+        self._ready: OrderedDict[str, wire.GrammarVerdict] = OrderedDict()
         self._refused: OrderedDict[str, tuple[float, wire.GrammarVerdict]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._ready)
 
-    def is_ready(self, key: str) -> bool:
-        if key not in self._ready:
-            return False
-        self._ready.move_to_end(key)
-        return True
-
-    def residual(self, key: str) -> tuple[wire.ResidualKeyword, ...]:
-        """Return the keywords that the masks of a loaded grammar do not enforce."""
-        return self._ready.get(key, ())
-
-    def refusal(self, key: str) -> wire.GrammarVerdict | None:
+    def verdict(self, key: str) -> wire.GrammarVerdict | None:
+        """Return what is known of the verdict: its status, its residual keywords, and the reason of
+        a refusal; None if nothing is."""
+        if key in self._ready:
+            self._ready.move_to_end(key)
+            return self._ready[key]
         if key not in self._refused:
             return None
         until, verdict = self._refused[key]
@@ -61,13 +55,13 @@ class MemoryCache:
 
     def remember(self, verdict: wire.GrammarVerdict) -> None:
         if verdict.status == "ready":
-            self._ready[verdict.key] = verdict.residual
+            self._ready[verdict.key] = wire.GrammarVerdict(
+                key=verdict.key, status="ready", residual=verdict.residual
+            )
             if len(self._ready) > MAX_READY:
                 self._ready.popitem(last=False)
             return
+        self._ready.pop(verdict.key, None)
         self._refused[verdict.key] = (self._clock() + verdict_ttl(verdict), verdict)
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
-
-    def forget(self, key: str) -> None:
-        self._ready.pop(key, None)

@@ -1,7 +1,6 @@
-"""Shared cache: grammar records in Redis that all gateways use, and locks for compiling.
+"""Shared cache: grammar records in Redis that all gateways use.
 
 - `toolgate:grammar:<key>`: a sealed `GrammarRecord`
-- `toolgate:lock:<key>`: the token of the gateway whose backend compiles the grammar now
 - `toolgate:used:<YYYYMMDD>`: a sorted set of keys by the number of requests on that day (UTC)
 
 If Redis fails, a gateway works without the shared cache.
@@ -12,11 +11,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from .. import metrics
@@ -32,9 +28,6 @@ PREFIX = "toolgate"
 BLOB_LIMIT = 1_000_000
 """Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles
 those by itself."""
-LOCK_TTL = 3.0
-"""Seconds after which another gateway takes over a compile from a crashed gateway. A living one
-renews its lock three times in this time."""
 USE_INTERVAL = 5.0
 """Seconds for which uses are counted in this process before one pipeline adds them to Redis."""
 USE_DAYS = 2
@@ -42,29 +35,6 @@ MAX_USED = 10_000
 """Maximum number of keys counted per day. The least used ones are removed."""
 MAX_SCHEMA_BYTES = 4_000_000
 """Maximum size of a record without its blob. Longer values are rejected without verification."""
-
-RELEASE = """
-for i, name in ipairs(KEYS) do
-    if redis.call('GET', name) == ARGV[1] then redis.call('DEL', name) end
-end"""
-RENEW = """
-for i, name in ipairs(KEYS) do
-    if redis.call('GET', name) == ARGV[1] then redis.call('PEXPIRE', name, ARGV[2]) end
-end"""
-
-
-@dataclass
-class Claim:
-    """Result of a request for locks. Another gateway compiles the keys that are neither in `won`
-    nor in `records`."""
-
-    token: str
-    won: tuple[str, ...]
-    """Keys that this gateway should compile. It has their locks."""
-    records: Mapping[str, GrammarRecord]
-    """Records that exist already, by key."""
-    results: list[GrammarRecord] = field(default_factory=list)
-    """New records for the keys in `won`. They are written when the locks are released."""
 
 
 class RedisCache:
@@ -77,7 +47,6 @@ class RedisCache:
         self.redis = redis
         self._sealer = sealer
         self._today = today
-        self._lock_ms = round(LOCK_TTL * 1000)
         self._uses: Counter[str] = Counter()
         self._flush_task: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -103,41 +72,11 @@ class RedisCache:
         replies = await self.redis.run([("MGET", *map(_record, keys))], patient=patient)
         return self._open(keys, _values(replies))
 
-    async def claim(self, keys: Sequence[str]) -> Claim:
-        """Take the free locks and read the records again, in one pipeline. A record may have been
-        written since the last read. Without Redis, all keys are won."""
-        token = secrets.token_hex(16)
-        commands: list[Command] = [
-            ("SET", _lock(key), token, "NX", "PX", self._lock_ms) for key in keys
-        ]
-        replies = await self.redis.run([*commands, ("MGET", *map(_record, keys))])
-        if replies is None:
-            return Claim(token, tuple(keys), {})
-        records = self._open(keys, _values(replies))
-        # SET NX returns nil if the lock is taken. With an error (out of memory) no gateway gets the
-        # lock, so this one compiles without it.
-        locked = [key for key, reply in zip(keys, replies, strict=False) if reply is not None]
-        needless = [key for key in locked if key in records]
-        if needless:
-            self._in_background(
-                self.redis.run([self._script(RELEASE, needless, token)], patient=True)
-            )
-        return Claim(token, tuple(key for key in locked if key not in records), records)
-
-    @asynccontextmanager
-    async def hold_locks(self, claim: Claim) -> AsyncIterator[None]:
-        """Renew the locks inside the context: they outlive a long compile, but not this process.
-        Afterwards one pipeline writes the results and releases the locks."""
-        if not claim.won:
-            yield
-            return
-        renewing = asyncio.create_task(self._renew(claim))
-        try:
-            yield
-        finally:
-            renewing.cancel()
-            # In the background, because the request already has its grammars.
-            self._in_background(self._finish(claim))
+    def put(self, records: Sequence[GrammarRecord]) -> None:
+        """Write records, in the background, because the requests have their grammars."""
+        if records:
+            writes = [self._write_command(record) for record in records]
+            self._in_background(self.redis.run(writes, patient=True))
 
     def count_uses(self, keys: Iterable[str]) -> None:
         """Count one request's grammars. Causes no round trip of its own."""
@@ -205,23 +144,6 @@ class RedisCache:
         metrics.RECORD_BYTES.observe(len(value))
         return ("SET", _record(record.key), value, "PX", round(ttl * 1000))
 
-    # --- locks --------------------------------------------------------------------------------
-
-    async def _renew(self, claim: Claim) -> None:
-        while True:
-            await asyncio.sleep(LOCK_TTL / 3)
-            await self.redis.run(
-                [self._script(RENEW, claim.won, claim.token, self._lock_ms)], patient=True
-            )
-
-    async def _finish(self, claim: Claim) -> None:
-        writes = [self._write_command(record) for record in claim.results]
-        release = self._script(RELEASE, claim.won, claim.token)
-        await self.redis.run([*writes, release], patient=True)
-
-    def _script(self, script: str, keys: Sequence[str], *arguments: str | int) -> Command:
-        return ("EVAL", script, len(keys), *map(_lock, keys), *arguments)
-
     # --- uses ---------------------------------------------------------------------------------
 
     async def _flush_uses_later(self) -> None:
@@ -257,10 +179,6 @@ def _values(replies: Sequence[object] | None) -> Sequence[object]:
 
 def _record(key: str) -> str:
     return f"{PREFIX}:grammar:{key}"
-
-
-def _lock(key: str) -> str:
-    return f"{PREFIX}:lock:{key}"
 
 
 def _used(day: datetime.date) -> str:

@@ -1,72 +1,88 @@
-"""The grammars of one backend. Grammars that a request needs are loaded there.
+"""The grammars of one backend address: what this process knows of them, and what requests send.
 
-The cheapest source that has a grammar is used: this process has already seen it loaded, then the
-record in the shared cache (Redis), then the backend's compiler.
+A request names the grammars that it needs, and a backend loads those that it lacks. What a backend
+finds out about a schema, its verdict, is the same at every backend with the same tokenizer: this
+process remembers it, and the shared cache (Redis) has it for other processes. A request with a new
+schema gets the verdict at the begin of its response.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+
+from pydantic import ValidationError
 
 from toolgate_core import grammar_key as keys
 from toolgate_core import wire
 from toolgate_core.errors import (
+    BackendFailed,
     InvalidRequest,
     InvalidTools,
     SchemaNotEnforceable,
     SchemaTooComplex,
-    ToolgateError,
 )
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
 from ..backend_client.client import Backend
-from ..background import without_owner
+from ..backend_client.faults import SAME_RELEASE
 from ..grammar_loads import Tier, slowest
-from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
+from .sealed_record import GrammarRecord
 from .tool_check import check_tool, subject
 
-OTHER_GATEWAY_SECONDS = 20.0
-"""Maximum time to wait for a grammar that another gateway compiles. A compile may take 5 s of
-processor time (CPU_SECONDS of the backend's quarantine), and other grammars may be compiled before
-it. The lock of a gateway that was killed expires much earlier."""
-OTHER_REQUEST_SECONDS = 0.5
-"""Maximum time to wait for a batch of another request that also has grammars which this request
-does not need."""
+ENGINES = ("xgrammar", "llguidance")
+"""Engines with a metric of their own."""
 
 
 @dataclass(frozen=True)
-class LoadedGrammars:
-    """The grammars of one request, all of them loaded."""
+class NeededGrammars:
+    """The grammars of one request, without those of tools that are left out."""
 
     keys: dict[str, str]
     """Grammar keys by tool hash."""
     residual: dict[str, tuple[wire.ResidualKeyword, ...]]
-    """Keywords that masks do not enforce, by tool hash. Tools without such keywords are absent."""
-    tier: Tier
-    """The slowest tier that was needed."""
-    milliseconds: float
+    """Keywords that masks do not enforce, by tool hash. Tools without such keywords, and those
+    without a verdict, are absent."""
+    unknown: frozenset[str] = frozenset()
+    """Keys of the grammars without a verdict, which arrives with the response."""
+    records: Mapping[str, GrammarRecord] | None = None
+    """By key: what Redis has of grammars that this process did not know."""
+    owner: str = ""
+    """An opaque name for whoever sent the tools."""
+    milliseconds: float = 0.0
 
+    def without(self, hashes: Iterable[str]) -> NeededGrammars:
+        """Return the grammars of a request that leaves these tools out."""
+        left_out = {*hashes}
+        keys = {each: key for each, key in self.keys.items() if each not in left_out}
+        return replace(self, keys=keys, unknown=self.unknown & {*keys.values()})
 
-Load = Callable[[Sequence[wire.GrammarSource]], Coroutine[Any, Any, dict[str, GrammarResult]]]
-Sources = Mapping[str, wire.GrammarSource]
-"""Grammar sources by key."""
+    @property
+    def tiers(self) -> list[Tier]:
+        """The source of each verdict."""
+        records = self.records or {}
+        return [
+            "compiled" if key in self.unknown else "redis" if key in records else "memory"
+            for key in self.keys.values()
+        ]
+
+    @property
+    def tier(self) -> Tier:
+        """The slowest source of a verdict."""
+        return slowest("memory", *self.tiers)
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Grammars that are being loaded by one message to the backend."""
+class GrammarResult:
+    """The backend's verdict on one grammar, and the tier that had it."""
 
-    keys: frozenset[str]
-    task: asyncio.Task[dict[str, GrammarResult]]
+    verdict: wire.GrammarVerdict
+    tier: Tier
 
 
 class GrammarService:
@@ -77,34 +93,32 @@ class GrammarService:
         label: str = "",
     ) -> None:
         """`label` names the backend in metrics."""
-        self._loader = Loader(backend, shared_cache, OTHER_GATEWAY_SECONDS)
+        self._backend = backend
         self._shared_cache = shared_cache
         self._memory = MemoryCache()
-        self._loading: dict[str, _Batch] = {}
-        """The newest batch of each grammar that is being loaded, by key."""
         self._gauge = metrics.GRAMMARS_KNOWN.labels(label)
 
     @property
-    def loaded_count(self) -> int:
-        """Number of grammars that this process has seen loaded at the backend."""
+    def known_count(self) -> int:
+        """Number of grammars that this process knows to be enforceable."""
         return len(self._memory)
 
-    async def ensure(
+    async def needed(
         self,
         candidates: Sequence[Tool],
         param_of: Mapping[str, str],
         info: wire.Info,
         owner: str = "",
         on_invalid: OnInvalid = refuse,
-    ) -> LoadedGrammars:
-        """Load the grammars of all candidates.
+    ) -> NeededGrammars:
+        """Return what a request has to say about the grammars of its tools.
 
         `param_of` maps a tool's name to the request parameter that has its schema, for errors.
         `owner` is the key of the request: keys take turns at the backend. `on_invalid` gets
         InvalidTools, SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
         if not candidates:
-            return LoadedGrammars({}, {}, "memory", 0.0)
+            return NeededGrammars({}, {})
         began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
             raise InvalidTools(
@@ -114,119 +128,130 @@ class GrammarService:
                 param="tools",
             )
         key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
-        missing = [tool for tool in candidates if not self._memory.is_ready(key_of[tool.hash])]
+        verdicts = {key: self._memory.verdict(key) for key in key_of.values()}
+        new = [tool for tool in candidates if verdicts[key_of[tool.hash]] is None]
         invalid: set[str] = set()
 
         def left_out(name: str, error: InvalidRequest) -> None:
             on_invalid(name, error)
             invalid.add(name)
 
-        for tool in missing:
+        for tool in new:
             try:
                 check_tool(tool, param_of[tool.name])
             except InvalidRequest as error:
                 left_out(tool.name, error)
-        missing = [tool for tool in missing if tool.name not in invalid]
-        # Read before the first await. While others load, a busy process may forget a key.
-        residual = {tool.hash: self._memory.residual(key_of[tool.hash]) for tool in candidates}
-        results = await self._results(missing, key_of, _opaque(owner))
-        for tool in missing:
-            verdict = results[key_of[tool.hash]].verdict
-            if verdict.status == "refused":
-                left_out(tool.name, refusal(verdict, tool, param_of[tool.name]))
-            residual[tool.hash] = verdict.residual
+        asked = [key_of[tool.hash] for tool in new if tool.name not in invalid]
+        records = await self._records(asked)
+        verdicts |= {key: record.verdict for key, record in records.items()}
         for tool in candidates:
-            refused = _strict_error(tool, param_of[tool.name], residual[tool.hash])
-            if refused is not None:
+            verdict, param = verdicts[key_of[tool.hash]], param_of[tool.name]
+            if verdict is None or tool.name in invalid:
+                continue
+            if verdict.status == "refused":
+                left_out(tool.name, refusal(verdict, tool, param))
+            elif (refused := _strict_error(tool, param, verdict.residual)) is not None:
                 left_out(tool.name, refused)
-        kept = [tool.hash for tool in candidates if tool.name not in invalid]
-        key_of = {tool_hash: key_of[tool_hash] for tool_hash in kept}
+        kept = {tool.hash: key_of[tool.hash] for tool in candidates if tool.name not in invalid}
+        unknown = frozenset(key for key in kept.values() if verdicts[key] is None)
+        residual = {
+            tool_hash: verdict.residual
+            for tool_hash, key in kept.items()
+            if (verdict := verdicts[key]) is not None and verdict.residual
+        }
+        milliseconds = (time.monotonic() - began) * 1000
+        return NeededGrammars(kept, residual, unknown, records, _opaque(owner), milliseconds)
+
+    def count_uses(self, needed: NeededGrammars) -> None:
+        """Count the grammars of a request that a backend has accepted."""
+        for tier in needed.tiers:
+            metrics.GRAMMARS.labels(tier).inc()
         if self._shared_cache is not None:
-            self._shared_cache.count_uses(key_of.values())
-        tiers = Counter(result.tier for key, result in results.items() if key in key_of.values())
-        tiers["memory"] += len(key_of) - tiers.total()
-        for tier, count in tiers.items():
-            metrics.GRAMMARS.labels(tier).inc(count)
-        residual = {tool_hash: residual[tool_hash] for tool_hash in kept if residual[tool_hash]}
-        return LoadedGrammars(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
+            self._shared_cache.count_uses(needed.keys.values())
+
+    def unknown(self, tools: Iterable[Tool], info: wire.Info) -> list[Tool]:
+        """Return the tools whose verdicts this process does not know."""
+        return [tool for tool in tools if self._memory.verdict(grammar_key(tool, info)) is None]
+
+    def learn(
+        self, verdicts: Iterable[wire.GrammarVerdict], tools: Iterable[Tool], info: wire.Info
+    ) -> None:
+        """Remember the verdicts of a backend on grammars of a request, also for other processes."""
+        found = {verdict.key: verdict for verdict in verdicts}
+        _note(found.values())
+        records = list[GrammarRecord]()
+        for tool in tools:
+            if (verdict := found.get(grammar_key(tool, info))) is not None:
+                records.append(
+                    GrammarRecord(name=tool.name, parameters=tool.parameters, verdict=verdict)
+                )
+        self._remember(record.verdict for record in records)
+        if self._shared_cache is not None:
+            self._shared_cache.put(records)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, GrammarResult]:
-        """Load tools that passed `check_tool`. Returns the results, among them refusals, by tool
-        hash."""
+        """Load tools that passed `check_tool` at the backend, before requests need them. Return the
+        results, among them refusals, by tool hash. Raise the backend's errors."""
         key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
-        results = await self._results(tools, key_of)
+        records = await self._records(list(key_of.values()))
+        results = {
+            key: GrammarResult(record.verdict, "redis")
+            for key, record in records.items()
+            if record.verdict.status == "refused"
+        }
+        sources = list[wire.GrammarSource]()
+        for tool in tools:
+            if (key := key_of[tool.hash]) not in results:
+                source = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
+                record = records.get(key)
+                sources.append(source.after(record.verdict) if record else source)
+        if sources:
+            response = await self._backend.load_grammars(sources, want_blobs=True)
+            found = {verdict.key: verdict for verdict in response}
+            missing = sum(source.key not in found for source in sources)
+            if missing:
+                raise BackendFailed(
+                    f"The backend returned no verdict for {missing} of {len(sources)} grammars. "
+                    f"{SAME_RELEASE}"
+                )
+            new = [tool for tool in tools if key_of[tool.hash] not in records]
+            self.learn((found[key_of[tool.hash]] for tool in new), new, info)
+            self._remember(found.values())
+            for key, verdict in found.items():
+                results[key] = GrammarResult(verdict, "redis" if key in records else "compiled")
         return {tool.hash: results[key_of[tool.hash]] for tool in tools}
 
-    def forget(self, keys: Iterable[str]) -> None:
-        """Remove grammars that the backend no longer has."""
-        for key in keys:
-            self._memory.forget(key)
+    async def _records(self, keys: Sequence[str]) -> dict[str, GrammarRecord]:
+        if self._shared_cache is None or not keys:
+            return {}
+        records = await self._shared_cache.find(keys)
+        self._remember(record.verdict for record in records.values())
+        return records
+
+    def _remember(self, verdicts: Iterable[wire.GrammarVerdict]) -> None:
+        for verdict in verdicts:
+            self._memory.remember(verdict)
         self._gauge.set(len(self._memory))
 
-    async def _results(
-        self, tools: Sequence[Tool], key_of: Mapping[str, str], owner: str = ""
-    ) -> dict[str, GrammarResult]:
-        """Return the results by key, from memory or from a load."""
-        results: dict[str, GrammarResult] = {}
-        sources: dict[str, wire.GrammarSource] = {}
-        for tool in tools:
-            key = key_of[tool.hash]
-            if (refused := self._memory.refusal(key)) is not None:
-                results[key] = GrammarResult(refused, "memory")
-            elif self._memory.is_ready(key):
-                residual = self._memory.residual(key)
-                verdict = wire.GrammarVerdict(key=key, status="ready", residual=residual)
-                results[key] = GrammarResult(verdict, "memory")
-            else:
-                sources[key] = wire.GrammarSource(
-                    key=key, name=tool.name, parameters=tool.parameters, owner=owner
-                )
-        metrics.GRAMMAR_WAITS.labels("process").inc(len(sources.keys() & self._loading.keys()))
-        return results | await self._load(sources, self._loader.load)
 
-    async def _load(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:
-        """Load the grammars that no batch is loading, and wait for all (single flight)."""
-        new = {key: source for key, source in sources.items() if key not in self._loading}
-        if new:
-            batch = _Batch(frozenset(new), asyncio.create_task(self._run(new, load)))
-            without_owner(batch.task)
-            self._loading.update(dict.fromkeys(new, batch))
-        batches = {self._loading[key] for key in sources}
-        results: dict[str, GrammarResult] = {}
-        for part in await asyncio.gather(*(self._wait(batch, sources) for batch in batches)):
-            results |= part
-        return results
+def _note(verdicts: Iterable[wire.GrammarVerdict]) -> None:
+    """Count new verdicts in the metrics."""
+    for verdict in verdicts:
+        if verdict.status == "refused":
+            too_complex = verdict.code == SchemaTooComplex.code
+            code = SchemaTooComplex.code if too_complex else SchemaNotEnforceable.code
+            metrics.GRAMMARS_REFUSED.labels(code).inc()
+        elif verdict.compile_ms is not None:
+            engine = verdict.engine if verdict.engine in ENGINES else "other"
+            metrics.COMPILE_SECONDS.labels(engine).observe(verdict.compile_ms / 1000)
 
-    async def _wait(self, batch: _Batch, sources: Sources) -> dict[str, GrammarResult]:
-        """Return the results of a batch, for the keys in `sources`. The batch may also contain
-        grammars of other requests. If it then fails or is slow, these keys are loaded without
-        them."""
-        # Shielded: the request that began the batch may be cancelled while others wait for it.
-        if batch.keys <= sources.keys():
-            return await asyncio.shield(batch.task)
-        mine = {key: source for key, source in sources.items() if key in batch.keys}
-        try:
-            async with asyncio.timeout(OTHER_REQUEST_SECONDS):
-                results = await asyncio.shield(batch.task)
-        except (ToolgateError, TimeoutError):
-            for key in mine:
-                if self._loading.get(key) is batch:
-                    del self._loading[key]
-            return await self._load(mine, self._loader.load_again)
-        return {key: results[key] for key in mine}
 
-    async def _run(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:
-        try:
-            results = await load(list(sources.values()))
-            for result in results.values():
-                self._memory.remember(result.verdict)
-            return results
-        finally:
-            self._gauge.set(len(self._memory))
-            for key in sources:
-                batch = self._loading.get(key)
-                if batch is not None and batch.task is asyncio.current_task():
-                    del self._loading[key]
+def read_verdicts(given: Iterable[object]) -> list[wire.GrammarVerdict]:
+    """Return the verdicts in a backend's error. Raise BackendFailed."""
+    try:
+        return [wire.GrammarVerdict.model_validate(each) for each in given]
+    except ValidationError as error:
+        raise BackendFailed(f"The backend sent an invalid verdict. {SAME_RELEASE}") from error
 
 
 def _opaque(owner: str) -> str:

@@ -14,6 +14,13 @@ from vllm.exceptions import VLLMValidationError
 from vllm.renderers import renderer_from_config
 
 from tests.models import tiny_model
+from tests.support.grammars.registry_bench import (
+    Bench,
+    Clock,
+    WorkerRpc,
+    registry_over,
+    source,
+)
 from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
 from toolgate_backend.endpoint.service import Service
 from toolgate_backend.settings import Settings
@@ -23,6 +30,7 @@ from toolgate_core.errors import (
     BackendUnavailable,
     ContextLengthExceeded,
     EnforcementFailed,
+    GrammarsRefused,
     InvalidRequest,
 )
 
@@ -240,6 +248,44 @@ async def test_refused_texts_take_no_memory(service):
         with pytest.raises(ContextLengthExceeded):
             await anext(service.generate(chat(text)))
     assert process.memory_info().rss < before + 60_000_000
+
+
+def with_tools(*sources):
+    """A request whose tools are these sources, and which asks for the verdict on the first."""
+    candidates = tuple(wire.Candidate(name=each.name, key=each.key) for each in sources)
+    needed = [wire.NeededGrammar(key=each.key, source=each) for each in sources]
+    needed[0] = needed[0].model_copy(update={"report": True})
+    more = {"enforcement": wire.Enforcement(candidates=candidates), "grammars": tuple(needed)}
+    sampling = wire.Sampling(max_tokens=50)
+    return chat("t").model_copy(update={**more, "sampling": sampling})
+
+
+async def test_the_start_has_the_verdicts_that_the_request_asks_for(
+    service, vocabulary, monkeypatch
+):
+    registry = registry_over(WorkerRpc(vocabulary), Bench(vocabulary), Clock())
+    monkeypatch.setattr(service, "_registry", registry)
+    a, b = source("a"), source("b")
+    events = service.generate(with_tools(a, b))
+    start = await anext(events)
+    assert isinstance(start, wire.StartEvent)
+    [verdict] = start.verdicts
+    assert (verdict.key, verdict.status) == (a.key, "ready")
+    assert verdict.blob is not None
+    assert registry.pinned == 2
+    await events.aclose()
+    assert registry.pinned == 0
+
+
+async def test_a_request_with_refused_grammars_does_not_reach_the_engine(
+    service, engine, vocabulary, monkeypatch
+):
+    registry = registry_over(WorkerRpc(vocabulary), Bench(vocabulary), Clock())
+    monkeypatch.setattr(service, "_registry", registry)
+    with pytest.raises(GrammarsRefused):
+        await anext(service.generate(with_tools(source("a"), source("b", type="strange"))))
+    assert not engine.asked
+    assert registry.pinned == 0
 
 
 @pytest.mark.parametrize("truncated", [None, -1, 10])

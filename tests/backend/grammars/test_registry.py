@@ -13,19 +13,23 @@ from prometheus_client import REGISTRY
 from tests.support.grammars.registry_bench import Clock, WorkerRpc, registry_over, source
 from tests.support.loop_errors import no_loop_errors
 from tests.support.schemas import hostile_schemas
+from toolgate_backend.errors import GrammarNotLoaded
 from toolgate_backend.grammars import loader_threads, metrics, store
 from toolgate_backend.grammars.loader_threads import LoadLimits
 from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS
 from toolgate_backend.grammars.store import GrammarStore
 from toolgate_core.errors import (
     BackendUnavailable,
-    GrammarUnknown,
+    GrammarsRefused,
     InvalidRequest,
     InvalidTools,
-    SchemaNotEnforceable,
-    SchemaTooComplex,
 )
 from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
+
+
+def held(registry, *sources):
+    """The grammars of a request that has these sources."""
+    return registry.held({each.key: lambda each=each: each for each in sources})
 
 
 # --- registry ---
@@ -34,15 +38,56 @@ async def test_a_grammar_is_loaded_on_every_rank_and_pinned_while_used(registry,
     [verdict] = await registry.load([tool])
     assert (verdict.status, verdict.engine) == ("ready", "xgrammar")
     assert all(store.get(tool.key) for store in ranks.stores)
-    with registry.pin([tool.key]):
+    async with held(registry, tool):
         assert registry.pinned == 1
     assert registry.pinned == 0
 
 
-async def test_pin_reports_an_unknown_key(registry):
-    with pytest.raises(GrammarUnknown) as unknown, registry.pin(["nope"]):
-        pass
-    assert unknown.value.keys == ("nope",)
+async def test_a_request_loads_the_grammars_that_are_missing(registry, ranks, bench):
+    a, b = source("a"), source("b")
+    await registry.load([a])
+    read = []
+    needed = {each.key: lambda each=each: read.append(each.name) or each for each in (a, b)}
+    async with registry.held(needed):
+        assert read == ["b"]
+        assert bench.examined == [a.key, b.key]
+        assert all(store.get(b.key) for store in ranks.stores)
+        ready = registry.verdicts([b.key])
+    assert [(each.key, each.status) for each in ready] == [(b.key, "ready")]
+    assert registry.pinned == 0
+
+
+async def test_concurrent_requests_share_the_load_of_a_new_grammar(registry, ranks):
+    async def request():
+        async with held(registry, source("a")):
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(request() for _ in range(8)))
+    assert ranks.calls.count("toolgate_load") == 1
+
+
+async def test_a_request_with_a_grammar_that_does_not_match_its_key_is_rejected(registry):
+    forged = GrammarSource(key=source("a").key, name="a", parameters={"type": "object"})
+    with pytest.raises(InvalidRequest):
+        async with held(registry, forged):
+            pass
+    assert registry.pinned == 0
+
+
+async def test_all_refused_grammars_of_a_request_are_named_and_the_others_load(registry, ranks):
+    good, bad, worse = source("a"), source("b", type="strange"), source("c", type="stranger")
+    for _ in range(2):
+        with pytest.raises(GrammarsRefused) as refused:
+            async with held(registry, good, bad, worse):
+                pass
+        found = [GrammarVerdict.model_validate(each) for each in refused.value.verdicts]
+        assert [(each.key, each.pointer) for each in found] == [
+            (bad.key, "/properties/x/type"),
+            (worse.key, "/properties/x/type"),
+        ]
+        assert all(each.status == "refused" and each.reason for each in found)
+    assert registry.pinned == 0
+    assert all(store.get(good.key) for store in ranks.stores)
 
 
 async def test_concurrent_loads_of_a_grammar_share_one_compile(registry, ranks):
@@ -70,12 +115,12 @@ async def test_the_least_recently_used_unpinned_grammar_is_evicted(registry, ran
     a, b, c, d = (source(name) for name in "abcd")
     await registry.load([a])
     await registry.load([b])
-    with registry.pin([a.key]):
+    async with held(registry, a):
         await registry.load([c])
         await registry.load([d])
         assert ranks.stores[0].get(a.key)
-        with pytest.raises(GrammarUnknown), registry.pin([b.key]):
-            pass
+        with pytest.raises(GrammarNotLoaded):
+            ranks.stores[0].get(b.key)
     assert len(ranks.stores[0]) == 2
 
 
@@ -123,6 +168,7 @@ async def test_blobs_are_returned_on_request_and_loaded_by_another_registry(
     [given] = await registry.load([tool], want_blobs=True)
     assert without.blob is None
     assert given.blob is not None
+    assert registry.verdicts([tool.key]) == [given]
 
     fresh = WorkerRpc(vocabulary)
     other = registry_over(fresh, bench, Clock(), blob_cache_bytes=0)
@@ -191,8 +237,10 @@ async def test_a_refusal_is_cached(registry, ranks, bench):
         assert verdict.code == "schema_not_enforceable"
     assert bench.examined == [bad.key]
     assert not ranks.calls  # it never came near the engine
-    with pytest.raises(SchemaNotEnforceable), registry.pin([bad.key]):
-        registry.require_ready([bad.key])
+    with pytest.raises(GrammarsRefused):
+        async with held(registry, bad):
+            pass
+    assert bench.examined == [bad.key]
 
 
 @pytest.mark.parametrize("what", hostile_schemas.OVER_LIMITS)
@@ -209,19 +257,31 @@ async def test_a_schema_over_the_limits_is_refused_before_the_quarantine(
     assert bench.examined == [good.key]
 
 
-async def test_requests_with_a_schema_refused_as_too_complex_raise_schema_too_complex(
-    registry, bench, monkeypatch
-):
-    async def examine(source):
-        return GrammarVerdict(
-            key=source.key, status="refused", reason="too slow", code="schema_too_complex"
-        )
+@pytest.mark.parametrize("what", [*hostile_schemas.OVER_LIMITS][:1])
+async def test_a_request_with_a_schema_over_the_limits_is_refused(registry, bench, what):
+    big = GrammarSource.model_construct(
+        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what], examined=False, blob=None
+    )
+    for _ in range(2):
+        with pytest.raises(GrammarsRefused) as refused:
+            async with held(registry, big):
+                pass
+        assert refused.value.verdicts[0]["code"] == "schema_too_complex"
+    assert not bench.examined
 
-    monkeypatch.setattr(bench, "examine", examine)
+
+async def test_a_request_retries_a_too_complex_schema_after_the_delay(registry, bench, clock):
     tool = source("a")
-    await registry.load([tool])
-    with pytest.raises(SchemaTooComplex), registry.pin([tool.key]):
-        registry.require_ready([tool.key])
+    bench.too_dear = True
+    for _ in range(2):
+        with pytest.raises(GrammarsRefused) as refused:
+            async with held(registry, tool):
+                pass
+        assert refused.value.verdicts[0]["code"] == "schema_too_complex"
+    bench.too_dear, clock.now = False, COMPLEX_RETRY_SECONDS
+    async with held(registry, tool):
+        assert registry.verdicts([tool.key])[0].status == "ready"
+    assert len(bench.examined) == 2
 
 
 async def test_a_too_complex_schema_is_retried_after_the_delay(registry, bench, clock):

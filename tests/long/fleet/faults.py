@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 
 from redis.exceptions import ResponseError
 
-from tests.long.fleet.gateway import Compiler, Gateway, Link, Network, verdict_of
-from toolgate_core import wire
+from tests.long.fleet.gateway import Compiler, Found, Gateway, Link, Network, verdict_of
+from toolgate_core.tools import Tool
 from toolgate_proxy.redis_client import MAX_PAUSE, PATIENT_TIMEOUT
 
 Kind = Literal["partition", "pause", "kill", "restart", "flush", "hang", "clock"]
@@ -128,7 +128,9 @@ WINDOW_MS = 60_000
 SLACK = 2.0
 """Seconds for exchanges and probes."""
 BREAKER = MAX_PAUSE + PATIENT_TIMEOUT + 1.0
-"""Seconds for which a gateway may skip Redis after a fault. It then compiles without a lock."""
+"""Seconds for which a gateway may skip Redis after a fault."""
+COMPILING = 20.0
+"""Seconds in which requests of several gateways may ask for the same verdicts."""
 MAX_KEPT = 20
 
 
@@ -227,16 +229,21 @@ class Invariants:
 
     # --- grammars -----------------------------------------------------------------------------
 
-    def loaded(self, source: wire.GrammarSource, verdict: wire.GrammarVerdict | None) -> None:
-        self.checks["verdicts"] += 1
-        if verdict != verdict_of(source):
-            self.fail(f"{source.key} has the verdict {verdict!r}")
+    def found(self, tools: Sequence[Tool], found: Found) -> None:
+        for tool in tools:
+            self.checks["verdicts"] += 1
+            right = verdict_of(tool)
+            verdict = found.verdicts.get(right.key, right)
+            if verdict != right or (tool.name in found.refused) != (right.status == "refused"):
+                self.fail(f"{right.key} has the verdict {verdict!r}")
 
     def compiled_once(self, lifetime: Callable[[str], float]) -> None:
         """`lifetime`: seconds that a key's record is kept."""
         for key, begun in self._compiler.begun.items():
-            # Messages arrive in another order than that in which their grammars are compiled.
+            # Requests arrive in another order than that in which their grammars are compiled.
             for first, again in pairwise(sorted(begun)):
+                if again - first < COMPILING:
+                    continue
                 self.checks["one compile"] += 1
                 explained = self._record.overlaps(first - BREAKER, again)
                 if not explained and again - first < lifetime(key) - SLACK:

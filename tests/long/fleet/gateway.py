@@ -22,9 +22,12 @@ from pydantic import SecretStr
 from redis.exceptions import ConnectionError
 
 from tests.long.fleet.redis_server import RedisServer
+from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
-from toolgate_proxy.grammars.loader import GrammarResult, Loader
+from toolgate_core.errors import InvalidRequest
+from toolgate_core.tools import Tool
 from toolgate_proxy.grammars.redis_cache import RedisCache
+from toolgate_proxy.grammars.service import GrammarService, grammar_key
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.key import Hasher, now
 from toolgate_proxy.keys.sync import KeySync
@@ -227,32 +230,43 @@ class Compiler:
         self._rng = rng
         self.compiles: Counter[str] = Counter()
         self.begun: dict[str, list[float]] = {}
-        """When each message with a key arrived, in seconds since the simulation began. Its grammars
+        """When each request with a key arrived, in seconds since the simulation began. Its grammars
         are compiled one after another."""
 
-    async def load_grammars(
-        self, sources: Sequence[wire.GrammarSource], *, want_blobs: bool = False
-    ) -> list[wire.GrammarVerdict]:
-        verdicts, began = [], time.monotonic()
-        for source in sources:
-            if not source.examined:
-                self.compiles[source.key] += 1
-                self.begun.setdefault(source.key, []).append(began)
-                slow = self._rng.random() < 0.1
-                await asyncio.sleep(self._rng.uniform(1, 5) if slow else 0.02)
-            verdicts.append(verdict_of(source))
-        return verdicts
+    async def compiled(self, tools: Sequence[Tool]) -> list[wire.GrammarVerdict]:
+        """The verdicts with which the response to a request begins."""
+        began = time.monotonic()
+        for tool in tools:
+            key = grammar_key(tool, INFO)
+            self.compiles[key] += 1
+            self.begun.setdefault(key, []).append(began)
+            slow = self._rng.random() < 0.1
+            await asyncio.sleep(self._rng.uniform(1, 5) if slow else 0.02)
+        return [*map(verdict_of, tools)]
 
 
-def verdict_of(source: wire.GrammarSource) -> wire.GrammarVerdict:
+def tool_of(name: str) -> Tool:
+    return Tool(name, {"type": "object"}, name, {}, param="tools")
+
+
+def verdict_of(tool: Tool) -> wire.GrammarVerdict:
     """The right verdict. Some schemas are refused."""
-    if source.name.startswith("bad"):
+    key, name = grammar_key(tool, INFO), tool.name
+    if name.startswith("bad"):
         return wire.GrammarVerdict(
-            key=source.key, status="refused", reason=source.name, code="schema_not_enforceable"
+            key=key, status="refused", reason=name, code="schema_not_enforceable"
         )
-    return wire.GrammarVerdict(
-        key=source.key, status="ready", engine=source.name, least_tokens=len(source.name)
-    )
+    return wire.GrammarVerdict(key=key, status="ready", engine=name, least_tokens=len(name))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a gateway learns of the grammars of a request."""
+
+    refused: frozenset[str]
+    """The names of the tools whose schemas are refused."""
+    verdicts: dict[str, wire.GrammarVerdict]
+    """Those of Redis and of the backend, by key."""
 
 
 class Gateway:
@@ -284,7 +298,8 @@ class Gateway:
         cache = RedisCache.from_settings(settings)
         assert cache is not None
         self.cache = cache
-        self._loader = Loader(compiler, cache, 20.0)  # type: ignore[arg-type]
+        self._compiler = compiler
+        self._grammars = GrammarService(None, cache)  # type: ignore[arg-type]
         self.retired: set[str] = set()
         """Ids of keys that this process knows to be revoked."""
         self.running: Counter[str] = Counter()
@@ -298,8 +313,21 @@ class Gateway:
         await self.limiter.started()
         await self.sync.started()
 
-    async def load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, GrammarResult]:
-        return await self._loader.load(sources)
+    async def request(self, tools: Sequence[Tool]) -> Found:
+        refused = dict[str, InvalidRequest]()
+        params = {tool.name: tool.param for tool in tools}
+        needed = await self._grammars.needed(tools, params, INFO, on_invalid=refused.__setitem__)
+        records = needed.records or {}
+        verdicts = {key: record.verdict for key, record in records.items()}
+        if new := [tool for tool in tools if needed.keys.get(tool.hash) in needed.unknown]:
+            found = await self._compiler.compiled(new)
+            self._grammars.learn(found, new, INFO)
+            verdicts |= {each.key: each for each in found}
+            needed = await self._grammars.needed(
+                tools, params, INFO, on_invalid=refused.__setitem__
+            )
+        self._grammars.count_uses(needed)
+        return Found(frozenset(refused), verdicts)
 
     async def kill(self) -> None:
         """Nothing it does from now on has an effect."""

@@ -30,13 +30,13 @@ from tests.long.fleet.gateway import (
     Gateway,
     Network,
     simulated_redis,
+    tool_of,
     track_tasks,
     verdict_of,
     virtual_time,
 )
 from tests.long.fleet.redis_server import RedisServer
 from tests.long.outcomes import Outcome, Runs, parser_of, require_hash_seed, seeds_of, side_by_side
-from toolgate_core import wire
 from toolgate_core.errors import (
     InvalidKey,
     KeysUnavailable,
@@ -44,6 +44,7 @@ from toolgate_core.errors import (
     RateLimited,
     RetiredKey,
 )
+from toolgate_core.tools import Tool
 from toolgate_proxy.grammars.memory_cache import verdict_ttl
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
@@ -113,7 +114,7 @@ class Scenario:
         self.outcomes = Counter[str]()
         self._keys: dict[str, tuple[str, Key]] = {}
         """By alias: the secret, and the key as it should be."""
-        self._tools: list[wire.GrammarSource] = []
+        self._tools: list[Tool] = []
         self._digest = hashlib.sha256()
         self._count = 0
 
@@ -132,7 +133,7 @@ class Scenario:
         while time.monotonic() < end:
             await self._burst()
             await asyncio.sleep(self._rng.uniform(0.2, 1.8) * pause)
-        by_key = {source.key: verdict_of(source) for source in self._tools}
+        by_key = {verdict.key: verdict for verdict in map(verdict_of, self._tools)}
         self.invariants.compiled_once(lambda key: verdict_ttl(by_key[key]))
         for gateway in self.gateways.values():
             await gateway.kill()
@@ -290,14 +291,9 @@ class Scenario:
     async def _generated(self, gateway: Gateway) -> None:
         if self._rng.random() < 0.3 or not self._tools:
             name = self._rng.choice(["tool", "tool", "tool", "bad"])
-            key = f"{name}-{len(self._tools)}"
-            self._tools.append(wire.GrammarSource(key=key, name=key, parameters={"type": "object"}))
-        sources = self._rng.sample(self._tools[-8:], min(3, len(self._tools)))
-        results = await gateway.load(sources)
-        for source in sources:
-            found = results.get(source.key)
-            self.invariants.loaded(source, None if found is None else found.verdict)
-        gateway.cache.count_uses(source.key for source in sources)
+            self._tools.append(tool_of(f"{name}-{len(self._tools)}"))
+        tools = self._rng.sample(self._tools[-8:], min(3, len(self._tools)))
+        self.invariants.found(tools, await gateway.request(tools))
         await asyncio.sleep(self._rng.expovariate(0.5))
 
     def outcome(self) -> Outcome:

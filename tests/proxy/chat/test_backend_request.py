@@ -1,4 +1,4 @@
-"""The message to a backend: sources of grammars whose masks are traced, seeds, tools, batches, and
+"""The message to a backend: the grammars that it needs, seeds, tools, batches, and
 the names of kept answers."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.servers.fake_backend import INFO
+from toolgate_backend.endpoint.needed_grammars import needed_sources
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
@@ -18,7 +19,8 @@ from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.answers import name_of
 from toolgate_proxy.chat.constraints import backend_request, chat_prompt
 from toolgate_proxy.chat.request.invalid_tools import without
-from toolgate_proxy.grammars.service import LoadedGrammars
+from toolgate_proxy.grammars.sealed_record import GrammarRecord
+from toolgate_proxy.grammars.service import NeededGrammars
 
 LOOK, WALK = parse_tools(
     [
@@ -26,28 +28,74 @@ LOOK, WALK = parse_tools(
         for name in ("look", "walk")
     ]
 )
+CONTENT = content_format({"type": "object"}, param="response_format")
 REQUEST = ChatRequest(
     request_id="chatcmpl-1",
     model="tiny",
     messages=(),
     tools=(LOOK, WALK),
-    content_format=content_format({"type": "object"}, param="response_format"),
+    content_format=CONTENT,
     trace=True,
 )
 PLAN = make_plan(REQUEST, QWEN3)
-LOADED = LoadedGrammars(
-    {tool.hash: f"key of {tool.hash}" for tool in PLAN.grammars}, {}, "memory", 0
+NEEDED = NeededGrammars(
+    {tool.hash: f"key of {tool.hash}" for tool in PLAN.grammars}, {}, owner="who"
 )
 
 
-def test_a_trace_has_the_source_of_each_grammar():
-    message = backend_request(REQUEST, PLAN, LOADED, None)
-    assert message.trace is not None
+def test_a_grammar_is_named_by_its_place_or_has_its_source():
+    """Content has no place."""
+    message = backend_request(REQUEST, PLAN, NEEDED, None)
     assert message.enforcement is not None
-    wanted = {candidate.key for candidate in message.enforcement.candidates}
-    assert {each.key for each in message.trace.grammars} == wanted | {message.enforcement.content}
-    by_name = {each.name: each.parameters for each in message.trace.grammars}
-    assert by_name["look"] == LOOK.parameters
+    wanted = [candidate.key for candidate in message.enforcement.candidates]
+    look, walk, content = message.grammars
+    assert [look.key, walk.key, content.key] == [*wanted, message.enforcement.content]
+    assert [(each.tool, each.source, each.owner) for each in (look, walk)] == [
+        (0, None, "who"),
+        (1, None, "who"),
+    ]
+    assert (content.tool, content.owner) == (None, "")
+    assert content.source is not None
+    assert (content.source.key, content.source.owner) == (content.key, "who")
+    assert content.source.parameters == CONTENT.parameters
+
+
+def test_what_a_backend_cannot_read_in_the_prompt_has_its_source():
+    """A tool that the prompt doesn't list yet."""
+    request = replace(REQUEST, listed_tools=(WALK,))
+    look, walk, _ = backend_request(request, PLAN, NEEDED, None).grammars
+    assert (look.tool, walk.tool, walk.source) == (None, 0, None)
+    assert look.source is not None
+    assert (look.source.name, look.source.parameters) == ("look", LOOK.parameters)
+
+
+def test_a_record_of_another_gateway_is_sent_with_its_source():
+    key = NEEDED.keys[LOOK.hash]
+    verdict = wire.GrammarVerdict(key=key, status="ready", least_tokens=9, blob="eA==")
+    record = GrammarRecord(name="look", parameters=LOOK.parameters, verdict=verdict)
+    needed = replace(NEEDED, records={key: record})
+    look, walk, _ = backend_request(REQUEST, PLAN, needed, None).grammars
+    assert look.source is not None
+    assert (look.tool, look.source.examined, look.source.blob) == (None, True, "eA==")
+    assert (walk.tool, walk.source) == (1, None)
+
+
+def test_verdicts_are_asked_for_where_they_are_not_known():
+    """The response is a stream, so that an invalid call can be sampled again."""
+    key = NEEDED.keys[WALK.hash]
+    message = backend_request(REQUEST, PLAN, replace(NEEDED, unknown=frozenset({key})), None)
+    assert [each.report for each in message.grammars] == [False, True, False]
+    assert message.stream
+    assert not backend_request(REQUEST, PLAN, NEEDED, None).stream
+
+
+@pytest.mark.parametrize("open_objects", [False, True])
+def test_the_backend_reads_schemas_as_the_gateway_does(open_objects):
+    message = backend_request(REQUEST, PLAN, NEEDED, None, open_objects=open_objects)
+    assert message.open_objects is (True if open_objects else None)
+    tools = parse_tools([LOOK.definition, WALK.definition], open_objects=open_objects)
+    sources = [source() for source in needed_sources(message).values()]
+    assert [each.parameters for each in sources[:2]] == [each.parameters for each in tools]
 
 
 @pytest.mark.parametrize("seed", [None, 1])
@@ -56,7 +104,7 @@ def test_ids_of_turns_with_the_same_seed_differ(seed):
         messages = tuple({"role": "assistant", "tool_calls": [{}] * each} for each in calls)
         sampling = REQUEST.sampling.model_copy(update={"seed": seed})
         request = replace(REQUEST, request_id=request_id, messages=messages, sampling=sampling)
-        enforcement = backend_request(request, PLAN, LOADED, None).enforcement
+        enforcement = backend_request(request, PLAN, NEEDED, None).enforcement
         assert enforcement is not None
         return enforcement.id_seed
 
@@ -66,10 +114,10 @@ def test_ids_of_turns_with_the_same_seed_differ(seed):
     assert (again == turns[1]) is (seed is not None)
 
 
-def test_without_a_trace_no_sources_are_sent():
-    message = backend_request(replace(REQUEST, trace=False), PLAN, LOADED, None)
-    assert message.trace is None
-    assert b"trace" not in message.model_dump_json(exclude_none=True).encode()
+@pytest.mark.parametrize("trace", [False, True])
+def test_a_trace_is_asked_for_only_if_the_request_has_one(trace):
+    message = backend_request(replace(REQUEST, trace=trace), PLAN, NEEDED, None)
+    assert ('"trace":true' in message.model_dump_json(exclude_none=True)) is trace
 
 
 def test_the_prompt_lists_the_tools_of_the_beginning():
@@ -105,7 +153,7 @@ def test_a_whole_response_is_a_stream_of_batches_where_tokens_count(
     metered, asked, stream, batched
 ):
     """`stream`: None if it depends on whether a limit counts tokens."""
-    message = backend_request(replace(REQUEST, **asked), PLAN, LOADED, None, metered=metered)
+    message = backend_request(replace(REQUEST, **asked), PLAN, NEEDED, None, metered=metered)
     assert message.stream is (metered if stream is None else stream)
     assert message.batched is (batched if metered else None)
 
@@ -143,6 +191,7 @@ def name_with(**fields: Any) -> str | None:
         ({"accepted": (1, 2)}, False),
         ({"cache_salt": "salt"}, False),
         ({"return_prompt_ids": True}, False),
+        ({"grammars": (wire.NeededGrammar(key="a", report=True),)}, True),
     ],
     ids=str,
 )

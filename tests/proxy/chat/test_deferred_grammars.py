@@ -86,6 +86,14 @@ async def test_one_conversation_at_a_time(backend, deployment):
     assert backend.loads == [("first",), ("third",)]
 
 
+async def test_only_grammars_that_are_not_known_are_loaded(backend, deployment):
+    deferred = DeferredGrammars()
+    for names in (["first"], ["first", "second"], ["second"]):
+        deferred.begin(asked(names), deployment, info(2048))
+        await until(lambda: not deferred._busy)
+    assert backend.loads == [("first",), ("second",)]
+
+
 async def test_the_failure_of_a_backend_has_no_consequence(caplog):
     deployments, deferred = Deployments(Settings(redis_url=None)), DeferredGrammars()
     down = deployments.get(f"http://127.0.0.1:{free_port()}", KEY)

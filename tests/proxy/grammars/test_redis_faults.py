@@ -137,8 +137,6 @@ async def test_values_of_wrong_types_are_ignored(backend, redis_at_hand):
     wanted = tool("typed")
     key = grammar_key(wanted, INFO)
     redis_at_hand.client.rpush(f"toolgate:grammar:{key}", "a list")
-    redis_at_hand.client.hset(f"toolgate:lock:{key}", "a", "hash")
-    redis_at_hand.client.pexpire(f"toolgate:lock:{key}", 300)
     redis_at_hand.client.set(f"toolgate:used:{key}", "x")
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert await asked.timed(wanted) < SLACK
@@ -198,5 +196,4 @@ async def test_unreachable_redis_leaves_the_memory_cache_working(backend):
     lone = Gateway(backend.url, settings)
     assert await lone.timed(tool("alone")) < SLACK
     assert (await lone.ask(tool("alone"))).tier == "memory"
-    await lone.fleet.aclose()
-    await lone.backend.aclose()
+    await lone.deployments.aclose()

@@ -1,56 +1,58 @@
-"""Loading of grammars for requests: single flight, batches of other requests, refusals."""
+"""What requests say about their grammars, what is learnt from backends, and refusals."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.fleet import places
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed, InvalidRequest, InvalidTools, SchemaTooComplex
+from toolgate_core.errors import (
+    BackendFailed,
+    InvalidRequest,
+    InvalidTools,
+    SchemaNotEnforceable,
+    SchemaTooComplex,
+)
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.grammars.memory_cache import verdict_ttl
-from toolgate_proxy.grammars.service import GrammarService
+from toolgate_proxy.grammars.service import (
+    GrammarService,
+    NeededGrammars,
+    grammar_key,
+    read_verdicts,
+)
 from toolgate_proxy.settings import Settings
 
+NOT = (wire.ResidualKeyword(pointer="/not", keyword="not"),)
 
-class Loader(Backend):
-    """Backend whose verdicts depend on the tools' names. Each load takes 20 ms."""
+
+class Compiling(Backend):
+    """Refuses tools by their names."""
 
     def __init__(self) -> None:
         super().__init__("http://x", None, Settings())
         self.loads: list[list[str]] = []
-        self.fail = False
-        self.stuck = ""
-        """Name of a tool whose load takes until `released` is set."""
-        self.released = asyncio.Event()
-        self.failing = ""
-        """Name of a tool whose load fails."""
-        self.residual: tuple[wire.ResidualKeyword, ...] = ()
-        """Keywords of all tools that masks can't enforce."""
+        self.silent = False
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
         taken = list(sources)
         self.loads.append([source.name for source in taken])
-        await asyncio.sleep(0.02)
-        if self.stuck in [source.name for source in taken]:
-            await self.released.wait()
-        if self.fail or self.failing in [source.name for source in taken]:
-            raise BackendFailed("by script")
-        return tuple(
-            wire.GrammarVerdict(key=source.key, status="refused", reason="why", pointer="/not")
-            if source.name.startswith("bad")
-            else wire.GrammarVerdict(key=source.key, status="ready", residual=self.residual)
-            for source in taken
-        )
+        return () if self.silent else tuple(verdict(each.key, each.name) for each in taken)
+
+
+def verdict(key: str, name: str, **more: Any) -> wire.GrammarVerdict:
+    if name.startswith("bad"):
+        return wire.GrammarVerdict(key=key, status="refused", reason="why", pointer="/not")
+    return wire.GrammarVerdict(key=key, status="ready", **more)
 
 
 def tools(*names: str) -> tuple[Tool, ...]:
@@ -61,106 +63,134 @@ def tools(*names: str) -> tuple[Tool, ...]:
     return parse_tools(entries)
 
 
-async def test_only_unknown_grammars_are_loaded():
-    loader = Loader()
-    grammars = GrammarService(loader)
-    first = await grammars.ensure(tools("a", "b"), places(tools("a", "b")), INFO)
-    second = await grammars.ensure(tools("b", "c"), places(tools("b", "c")), INFO)
-    assert loader.loads == [["a", "b"], ["c"]]
-    (key_of_b,) = set(first.keys.values()) & set(second.keys.values())
-    assert key_of_b.endswith(":qwen3:tok:1")
+def keys(*offered: Tool) -> set[str]:
+    return {grammar_key(tool, INFO) for tool in offered}
 
 
-async def test_concurrent_requests_load_a_grammar_once():
-    loader = Loader()
-    grammars = GrammarService(loader)
-    both = tools("a", "b")
-    await asyncio.gather(*(grammars.ensure(both, places(both), INFO) for _ in range(10)))
-    assert loader.loads == [["a", "b"]]
+class Known(GrammarService):
+    def __init__(self) -> None:
+        self.backend = Compiling()
+        super().__init__(self.backend)
+
+    async def of(self, *offered: Tool, **options: Any) -> NeededGrammars:
+        return await self.needed(offered, places(offered), INFO, **options)
+
+    def told(self, *offered: Tool, **more: Any) -> None:
+        """Learn what a backend says of these tools."""
+        found = [verdict(grammar_key(tool, INFO), tool.name, **more) for tool in offered]
+        self.learn(found, offered, INFO)
 
 
-async def test_slow_compile_in_another_request_does_not_delay_shared_grammars():
-    loader = Loader()
-    loader.stuck = "hostile"
-    grammars = GrammarService(loader)
-    beside, alone = tools("a", "b", "hostile"), tools("a")
-    first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
-    await asyncio.sleep(0)
-    requests = (
-        grammars.ensure(each, places(each), INFO) for each in (alone, alone, tools("a", "c"))
-    )
-    await asyncio.gather(*requests)
-    assert not first.done()
-    assert loader.loads == [["a", "b", "hostile"], ["c"], ["a"]]
-    loader.released.set()
-    await first
-    await grammars.ensure(beside, places(beside), INFO)
-    assert len(loader.loads) == 3
+async def test_what_is_not_known_is_asked_for_once():
+    grammars, (a, b, c) = Known(), tools("a", "b", "c")
+    first = await grammars.of(a, b)
+    assert (first.unknown, first.tier) == (keys(a, b), "compiled")
+    assert {*first.keys.values()} == keys(a, b)
+    assert all(key.endswith(":qwen3:tok:1") for key in first.unknown)
+    grammars.told(a, b)
+    second = await grammars.of(b, c)
+    assert (second.unknown, second.tier) == (keys(c), "compiled")
+    assert (await grammars.of(a, b)).tier == "memory"
+    assert grammars.known_count == 2
+    assert not grammars.backend.loads
 
 
-async def test_failed_compile_in_another_request_does_not_fail_shared_grammars():
-    loader = Loader()
-    loader.failing = "hostile"
-    grammars = GrammarService(loader)
-    beside, alone = tools("a", "hostile"), tools("a")
-    first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
-    await asyncio.sleep(0)
-    await grammars.ensure(alone, places(alone), INFO)
-    with pytest.raises(BackendFailed):
-        await first
+async def test_only_verdicts_on_the_tools_of_the_request_are_learnt():
+    grammars, (a, b) = Known(), tools("a", "b")
+    grammars.learn([verdict(*keys(b), "b")], [a], INFO)
+    assert (await grammars.of(a, b)).unknown == keys(a, b)
 
 
-async def test_load_continues_when_its_first_request_is_cancelled():
-    loader = Loader()
-    grammars = GrammarService(loader)
-    one = tools("a")
-    first = asyncio.create_task(grammars.ensure(one, places(one), INFO))
-    await asyncio.sleep(0)
-    second = asyncio.create_task(grammars.ensure(one, places(one), INFO))
-    await asyncio.sleep(0)
-    first.cancel()
-    await second
-    assert loader.loads == [["a"]]
+async def test_no_tools_need_nothing():
+    assert await Known().of() == NeededGrammars({}, {})
 
 
 async def test_more_tools_than_the_backend_can_hold_are_an_error():
-    many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
-        await GrammarService(Loader()).ensure(many, places(many), INFO)
+        await Known().of(*tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1))))
+
+
+async def test_the_owner_is_not_shown():
+    found = await Known().of(*tools("a"), owner="sk-secret")
+    assert found.owner
+    assert "secret" not in found.owner
+    assert found.owner != (await Known().of(*tools("a"), owner="another")).owner
 
 
 async def test_refused_tools_can_be_left_out():
-    loader = Loader()
-    grammars = GrammarService(loader)
-    found = tools("good", "bad_one", "bad_two", "fine")
+    grammars, found = Known(), tools("good", "bad_one", "bad_two", "fine")
+    grammars.told(*found[:3])
     lone = replace(tools("lone")[0], parameters={"enum": ["a\ud83d"]}, hash="of lone")
-    offered = (*found, lone)
     errors: dict[str, InvalidRequest] = {}
-    for loads in (1, 1):  # refusals are remembered
-        loaded = await grammars.ensure(
-            offered, places(offered), INFO, on_invalid=errors.__setitem__
-        )
-        assert list(loaded.keys) == [found[0].hash, found[3].hash]
-        assert {name: error.code for name, error in errors.items()} == {
-            "lone": "invalid_tools",
-            "bad_one": "schema_not_enforceable",
-            "bad_two": "schema_not_enforceable",
-        }
-        assert "'bad_one' can't be enforced (at /not): why" in errors["bad_one"].message
-        assert len(loader.loads) == loads
+    needed = await grammars.of(*found, lone, on_invalid=errors.__setitem__)
+    assert list(needed.keys) == [found[0].hash, found[3].hash]
+    assert needed.unknown == keys(found[3])
+    assert {name: error.code for name, error in errors.items()} == {
+        "lone": "invalid_tools",
+        "bad_one": "schema_not_enforceable",
+        "bad_two": "schema_not_enforceable",
+    }
+    assert "'bad_one' can't be enforced (at /not): why" in errors["bad_one"].message
+
+
+async def test_a_refused_tool_is_an_error_that_names_its_schema():
+    grammars, (good, bad) = Known(), tools("good", "bad")
+    grammars.told(bad)
+    with pytest.raises(SchemaNotEnforceable) as refused:
+        await grammars.of(good, bad)
+    assert (refused.value.param, refused.value.pointer) == ("tools[1].function.parameters", "/not")
 
 
 async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out():
-    loader = Loader()
-    loader.residual = (wire.ResidualKeyword(pointer="/not", keyword="not"),)
-    grammars = GrammarService(loader)
+    grammars = Known()
     strict, other = replace(tools("strict")[0], strict=True), tools("other")[0]
+    grammars.told(strict, other, residual=NOT)
     errors: dict[str, InvalidRequest] = {}
-    offered = (strict, other)
-    loaded = await grammars.ensure(offered, places(offered), INFO, on_invalid=errors.__setitem__)
+    needed = await grammars.of(strict, other, on_invalid=errors.__setitem__)
     assert list(errors) == ["strict"]
     assert "'strict' contain 'not' (at /not)" in errors["strict"].message
-    assert list(loaded.residual) == [other.hash]
+    assert needed.residual == {other.hash: NOT}
+
+
+async def test_accepted_grammars_are_counted_by_the_source_of_their_verdicts():
+    def counted() -> list[float]:
+        return [
+            REGISTRY.get_sample_value("toolgate_grammars_total", {"tier": tier}) or 0.0
+            for tier in ("memory", "redis", "compiled")
+        ]
+
+    grammars, (a, b, c) = Known(), tools("a", "b", "c")
+    grammars.told(a)
+    needed, before = await grammars.of(a, b, c), counted()
+    assert needed.tiers == ["memory", "compiled", "compiled"]
+    grammars.count_uses(needed)
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [1, 0, 2]
+
+
+async def test_prepared_tools_are_known():
+    grammars, (good, bad) = Known(), tools("good", "bad")
+    found = await grammars.prepare([good, bad], INFO)
+    assert {name: (each.verdict.status, each.tier) for name, each in found.items()} == {
+        good.hash: ("ready", "compiled"),
+        bad.hash: ("refused", "compiled"),
+    }
+    assert grammars.backend.loads == [["good", "bad"]]
+    assert (await grammars.of(good)).tier == "memory"
+    with pytest.raises(SchemaNotEnforceable):
+        await grammars.of(bad)
+
+
+async def test_a_load_without_verdicts_is_a_failure_of_the_backend():
+    grammars = Known()
+    grammars.backend.silent = True
+    with pytest.raises(BackendFailed, match="no verdict for 2 of 2"):
+        await grammars.prepare(tools("a", "b"), INFO)
+
+
+@pytest.mark.parametrize("given", [[7], [{}], [{"key": "a", "status": "perhaps"}]])
+def test_invalid_verdicts_are_a_failure_of_the_backend(given):
+    with pytest.raises(BackendFailed):
+        read_verdicts(given)
 
 
 def test_a_refusal_for_cost_is_believed_for_less():

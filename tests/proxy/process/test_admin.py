@@ -70,7 +70,7 @@ def test_prewarm_command_prints_the_report(gateway, backend, tmp_path, monkeypat
     both = ["prewarm", str(good), str(bad), "--url", gateway, "--model", "tiny"]
     said = CliRunner().invoke(app, both)
     assert said.exit_code == 1
-    assert "cold1: ready (memory)" in said.output
+    assert "cold1: ready (redis, fake, 1.0 ms)" in said.output
     assert "refused_two: refused (no `not`.)" in said.output
     nobody = f"http://127.0.0.1:{free_port()}"
     assert CliRunner().invoke(app, ["prewarm", str(good), "--url", nobody]).exit_code == 2
@@ -235,9 +235,7 @@ async def test_a_stream_has_the_trace_of_each_token_for_the_master_key(http, gat
     assert found[0] | {"id": 0} == {
         "at": 0, "id": 0, "text": "<tool_call>", "phase": "content", "kind": "forced", "allowed": 1
     }  # fmt: skip
-    trace = backend.requests[-1].trace
-    assert trace is not None
-    assert [each.name for each in trace.grammars] == ["look"]
+    assert backend.requests[-1].trace is True
     assert traces(await http.post(CHAT, json=body(stream=True))) == []
     assert backend.requests[-1].trace is None
     async with http_client(gateway, headers=bearer(key)) as client:

@@ -39,7 +39,6 @@ from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.backend_client import client
 from toolgate_proxy.server.launcher import Route, make_config
 
-PREFIX = "/v1/toolgate/"
 MORE_BYTES = 64_000_000
 """Memory that an attack may take."""
 LONGEST_PAUSE = 0.25
@@ -211,7 +210,7 @@ async def check(http: httpx.AsyncClient, attacked: Attacked, attack: Attack) -> 
     assert pid is not None
     backend.attacks["attack"] = attack.send if attack.path == "generate" else events()
     if attack.path != "generate":
-        backend.routes[PREFIX + attack.path] = attack.send
+        backend.routes[attack.path] = attack.send
     path = f"{MESSAGES}/count_tokens" if attack.path == "count" else CHAT
     with memory_of(pid) as memory, heartbeat(attacked.gateway.url, pid) as pulse:
         response = await http.post(path, json=asked("attack", **attack.body))

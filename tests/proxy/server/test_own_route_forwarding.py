@@ -185,7 +185,7 @@ class Relay:
 
     url: str = ""
     breaks: int = 0
-    """Number of requests on whose arrival the connection is closed."""
+    """Number of requests to generate on whose arrival the connection is closed."""
 
 
 @asynccontextmanager
@@ -202,7 +202,7 @@ async def relay_to(url: str) -> AsyncIterator[Relay]:
 
         answering = asyncio.create_task(answers())
         while data := await reader.read(65536):
-            if relay.breaks and data.startswith(b"POST /v1/toolgate/generate"):
+            if relay.breaks and b"x-session-id" in data:
                 relay.breaks -= 1
                 break
             to_backend.write(data)

@@ -33,6 +33,14 @@ def content_of(body: dict[str, Any]) -> str:
 
 
 async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
+    """The outcome when the verdicts on the grammars are known."""
+    found = await _outcome(gateway, api, body)
+    if any(each.report for sent in gateway.backend.requests for each in sent.grammars):
+        return await _outcome(gateway, api, body)
+    return found
+
+
+async def _outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
     gateway.backend.requests.clear()
     answer = Script((f"<think>\nWell.\n</think>\n\n{content_of(body)}",))
     gateway.backend.scripts |= dict.fromkeys(("hi", "ho", "Well"), answer)

@@ -10,9 +10,9 @@ import asyncio
 import base64
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,9 +21,14 @@ from starlette.routing import Route
 
 from tests.support.servers.loopback import in_thread
 from tests.support.servers.script import Script, events
+from toolgate_backend.endpoint.needed_grammars import needed_sources
 from toolgate_core import wire
+from toolgate_core.chat_shape import SHAPED, ChatShape, message_in
+from toolgate_core.errors import GrammarsRefused, ToolgateError
+from toolgate_core.grammar_key import grammar_key, tool_hash
 
 KEY = "backend-key"
+ASKED = "asked without a script"
 INFO = wire.Info(
     model="tiny",
     models=("tiny",),
@@ -43,6 +48,25 @@ INFO = wire.Info(
 
 WITHOUT_MASKS = " (without masks)"
 """What the name of the script ends with that answers a request without enforcement."""
+
+
+MAX_BYTES = 64_000_000
+Verdicts = tuple[wire.GrammarVerdict, ...]
+Body = TypeVar("Body", bound=wire.Message)
+
+
+async def message_of(kind: type[Body], request: Request) -> Body:
+    """The message of a request, in either form."""
+    shaped = request.scope.get(SHAPED)
+    if shaped is not None:
+        return kind.model_validate(message_in(shaped))
+    return kind.model_validate_json(await request.body())
+
+
+def refusal(_: Request, error: Exception) -> Response:
+    """The response to a request that raises a ToolgateError."""
+    assert isinstance(error, ToolgateError)
+    return JSONResponse(error.body(), error.status)
 
 
 def blob_of(name: str) -> str:
@@ -72,17 +96,19 @@ class FakeBackend:
         """The headers of each of them."""
         self.counts: list[wire.CountTokens] = []
         self.loads: list[tuple[str, ...]] = []
-        self.loaded: set[str] = set()
+        """The names of the tools that a request loaded, in advance or because it needs them."""
+        self.loaded: dict[str, wire.GrammarVerdict] = {}
+        """By key."""
         self.sources: list[wire.GrammarSource] = []
         self.compiles: Counter[str] = Counter()
-        """By key: how often a grammar was sent that was neither loaded nor examined elsewhere."""
+        """By key: how often a grammar was needed that was neither loaded nor examined elsewhere."""
         self.load_pause = 0.0
         self.residual: dict[str, tuple[wire.ResidualKeyword, ...]] = {}
         """By tool name: what its verdict says that the masks leave open."""
         self.walk: Callable[[Any], wire.InstanceWalk] = lambda _: wire.InstanceWalk(accepted=True)
         """What masks say of an instance."""
-        self.lacking = 0
-        """How often it answered grammar_unknown."""
+        self.silent = False
+        """Whether responses begin without the verdicts that are asked for."""
         self.info = INFO
         self.key = KEY
         self.running = 0
@@ -115,7 +141,7 @@ class FakeBackend:
         ):
             kept.clear()
         self.load_pause = 0.0
-        self.lacking = 0
+        self.silent = False
 
     def forget(self) -> None:
         """As a restart would."""
@@ -129,15 +155,18 @@ class FakeBackend:
         return self.running == 0
 
     def app(self) -> Starlette:
-        return Starlette(
+        app = Starlette(
+            exception_handlers={ToolgateError: refusal},
             routes=[
                 Route("/v1/toolgate/info", self._info),
                 Route("/v1/toolgate/grammars", self._grammars, methods=["PUT"]),
                 Route("/v1/toolgate/instances", self._instances, methods=["POST"]),
                 Route("/v1/toolgate/generate", self._generate, methods=["POST"]),
                 Route("/v1/toolgate/count", self._count, methods=["POST"]),
-            ]
+            ],
         )
+        app.add_middleware(ChatShape, max_bytes=MAX_BYTES)
+        return app
 
     async def _info(self, request: Request) -> Response:
         if refusal := self._unauthorized(request):
@@ -145,46 +174,60 @@ class FakeBackend:
         return JSONResponse(self.info.model_dump(mode="json"))
 
     async def _grammars(self, request: Request) -> Response:
-        message = wire.LoadGrammars.model_validate_json(await request.body())
-        self.loads.append(tuple(source.name for source in message.grammars))
-        verdicts = []
-        self.sources += message.grammars
-        self.compiles.update(
-            source.key
-            for source in message.grammars
-            if source.key not in self.loaded and not source.examined
-        )
-        await asyncio.sleep(self.load_pause)
-        for source in message.grammars:
-            if source.name.startswith("refused") or "not" in source.parameters:
-                verdicts.append(
-                    wire.GrammarVerdict(
-                        key=source.key,
-                        status="refused",
-                        reason="no `not`.",
-                        pointer="/not",
-                        code="schema_not_enforceable",
-                    )
-                )
-                continue
-            self.loaded.add(source.key)
-            heavy = message.want_blobs and source.name.startswith("heavy")
-            verdicts.append(
-                wire.GrammarVerdict(
-                    key=source.key,
-                    status="ready",
-                    engine="fake",
-                    compile_ms=1.0,
-                    residual=self.residual.get(source.name, ()),
-                    blob=blob_of(source.name) if heavy else None,
-                )
-            )
+        message = await message_of(wire.LoadGrammars, request)
+        verdicts = await self._load(message.grammars)
+        if not message.want_blobs:
+            verdicts = [each.model_copy(update={"blob": None}) for each in verdicts]
         answer = wire.GrammarVerdicts(grammars=tuple(verdicts))
         return JSONResponse(answer.model_dump(mode="json"))
 
+    async def _load(self, sources: Collection[wire.GrammarSource]) -> list[wire.GrammarVerdict]:
+        self.loads.append(tuple(source.name for source in sources))
+        self.sources += sources
+        self.compiles.update(
+            source.key
+            for source in sources
+            if source.key not in self.loaded and not source.examined
+        )
+        await asyncio.sleep(self.load_pause)
+        verdicts = [*map(self._verdict, sources)]
+        self.loaded |= {each.key: each for each in verdicts if each.status == "ready"}
+        return verdicts
+
+    def _verdict(self, source: wire.GrammarSource) -> wire.GrammarVerdict:
+        parts = self.info.model_dump(include={"dialect", "tokenizer", "grammar_format"})
+        assert source.key == grammar_key(tool_hash(source.name, source.parameters), **parts)
+        if source.name.startswith("refused") or "not" in source.parameters:
+            return wire.GrammarVerdict(
+                key=source.key,
+                status="refused",
+                reason="no `not`.",
+                pointer="/not",
+                code="schema_not_enforceable",
+            )
+        heavy = source.name.startswith("heavy")
+        return wire.GrammarVerdict(
+            key=source.key,
+            status="ready",
+            engine="fake",
+            compile_ms=1.0,
+            residual=self.residual.get(source.name, ()),
+            blob=blob_of(source.name) if heavy else None,
+        )
+
+    async def _load_needed(self, message: wire.GenerateRequest) -> Verdicts:
+        """Load the grammars that a request needs. Return the verdicts that it asks for."""
+        sources = needed_sources(message)
+        if missing := [source() for key, source in sources.items() if key not in self.loaded]:
+            verdicts = await self._load(missing)
+            if refused := [each for each in verdicts if each.status == "refused"]:
+                raise GrammarsRefused([each.model_dump(exclude_none=True) for each in refused])
+        asked = [each.key for each in message.grammars if each.report and not self.silent]
+        return tuple(self.loaded[key] for key in asked)
+
     async def _instances(self, request: Request) -> Response:
         """Masks allow what `walk` says."""
-        message = wire.WalkInstances.model_validate_json(await request.body())
+        message = await message_of(wire.WalkInstances, request)
         verdict = wire.GrammarVerdict(key=message.grammar.key, status="ready", engine="fake")
         answer = wire.InstanceWalks(verdict=verdict, walks=tuple(map(self.walk, message.instances)))
         return JSONResponse(answer.model_dump(mode="json"))
@@ -193,7 +236,7 @@ class FakeBackend:
         """The prompt's number of tokens is that of the script."""
         if refusal := self._unauthorized(request):
             return refusal
-        message = wire.CountTokens.model_validate_json(await request.body())
+        message = await message_of(wire.CountTokens, request)
         self.counts.append(message)
         assert isinstance(message.prompt, wire.ChatPrompt)
         if self.model is not None:
@@ -207,22 +250,19 @@ class FakeBackend:
     async def _generate(self, request: Request) -> Response:
         if refusal := self._unauthorized(request):
             return refusal
-        message = wire.GenerateRequest.model_validate_json(await request.body())
+        message = await message_of(wire.GenerateRequest, request)
         self.requests.append(message)
         self.headers.append(dict(request.headers))
-        candidates = message.enforcement.candidates if message.enforcement else ()
-        missing = [c.key for c in candidates if c.key not in self.loaded]
-        if missing:
-            self.lacking += 1
-            error = {"message": "?", "type": "x", "code": "grammar_unknown", "keys": missing}
-            return JSONResponse({"error": error}, 409)
+        verdicts = await self._load_needed(message)
         script = self.script_of(message)
         if script.error_status is not None:
             await asyncio.sleep(script.queued)
             return JSONResponse({"error": script.error}, script.error_status)
         if message.stream:
-            return StreamingResponse(self._sse(script, message), media_type="text/event-stream")
-        return await self._whole(script, message, request)
+            return StreamingResponse(
+                self._sse(script, message, verdicts), media_type="text/event-stream"
+            )
+        return await self._whole(script, message, verdicts, request)
 
     def script_of(self, message: wire.GenerateRequest) -> Script:
         """Return the answer to a request."""
@@ -232,21 +272,25 @@ class FakeBackend:
         asked = str(message.prompt.messages[-1]["content"])
         if message.enforcement is None:
             asked += WITHOUT_MASKS
-        return self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
+        if asked in self.scripts:
+            return self.scripts[asked]
+        return Script(("Hello",)) if asked == ASKED else self.turns.pop(0)
 
-    async def _sse(self, script: Script, message: wire.GenerateRequest) -> AsyncIterator[str]:
+    async def _sse(
+        self, script: Script, message: wire.GenerateRequest, verdicts: Verdicts
+    ) -> AsyncIterator[str]:
         with self._counted():
             yield ": keep-alive\n\n"
             await asyncio.sleep(script.queued)
-            async for event in events(script, message):
+            async for event in events(script, message, verdicts):
                 yield ": hm\n\n" if event is None else f"data: {event.model_dump_json()}\n\n"
 
     async def _whole(
-        self, script: Script, message: wire.GenerateRequest, request: Request
+        self, script: Script, message: wire.GenerateRequest, verdicts: Verdicts, request: Request
     ) -> Response:
         sent = []
         with self._counted():
-            async for event in events(script, message):
+            async for event in events(script, message, verdicts):
                 if event is not None:
                     sent.append(event.model_dump(mode="json"))
                 if await request.is_disconnected():

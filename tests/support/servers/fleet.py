@@ -9,11 +9,13 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tests.support.servers.fake_backend import INFO, KEY
+from tests.support.servers.fake_backend import ASKED, KEY
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.backend_client.client import Backend
-from toolgate_proxy.grammars.redis_cache import RedisCache
-from toolgate_proxy.grammars.service import GrammarService, LoadedGrammars
+from toolgate_proxy.chat.engine import Engine
+from toolgate_proxy.context import RequestContext
+from toolgate_proxy.grammar_loads import GrammarLoads
+from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
@@ -26,14 +28,23 @@ def places(tools: Sequence[Tool]) -> dict[str, str]:
 
 class Gateway:
     def __init__(self, backend_url: str, settings: Settings) -> None:
-        fleet = RedisCache.from_settings(settings)
-        assert fleet is not None
-        self.fleet = fleet
-        self.backend = Backend(backend_url, SecretStr(KEY), settings)
-        self.grammars = GrammarService(self.backend, fleet)
+        self.deployments = Deployments(settings)
+        assert self.deployments.shared_cache is not None
+        self.fleet = self.deployments.shared_cache
+        self.deployment = self.deployments.get(backend_url, KEY)
+        self.engine = Engine(settings)
 
-    async def ask(self, *tools: Tool) -> LoadedGrammars:
-        return await self.grammars.ensure(tools, places(tools), INFO)
+    async def ask(self, *tools: Tool, text: str = ASKED) -> GrammarLoads:
+        """Send a request with these tools, or with a format of content. Return where its grammars
+        were found. Raise the error that its client gets."""
+        messages = ({"role": "user", "content": text},)
+        named = tuple(tool for tool in tools if tool.name)
+        [form] = [tool for tool in tools if not tool.name] or [None]
+        request = ChatRequest("chatcmpl-1", "tiny", messages, tools=named, content_format=form)
+        context = RequestContext()
+        generation = await self.engine.generate(request, self.deployment, context)
+        await generation.aclose()
+        return context.grammars
 
     async def timed(self, *tools: Tool) -> float:
         """Seconds that `ask` takes."""
@@ -55,8 +66,7 @@ async def gateway(
     try:
         yield made
     finally:
-        await made.fleet.aclose()
-        await made.backend.aclose()
+        await made.deployments.aclose()
 
 
 def tool(name: str, **properties: Any) -> Tool:

@@ -1,8 +1,7 @@
 """A backend whose responses are attacks: raw bytes that an honest backend never sends.
 
-`/v1/toolgate/info` and `/v1/toolgate/grammars` are answered as by an honest backend until an attack
-replaces them. A request to generate or to count is answered by the attack whose name is its last
-message. It can also hang.
+A message `info` is answered as by an honest backend until an attack replaces it. A request to
+generate or to count is answered by the attack whose name is its last message. It can also hang.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.servers.fake_backend import INFO
-from toolgate_core import wire
+from toolgate_core.chat_shape import MEMBER
 
 LONGEST = 15.0
 """Seconds after which an endless response ends."""
@@ -76,23 +75,21 @@ class HostileBackend:
     attacks: dict[str, Parts] = field(default_factory=dict)
     """By the last message of a request."""
     routes: dict[str, Parts] = field(default_factory=dict)
-    """By path."""
+    """By the name of the message."""
     url: str = ""
     sent: int = 0
     """Bytes."""
     hangs: bool = False
     """Whether it accepts connections and requests, and sends nothing."""
 
-    def respond(self, path: str, body: bytes) -> Iterable[bytes]:
-        if path in self.routes:
-            return self.routes[path]()
-        if path == "/v1/toolgate/info":
+    def respond(self, body: bytes) -> Iterable[bytes]:
+        asked = json.loads(body)
+        op = asked[MEMBER]["op"]
+        if op in self.routes:
+            return self.routes[op]()
+        if op == "info":
             return sent(INFO.model_dump(mode="json"))()
-        if path == "/v1/toolgate/grammars":
-            keys = [each["key"] for each in json.loads(body)["grammars"]]
-            ready = [wire.GrammarVerdict(key=key, status="ready", engine="x") for key in keys]
-            return sent(wire.GrammarVerdicts(grammars=tuple(ready)).model_dump(mode="json"))()
-        return self.attacks[json.loads(body)["prompt"]["messages"][-1]["content"]]()
+        return self.attacks[asked["messages"][-1]["content"]]()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -105,7 +102,7 @@ class HostileBackend:
             while self.hangs:  # noqa: ASYNC110  set in another thread
                 await asyncio.sleep(0.02)
             until = time.monotonic() + LONGEST
-            for part in self.respond(begin.split(" ")[1], body):
+            for part in self.respond(body):
                 writer.write(part)
                 self.sent += len(part)
                 await writer.drain()
@@ -150,6 +147,7 @@ EITHER = (*FAILED, *LOST)
 INVALID = ((400, "invalid_request"),)
 TOO_SMALL = ((400, "max_tokens_too_small"),)
 LOGPROB: dict[str, Any] = {"token": "a", "bytes": [97], "logprob": -0.5}
+REFUSED = {"key": "other", "status": "refused", "reason": "No."}
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 MANY_FIELDS = b"".join(b"x-%d: y\r\n" % at for at in range(5000))
 DIGITS = b"9" * 100_000
@@ -168,6 +166,10 @@ def events(*changed: dict[str, Any]) -> Parts:
 
 def streamed(*changed: dict[str, Any]) -> Parts:
     return sent(stream(generated(*changed)))
+
+
+def start(**fields: Any) -> dict[str, Any]:
+    return {"event": "start", **fields}
 
 
 def tokens(**fields: Any) -> dict[str, Any]:
@@ -202,7 +204,7 @@ class Attack:
     expected: tuple[tuple[int, str], ...] = FAILED
     """Status and code, any of these."""
     path: str = "generate"
-    """What is attacked, below /v1/toolgate/."""
+    """The message that is attacked."""
     body: dict[str, Any] = field(default_factory=dict)
     """Parameters of the request."""
 
@@ -257,6 +259,11 @@ ATTACKS = (
     Attack("cached beyond the prompt", events(usage(cached_tokens=4))),
     Attack("digits", sent(b'[{"event":"usage","prompt_tokens":' + DIGITS + b"}]")),
     Attack("negative usage in a stream", streamed(usage(completion_tokens=-9)), body=COLLECTED),
+    # Verdicts on new grammars.
+    Attack("no verdict", streamed(), body={"tools": [TOOL]}),
+    Attack("verdict on another", streamed(start(verdicts=[REFUSED])), body={"tools": [TOOL]}),
+    Attack("no start", sent(stream(generated()[1:])), body={"tools": [TOOL]}),
+    Attack("verdicts in gzip", compressed(500), body={"tools": [TOOL]}),
     # Errors.
     Attack("nested error", sent(nested(200_000), 500)),
     Attack("nested refusal", sent(nested(20_000), 400), INVALID),
@@ -268,14 +275,13 @@ ATTACKS = (
     Attack("error without message", sent({"error": {"message": [1]}}, 500)),
     Attack("least tokens", refused(code="max_tokens_too_small", least_max_tokens="x"), TOO_SMALL),
     Attack("parameter", refused(code="invalid_request", param={"a": 1}), INVALID),
-    Attack("keys", refused(409, code="grammar_unknown", keys=7), LOST),
+    Attack("verdicts", refused(409, code="grammars_refused", verdicts=7)),
+    Attack("invalid verdict", refused(409, code="grammars_refused", verdicts=[{"key": 7}])),
+    Attack("verdicts on others", refused(409, code="grammars_refused", verdicts=[REFUSED])),
     # Other routes.
     Attack("count", sent({"tokens": -1}), path="count"),
     Attack("large count", sent({"tokens": 2**64}), path="count"),
     Attack("count without end", endless(b" "), path="count"),
-    Attack("verdicts without end", endless(b" "), path="grammars", body={"tools": [TOOL]}),
-    Attack("verdicts in gzip", compressed(500), path="grammars", body={"tools": [TOOL]}),
-    Attack("no verdict", sent({"grammars": []}), path="grammars", body={"tools": [TOOL]}),
     Attack("info without end", endless(b" "), EITHER, path="info"),
     Attack("info in gzip", compressed(500), EITHER, path="info"),
     Attack("nested info", sent(nested(200_000)), EITHER, path="info"),

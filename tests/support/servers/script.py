@@ -78,9 +78,9 @@ def tokenize(text: str, size: int = 3) -> list[tuple[int, str]]:
 
 
 async def events(
-    script: Script, message: wire.GenerateRequest
+    script: Script, message: wire.GenerateRequest, verdicts: tuple[wire.GrammarVerdict, ...] = ()
 ) -> AsyncIterator[wire.StreamEvent | None]:
-    """As the backend sends them; None is a keep-alive."""
+    """As the backend sends them; None is a keep-alive. `verdicts`: on new grammars."""
     n = message.sampling.n
     if again := re.search(r"(?:chatcmpl-|resp_|msg_)[0-9a-f]+-(\d+)-(\d+)$", message.request_id):
         script = replace(script, texts=(script.again[int(again[2]) - 1],))
@@ -94,6 +94,7 @@ async def events(
         reasoning_open=script.reasoning_open,
         max_tokens=message.sampling.max_tokens or 4000,
         prompt_token_ids=tuple(range(script.prompt_tokens)) if message.return_prompt_ids else None,
+        verdicts=verdicts,
     )
     yield start.model_copy(update=script.start)
     for at in range(max(map(len, turns))):

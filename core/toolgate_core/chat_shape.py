@@ -1,0 +1,132 @@
+"""Messages to a backend in the shape of chat completions, which every router can pass on.
+
+`POST /v1/chat/completions` has the fields that routers read (`model`, `messages`, `tools`,
+`stream`, `max_tokens`), and a member `toolgate` with `op`, the name of the message, and its other
+fields. A body without this member is vLLM's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import from_json
+
+PATH = "/v1/chat/completions"
+MEMBER = "toolgate"
+SHAPED = "toolgate.chat_shape"
+"""Where an ASGI scope has the parsed body."""
+ROUTES = {
+    "info": ("GET", "/v1/toolgate/info"),
+    "status": ("GET", "/v1/toolgate/status"),
+    "grammars": ("PUT", "/v1/toolgate/grammars"),
+    "instances": ("POST", "/v1/toolgate/instances"),
+    "count": ("POST", "/v1/toolgate/count"),
+    "generate": ("POST", "/v1/toolgate/generate"),
+}
+"""By op: the method and the path under which a backend has the same."""
+PROMPT = ("messages", "tools")
+"""Fields of a prompt that are members of the body."""
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+def body_of(op: str, message: BaseModel | None, model: str) -> bytes:
+    """Return the body of a message. `model`: for messages that do not name one. Raise what
+    pydantic's serializer raises."""
+    prompt = getattr(message, "prompt", None)
+    fields = {"prompt", "model", "stream"}
+    rest = "{}" if message is None else message.model_dump_json(exclude_none=True, exclude=fields)
+    outer = [f'"model":{json.dumps(getattr(message, "model", model))}']
+    if (stream := getattr(message, "stream", None)) is not None:
+        outer.append(f'"stream":{json.dumps(stream)}')
+    sampling = getattr(message, "sampling", None)
+    if sampling is not None and sampling.max_tokens is not None:
+        outer.append(f'"max_tokens":{sampling.max_tokens}')
+    inner = [f'"op":"{op}"']
+    if rest != "{}":
+        inner.append(rest[1:-1])
+    if prompt is not None:
+        # pydantic takes six times as long for a prompt that is a member.
+        asked = prompt.model_dump_json(exclude_none=True, exclude={*PROMPT})
+        inner.append(f'"prompt":{asked}')
+    shown = "" if prompt is None else prompt.model_dump_json(exclude_none=True, include={*PROMPT})
+    outer.append(shown[1:-1] if len(shown) > 2 else '"messages":[]')
+    return f'{{{",".join(outer)},"{MEMBER}":{{{",".join(inner)}}}}}'.encode()
+
+
+def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the message in a body. A router may have changed `max_tokens` and
+    `stream`."""
+    fields = {name: value for name, value in body[MEMBER].items() if name != "op"}
+    if isinstance(prompt := fields.get("prompt"), dict):
+        shown = {name: body[name] for name in PROMPT if name in body}
+        fields["prompt"] = prompt | (shown if prompt.get("kind") == "chat" else {})
+        fields["model"] = body.get("model")
+    if "stream" in body:
+        fields["stream"] = body["stream"]
+    if "max_tokens" in body and isinstance(sampling := fields.get("sampling"), dict):
+        fields["sampling"] = sampling | {"max_tokens": body["max_tokens"]}
+    return fields
+
+
+class ChatShape:
+    """ASGI middleware of a backend: sends messages in the shape of chat completions to the routes
+    of their ops, with the parsed body in the scope. Other bodies pass unchanged. One of more than
+    `max_bytes` may be a message, so the route of `generate` gets it, which refuses it."""
+
+    def __init__(self, app: Any, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if scope["type"] != "http" or scope["method"] != "POST" or path != PATH:
+            await self._app(scope, receive, send)
+            return
+        parts, size, last = list[bytes](), 0, False
+        while not last and size <= self._max_bytes:
+            event = await receive()
+            if event["type"] != "http.request":
+                return  # the client has left
+            parts.append(event.get("body", b""))
+            size, last = size + len(parts[-1]), not event.get("more_body", False)
+        content = b"".join(parts)
+        shaped = _shaped(content) if size <= self._max_bytes else None
+        if shaped is not None or size > self._max_bytes:
+            op = "generate" if shaped is None else shaped[MEMBER].get("op", "")
+            method, path = ROUTES.get(op, ("POST", f"/v1/toolgate/{op}"))
+            path = scope.get("root_path", "") + path
+            more = {"method": method, "path": path, "raw_path": path.encode(), SHAPED: shaped}
+            scope = {**scope, **more}
+        first: list[MutableMapping[str, Any]] = [
+            {"type": "http.request", "body": content, "more_body": not last}
+        ]
+
+        async def again() -> MutableMapping[str, Any]:
+            return first.pop() if first else await receive()
+
+        await self._app(scope, again, send)
+
+
+def _shaped(content: bytes) -> dict[str, Any] | None:
+    """Return the parsed body if it has a message."""
+    if f'"{MEMBER}"'.encode() not in content:
+        return None
+    try:
+        body = _parsed(content)
+    except (ValueError, RecursionError):
+        return None
+    found = isinstance(body, dict) and isinstance(body.get(MEMBER), dict)
+    return body if found else None
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return from_json(content)
+    except ValueError:
+        return json.loads(content)  # slower, but it reads more than 200 levels
