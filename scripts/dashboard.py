@@ -140,10 +140,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Records rejected",
-            rates("toolgate_records_dropped_total", "reason")
-            | {
-                "blob": "sum(rate(toolgate_backend_blob_rejects_total[$__rate_interval]))",
-            },
+            rates("toolgate_records_dropped_total", "reason"),
             "ops",
         ),
     ),

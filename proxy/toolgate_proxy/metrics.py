@@ -49,11 +49,6 @@ RECORDS_DROPPED = Counter(
     ["reason"],
 )
 begin_at_zero(RECORDS_DROPPED, ("size", "form", "version", "signature", "content"))
-RECORD_BYTES = Histogram(
-    "toolgate_record_bytes",
-    "Size of the grammar records written to Redis.",
-    buckets=(256, 1024, 4096, 16384, 65536, 262144, 1048576),
-)
 KEYS_REFUSED = Counter(
     "toolgate_keys_refused",
     "Requests refused because of their API key, by error code.",

@@ -49,7 +49,7 @@ MESSAGES = {
         request_id="r", model="tiny", prompt=wire.ChatPrompt(messages=())
     ),
     "count": wire.CountTokens(model="tiny", prompt=CHAT),
-    "grammars": wire.LoadGrammars(grammars=(SOURCE,), want_blobs=True),
+    "grammars": wire.LoadGrammars(grammars=(SOURCE,)),
     "instances": wire.WalkInstances(grammar=SOURCE, instances=({"a": None}, 1.5)),
 }
 

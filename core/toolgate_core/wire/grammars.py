@@ -30,8 +30,6 @@ class GrammarSource(Message):
     examined: bool = False
     """Whether another backend compiled it within the limits. It is then compiled outside the
     quarantine."""
-    blob: str | None = None
-    """The compiled grammar from a backend that uses the same key: zlib, base64."""
     rewritten: str | None = None
     """With `examined`: the rewritten schema that the other backend compiled, as JSON."""
     residual: tuple[ResidualKeyword, ...] = ()
@@ -42,7 +40,7 @@ class GrammarSource(Message):
 
     def after(self, verdict: GrammarVerdict) -> GrammarSource:
         """The source with the results of `verdict`, so that the next load does not repeat work."""
-        found = ("blob", "rewritten", "residual", *MEASUREMENTS)
+        found = ("rewritten", "residual", *MEASUREMENTS)
         return self.model_copy(
             update={"examined": True} | {name: getattr(verdict, name) for name in found}
         )
@@ -68,8 +66,6 @@ class LoadGrammars(Message):
     """Grammars to load before a request needs them: `PUT /v1/toolgate/grammars`."""
 
     grammars: tuple[GrammarSource, ...]
-    want_blobs: bool = False
-    """Whether verdicts include the compiled grammar, if loading is faster than compiling."""
 
 
 class GrammarVerdict(Message):
@@ -81,9 +77,6 @@ class GrammarVerdict(Message):
     pointer: str | None = None
     """JSON Pointer of the refused keyword inside `parameters`."""
     compile_ms: Milliseconds | None = None
-    load_ms: Milliseconds | None = None
-    """Time for loading the blob, if it was measured."""
-    blob: str | None = None
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
     residual: Many[ResidualKeyword] = ()

@@ -25,16 +25,13 @@ from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 logger = logging.getLogger(__name__)
 
 PREFIX = "toolgate"
-BLOB_LIMIT = 1_000_000
-"""Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles
-those by itself."""
 USE_INTERVAL = 5.0
 """Seconds for which uses are counted in this process before one pipeline adds them to Redis."""
 USE_DAYS = 2
 MAX_USED = 10_000
 """Maximum number of keys counted per day. The least used ones are removed."""
-MAX_SCHEMA_BYTES = 4_000_000
-"""Maximum size of a record without its blob. Longer values are rejected without verification."""
+MAX_RECORD_BYTES = 4_000_000
+"""Maximum size of a record. Longer values are rejected without verification."""
 
 
 class RedisCache:
@@ -129,7 +126,7 @@ class RedisCache:
             if not isinstance(value, bytes):
                 continue
             try:
-                if len(value) > BLOB_LIMIT + MAX_SCHEMA_BYTES:
+                if len(value) > MAX_RECORD_BYTES:
                     raise BadRecord("size")
                 records[key] = opened(key, value, self._sealer)
             except BadRecord as bad:
@@ -137,11 +134,8 @@ class RedisCache:
         return records
 
     def _write_command(self, record: GrammarRecord) -> Command:
-        if len(record.verdict.blob or "") > BLOB_LIMIT:
-            record = record.without_blob()
         ttl = verdict_ttl(record.verdict)
         value = sealed(record, self._sealer)
-        metrics.RECORD_BYTES.observe(len(value))
         return ("SET", _record(record.key), value, "PX", round(ttl * 1000))
 
     # --- uses ---------------------------------------------------------------------------------

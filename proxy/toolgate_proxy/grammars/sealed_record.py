@@ -17,9 +17,8 @@ from toolgate_core import wire
 
 from ..sealing import Sealer
 
-HEAD = b"toolgate/3 "
-"""Of version 3, which is signed with a key for this purpose. Records of other versions count as
-missing: their grammars are compiled again."""
+HEAD = b"toolgate/4 "
+"""Of version 4. Records of other versions count as missing: their grammars are compiled again."""
 
 
 class BadRecord(Exception):
@@ -33,7 +32,7 @@ class BadRecord(Exception):
 class GrammarRecord(BaseModel):
     """A tool, so that it can be sent to other backends, and a backend's verdict on its grammar. The
     verdict contains the engine and the reason for its choice, ready or refused, residual keywords
-    and compile time. It contains the compiled grammar if loading is faster than compiling."""
+    and compile time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,10 +43,6 @@ class GrammarRecord(BaseModel):
     @property
     def key(self) -> str:
         return self.verdict.key
-
-    def without_blob(self) -> GrammarRecord:
-        verdict = self.verdict.model_copy(update={"blob": None})
-        return self.model_copy(update={"verdict": verdict})
 
 
 def sealed(record: GrammarRecord, sealer: Sealer) -> bytes:

@@ -206,7 +206,7 @@ class GrammarService:
                 record = records.get(key)
                 sources.append(source.after(record.verdict) if record else source)
         if sources:
-            response = await self._backend.load_grammars(sources, want_blobs=True)
+            response = await self._backend.load_grammars(sources)
             found = {verdict.key: verdict for verdict in response}
             missing = sum(source.key not in found for source in sources)
             if missing:

@@ -71,12 +71,12 @@ def test_what_a_backend_cannot_read_in_the_prompt_has_its_source():
 
 def test_a_record_of_another_gateway_is_sent_with_its_source():
     key = NEEDED.keys[LOOK.hash]
-    verdict = wire.GrammarVerdict(key=key, status="ready", least_tokens=9, blob="eA==")
+    verdict = wire.GrammarVerdict(key=key, status="ready", least_tokens=9)
     record = GrammarRecord(name="look", parameters=LOOK.parameters, verdict=verdict)
     needed = replace(NEEDED, records={key: record})
     look, walk, _ = backend_request(REQUEST, PLAN, needed, None).grammars
     assert look.source is not None
-    assert (look.tool, look.source.examined, look.source.blob) == (None, True, "eA==")
+    assert (look.tool, look.source.examined, look.source.least_tokens) == (None, True, 9)
     assert (walk.tool, walk.source) == (1, None)
 
 

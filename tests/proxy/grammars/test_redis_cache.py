@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend, blob_of, running
+from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.script import Script
 from toolgate_core.errors import BackendFailed, SchemaNotEnforceable
-from toolgate_proxy.grammars import redis_cache
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def other_backend() -> Iterator[FakeBackend]:
 async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
     backend, other_backend, redis_at_hand
 ):
-    wanted = (*tools(3, "shared"), tool("heavy_one"))
+    wanted = tools(4, "shared")
     async with (
         gateway(backend.url, redis_at_hand.url) as first,
         gateway(other_backend.url, redis_at_hand.url) as second,
@@ -34,9 +33,6 @@ async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
     assert len(backend.compiles) == 4
     assert not other_backend.compiles
     assert all(source.examined for source in other_backend.sources)
-    blobs = {source.name: source.blob for source in other_backend.sources}
-    assert blobs["heavy_one"] == blob_of("heavy_one")
-    assert blobs["shared0"] is None
 
 
 async def test_one_mget_reads_the_records_of_all_tools(backend, other_backend, redis_at_hand):
@@ -98,19 +94,6 @@ async def test_redis_stores_no_secret(backend, redis_at_hand):
     assert b"city" in content
     for hidden in (SECRET.encode(), b"backend-key", b"Alice"):
         assert hidden not in content
-
-
-async def test_large_blobs_are_not_stored(backend, redis_at_hand, monkeypatch):
-    async with gateway(backend.url, redis_at_hand.url) as first:
-        with monkeypatch.context() as patched:
-            patched.setattr(redis_cache, "BLOB_LIMIT", 10)
-            await first.ask(tool("heavy_two"))
-            await first.fleet.flush()
-        backend.forget()
-        backend.sources.clear()
-    async with gateway(backend.url, redis_at_hand.url) as second:
-        assert (await second.ask(tool("heavy_two"))).tier == "redis"
-    assert [(source.examined, source.blob) for source in backend.sources] == [(True, None)]
 
 
 async def test_backend_errors_are_not_recorded(backend, redis_at_hand):

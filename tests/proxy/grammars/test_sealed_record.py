@@ -24,9 +24,7 @@ JSON = st.recursive(
 
 def record(key: str = "k", **parameters: Any) -> GrammarRecord:
     left = (wire.ResidualKeyword(pointer="/properties/a/uniqueItems", keyword="uniqueItems"),)
-    verdict = wire.GrammarVerdict(
-        key=key, status="ready", engine="llguidance", blob="AAAA", residual=left
-    )
+    verdict = wire.GrammarVerdict(key=key, status="ready", engine="llguidance", residual=left)
     return GrammarRecord(name="t", parameters=parameters, verdict=verdict)
 
 

@@ -170,7 +170,6 @@ async def test_grammar_header_has_the_cache_tier(http, backend, redis_of_gateway
         r'toolgate_grammar_compile_seconds_count\{engine="other"\} \d',
         r'toolgate_grammars_known\{backend="http://127.0.0.1:\d+"\} \d',
         r"toolgate_redis_breaker_open 0",
-        r"toolgate_record_bytes_count \d",
     ):
         assert re.search(expected, metrics), expected
 
