@@ -63,7 +63,7 @@ class NeededGrammar(Message):
 
 
 class LoadGrammars(Message):
-    """Grammars to load before a request needs them: `PUT /v1/toolgate/grammars`."""
+    """Grammars to load before a request needs them: `POST /v1/toolgate/grammars`."""
 
     grammars: tuple[GrammarSource, ...]
 

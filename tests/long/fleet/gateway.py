@@ -326,7 +326,7 @@ class Gateway:
             needed = await self._grammars.needed(
                 tools, params, INFO, on_invalid=refused.__setitem__
             )
-        self._grammars.count_uses(needed)
+        self._grammars.count(needed)
         return Found(frozenset(refused), verdicts)
 
     async def kill(self) -> None:

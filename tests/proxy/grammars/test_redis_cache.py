@@ -26,10 +26,10 @@ async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
         gateway(backend.url, redis_at_hand.url) as first,
         gateway(other_backend.url, redis_at_hand.url) as second,
     ):
-        assert (await first.ask(*wanted)).tier == "compiled"
-        assert (await first.ask(*wanted)).tier == "memory"
+        assert await first.ask(*wanted) == "new"
+        assert await first.ask(*wanted) == "known"
         await first.fleet.flush()
-        assert (await second.ask(*wanted)).tier == "redis"
+        assert await second.ask(*wanted) == "known"
     assert len(backend.compiles) == 4
     assert not other_backend.compiles
     assert all(source.examined for source in other_backend.sources)
@@ -72,25 +72,11 @@ async def test_refused_schemas_are_shared_between_gateways(backend, other_backen
     assert redis_at_hand.client.ttl(key) > 600
 
 
-async def test_most_used_grammars_are_sorted_by_uses(backend, redis_at_hand):
-    often, seldom, once = tool("often"), tool("seldom"), tool("once")
-    async with gateway(backend.url, redis_at_hand.url) as first:
-        for asked in ([often, seldom, once], [often, seldom], [often]):
-            await first.ask(*asked)
-        await first.fleet.flush()
-        most = await first.fleet.most_used(2)
-    assert [(record.name, record.parameters) for record in most] == [
-        ("often", often.parameters),
-        ("seldom", seldom.parameters),
-    ]
-
-
 async def test_redis_stores_no_secret(backend, redis_at_hand):
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(tool("t", city={"type": "string", "description": "Where Alice lives"}))
     content = redis_at_hand.everything()
     assert b"toolgate:grammar:" in content
-    assert b"toolgate:used:" in content
     assert b"city" in content
     for hidden in (SECRET.encode(), b"backend-key", b"Alice"):
         assert hidden not in content
@@ -101,4 +87,4 @@ async def test_backend_errors_are_not_recorded(backend, redis_at_hand):
     async with gateway(backend.url, redis_at_hand.url) as first:
         with pytest.raises(BackendFailed):
             await first.ask(tool("tried_again"), text="fails")
-        assert (await first.ask(tool("tried_again"))).tier == "compiled"
+        assert await first.ask(tool("tried_again")) == "new"

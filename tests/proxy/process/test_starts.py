@@ -31,7 +31,7 @@ from tests.proxy.process.kit import (
 )
 from tests.support.alert_rules import missing_series
 from tests.support.grammars.prewarm_tools import entry
-from tests.support.servers.fake_backend import INFO, KEY, FakeBackend, running
+from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.gateway_process import (
     KEY_SECRET,
     MASTER_KEY,
@@ -45,8 +45,6 @@ from tests.support.servers.script import Script
 from tests.support.servers.unused_packages import LIST, Missing, modules, packages
 from tests.support.servers.virtual_keys import until_status
 from tests.support.waiting import until
-from toolgate_core.tools import parse_tools
-from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.keys.key import Hasher
 from toolgate_proxy.keys.redis_store import RedisStore
 from toolgate_proxy.stack.processes import free_port
@@ -65,30 +63,24 @@ def _require_missing() -> None:
         sys.exit(f"{name} can be imported")
 
 
-async def test_a_new_gateway_is_warm_has_all_series_and_needs_no_unused_packages(
+async def test_a_new_gateway_knows_verdicts_has_all_series_and_needs_no_unused_packages(
     http, backend, redis_of_gateway, tmp_path
 ):
-    """The session's gateway has counted its grammars; one that starts anew finds its backend
-    warmed. Both are without the packages in requirements/proxy-unused.txt."""
-    redis, days = redis_of_gateway.client, "toolgate:used:*"
-    if used := redis.keys(days):
-        redis.delete(*used)  # earlier tests may have used others more often
+    """The session's gateway has recorded a verdict; one that starts anew knows it. Both are without
+    the packages in requirements/proxy-unused.txt."""
     ask = HI | {"tools": [entry("habit")]}
     asked = await http.post(CHAT, json=ask)
-    assert asked.headers["x-toolgate-grammar"].startswith("compiled")
-    (habit,) = parse_tools([entry("habit")])
-    key = grammar_key(habit, INFO)
-    await until(lambda: any(redis.zscore(day, key) for day in redis.keys(days)), 60)
+    assert asked.headers["x-toolgate-grammar"] == "new; n=1"
+    await until(lambda: b"habit" in redis_of_gateway.everything(), 60)
     arguments, url = ("--model", "tiny", "--model", "other=tiny"), redis_of_gateway.url
     with running(FakeBackend()) as fresh:
         log = tmp_path / "log"
         with serving(arguments, fresh.url, log, url, before=_require_missing) as other:
             async with http_client(other.url, headers=bearer(MASTER_KEY), timeout=60) as client:
                 metrics = (await client.get("/toolgate/metrics")).text
-                await until(lambda: key in fresh.loaded, 60)
                 fresh.scripts["hi"] = Script(("Hello",))
                 asked = await client.post(CHAT, json=ask)
-    assert asked.headers["x-toolgate-grammar"].startswith("memory; n=1; ms=")
+    assert asked.headers["x-toolgate-grammar"] == "known; n=1"
     assert not fresh.compiles
     assert missing_series(metrics, backend=False) == []
     for model in ("tiny", "other"):

@@ -152,8 +152,8 @@ class FakeBackend:
         app = Starlette(
             exception_handlers={ToolgateError: refusal},
             routes=[
-                Route("/v1/toolgate/info", self._info),
-                Route("/v1/toolgate/grammars", self._grammars, methods=["PUT"]),
+                Route("/v1/toolgate/info", self._info, methods=["GET", "POST"]),
+                Route("/v1/toolgate/grammars", self._grammars, methods=["POST"]),
                 Route("/v1/toolgate/instances", self._instances, methods=["POST"]),
                 Route("/v1/toolgate/generate", self._generate, methods=["POST"]),
                 Route("/v1/toolgate/count", self._count, methods=["POST"]),
