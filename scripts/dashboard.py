@@ -137,7 +137,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Loaded grammars",
             {"{{instance}}": "max by (instance) (toolgate_backend_loaded_grammars)"},
         ),
-        Panel("Records rejected", rates("toolgate_records_dropped_total", "reason"), "ops"),
+        Panel(
+            "Records rejected",
+            {"rejected": "sum(rate(toolgate_records_dropped_total[$__rate_interval]))"},
+            "ops",
+        ),
     ),
     "Backends and Redis": (
         Panel("Backends up", {"{{backend}}": "min by (backend) (toolgate_backend_up)"}, "short"),

@@ -30,11 +30,8 @@ GRAMMARS_REFUSED = Counter(
 begin_at_zero(GRAMMARS_REFUSED, (SchemaNotEnforceable.code, SchemaTooComplex.code))
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
-    "Grammar records in Redis that were rejected, by reason: `size`, `form`, `version`, "
-    "`signature` or `content`.",
-    ["reason"],
+    "Grammar records in Redis that did not open: they were changed, or sealed with another secret.",
 )
-begin_at_zero(RECORDS_DROPPED, ("size", "form", "version", "signature", "content"))
 KEYS_REFUSED = Counter(
     "toolgate_keys_refused",
     "Requests refused because of their API key, by error code.",

@@ -162,12 +162,12 @@ def _grammars(
     made = list[wire.NeededGrammar]()
     for tool in plan.grammars:
         key, place, source = needed.keys[tool.hash], places.get(tool.hash), None
-        record = (needed.records or {}).get(key)
+        record = needed.records.get(key)
         if place is None or record is not None or not tool.follows_from_definition:
             source = wire.GrammarSource(
                 key=key, name=tool.name, parameters=tool.parameters, owner=needed.owner
             )
-            source = source.after(record.verdict) if record is not None else source
+            source = source.after(record) if record is not None else source
             place = None
         made.append(
             wire.NeededGrammar(

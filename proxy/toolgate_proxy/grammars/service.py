@@ -9,7 +9,7 @@ schema gets the verdict at the begin of its response.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from pydantic import ValidationError
@@ -30,7 +30,6 @@ from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
-from .sealed_record import GrammarRecord
 from .tool_check import check_tool, subject
 
 
@@ -45,8 +44,8 @@ class NeededGrammars:
     without a verdict, are absent."""
     unknown: frozenset[str] = frozenset()
     """Keys of the grammars without a verdict, which arrives with the response."""
-    records: Mapping[str, GrammarRecord] | None = None
-    """By key: what Redis has of grammars that this process did not know."""
+    records: Mapping[str, wire.GrammarVerdict] = field(default_factory=dict)
+    """By key: the verdicts that Redis has on grammars that this process did not know."""
     owner: str = ""
     """An opaque name for whoever sent the tools."""
 
@@ -106,7 +105,7 @@ class GrammarService:
                 left_out(tool.name, error)
         asked = [key_of[tool.hash] for tool in new if tool.name not in invalid]
         records = await self._records(asked)
-        verdicts |= {key: record.verdict for key, record in records.items()}
+        verdicts |= records
         for tool in candidates:
             verdict, param = verdicts[key_of[tool.hash]], param_of[tool.name]
             if verdict is None or tool.name in invalid:
@@ -134,19 +133,14 @@ class GrammarService:
         self, verdicts: Iterable[wire.GrammarVerdict], tools: Iterable[Tool], info: wire.Info
     ) -> None:
         """Remember the verdicts of a backend on grammars of a request, also for other processes."""
-        found = {verdict.key: verdict for verdict in verdicts}
-        for verdict in found.values():
+        asked = {grammar_key(tool, info) for tool in tools}
+        found = [verdict for verdict in verdicts if verdict.key in asked]
+        for verdict in found:
+            self._memory.remember(verdict)
             if verdict.status == "refused":
                 metrics.GRAMMARS_REFUSED.labels(refusal_of(verdict).code).inc()
-        records = list[GrammarRecord]()
-        for tool in tools:
-            if (verdict := found.get(grammar_key(tool, info))) is not None:
-                records.append(
-                    GrammarRecord(name=tool.name, parameters=tool.parameters, verdict=verdict)
-                )
-        self._remember(record.verdict for record in records)
         if self._shared_cache is not None:
-            self._shared_cache.put(records)
+            self._shared_cache.put(found)
 
     async def prepare(
         self, tools: Sequence[Tool], info: wire.Info
@@ -167,16 +161,13 @@ class GrammarService:
         self.learn(response, tools, info)
         return {tool_hash: found[key] for tool_hash, key in key_of.items()}
 
-    async def _records(self, keys: Sequence[str]) -> dict[str, GrammarRecord]:
+    async def _records(self, keys: Sequence[str]) -> dict[str, wire.GrammarVerdict]:
         if self._shared_cache is None or not keys:
             return {}
         records = await self._shared_cache.find(keys)
-        self._remember(record.verdict for record in records.values())
-        return records
-
-    def _remember(self, verdicts: Iterable[wire.GrammarVerdict]) -> None:
-        for verdict in verdicts:
+        for verdict in records.values():
             self._memory.remember(verdict)
+        return records
 
 
 def read_verdicts(given: Iterable[object]) -> list[wire.GrammarVerdict]:

@@ -19,7 +19,6 @@ from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.answers import name_of
 from toolgate_proxy.chat.constraints import backend_request, chat_prompt
 from toolgate_proxy.chat.request.invalid_tools import without
-from toolgate_proxy.grammars.sealed_record import GrammarRecord
 from toolgate_proxy.grammars.service import NeededGrammars
 
 LOOK, WALK = parse_tools(
@@ -72,8 +71,7 @@ def test_what_a_backend_cannot_read_in_the_prompt_has_its_source():
 def test_a_record_of_another_gateway_is_sent_with_its_source():
     key = NEEDED.keys[LOOK.hash]
     verdict = wire.GrammarVerdict(key=key, status="ready", least_tokens=9)
-    record = GrammarRecord(name="look", parameters=LOOK.parameters, verdict=verdict)
-    needed = replace(NEEDED, records={key: record})
+    needed = replace(NEEDED, records={key: verdict})
     look, walk, _ = backend_request(REQUEST, PLAN, needed, None).grammars
     assert look.source is not None
     assert (look.tool, look.source.examined, look.source.least_tokens) == (None, True, 9)

@@ -66,9 +66,9 @@ async def test_refused_schemas_are_shared_between_gateways(backend, other_backen
             await second.ask(refused)
         assert not other_backend.loads
     assert (refusal.value.pointer, refusal.value.param) == ("/not", "tools[0].function.parameters")
-    (key,) = [k for k in redis_at_hand.client.keys("toolgate:grammar:*") if refused.hash in str(k)]
+    (key,) = [k for k in redis_at_hand.client.keys("toolgate:verdict:*") if refused.hash in str(k)]
     assert 0 < redis_at_hand.client.ttl(key) <= 600
-    (key,) = [k for k in redis_at_hand.client.keys("toolgate:grammar:*") if good.hash in str(k)]
+    (key,) = [k for k in redis_at_hand.client.keys("toolgate:verdict:*") if good.hash in str(k)]
     assert redis_at_hand.client.ttl(key) > 600
 
 
@@ -76,9 +76,8 @@ async def test_redis_stores_no_secret(backend, redis_at_hand):
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(tool("t", city={"type": "string", "description": "Where Alice lives"}))
     content = redis_at_hand.everything()
-    assert b"toolgate:grammar:" in content
-    assert b"city" in content
-    for hidden in (SECRET.encode(), b"backend-key", b"Alice"):
+    assert b"toolgate:verdict:" in content
+    for hidden in (SECRET.encode(), b"backend-key", b"city", b"Alice"):
         assert hidden not in content
 
 

@@ -11,8 +11,12 @@ import pytest
 
 from tests.proxy.process.kit import BOTH_ROUTES, CHAT, ROWS
 from tests.support.apis.sdk_requests import SCRIPTS, WEATHER, asked, streamed, whole
+from tests.support.grammars.prewarm_tools import entry
+from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
+from toolgate_core.tools import parse_tools
+from toolgate_proxy.grammars.service import grammar_key
 
 pytestmark = BOTH_ROUTES
 
@@ -160,7 +164,8 @@ async def test_header_says_whether_a_grammar_is_new(http, backend, redis_of_gate
     assert await told(http, one, stream=stream) == ("new", 1)
     assert await told(http, one, stream=stream) == ("known", 1)
     assert await told(http, one, two, stream=stream) == ("new", 2)
-    await until(lambda: one.encode() in redis_of_gateway.everything())
+    key = grammar_key(parse_tools([entry(one)])[0], INFO)
+    await until(lambda: redis_of_gateway.client.exists(f"toolgate:verdict:{key}"))
     backend.forget()
     assert await told(http, one, stream=stream) == ("known", 1)
     metrics = (await http.get("/toolgate/metrics")).text

@@ -31,7 +31,7 @@ from tests.proxy.process.kit import (
 )
 from tests.support.alert_rules import missing_series
 from tests.support.grammars.prewarm_tools import entry
-from tests.support.servers.fake_backend import KEY, FakeBackend, running
+from tests.support.servers.fake_backend import INFO, KEY, FakeBackend, running
 from tests.support.servers.gateway_process import (
     KEY_SECRET,
     MASTER_KEY,
@@ -45,6 +45,8 @@ from tests.support.servers.script import Script
 from tests.support.servers.unused_packages import LIST, Missing, modules, packages
 from tests.support.servers.virtual_keys import until_status
 from tests.support.waiting import until
+from toolgate_core.tools import parse_tools
+from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.keys.key import Hasher
 from toolgate_proxy.keys.redis_store import RedisStore
 from toolgate_proxy.stack.processes import free_port
@@ -71,7 +73,9 @@ async def test_a_new_gateway_knows_verdicts_has_all_series_and_needs_no_unused_p
     ask = HI | {"tools": [entry("habit")]}
     asked = await http.post(CHAT, json=ask)
     assert asked.headers["x-toolgate-grammar"] == "new; n=1"
-    await until(lambda: b"habit" in redis_of_gateway.everything(), 60)
+    (habit,) = parse_tools([entry("habit")])
+    record = f"toolgate:verdict:{grammar_key(habit, INFO)}"
+    await until(lambda: redis_of_gateway.client.exists(record), 60)
     arguments, url = ("--model", "tiny", "--model", "other=tiny"), redis_of_gateway.url
     with running(FakeBackend()) as fresh:
         log = tmp_path / "log"
