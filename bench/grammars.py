@@ -155,7 +155,7 @@ async def sets(
 
 
 def _new(source: GrammarSource) -> GrammarSource:
-    return source.model_copy(update={"examined": False})
+    return source.model_copy(update={"examined": None})
 
 
 async def _timed(registry: GrammarRegistry, sources: list[GrammarSource]) -> float:

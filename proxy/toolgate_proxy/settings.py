@@ -145,8 +145,8 @@ class RedisSettings(Section):
     """Time limit of a Redis command during a request, in seconds. After it the request continues
     without Redis."""
     fleet_secret: SecretStr | None = None
-    """Secret that encrypts the grammar records and stored responses in Redis. Without it, the secret
-    is derived from `TOOLGATE_BACKEND_KEY`."""
+    """Secret that encrypts the grammar records and stored responses in Redis. Without it, the
+    secret is derived from `TOOLGATE_BACKEND_KEY`."""
 
 
 class KeySettings(Section):

@@ -16,7 +16,7 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,7 @@ from threading import Lock
 from typing import Any
 
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
-from toolgate_core.wire import GrammarVerdict, ResidualKeyword
+from toolgate_core.wire import MEASUREMENTS, GrammarVerdict
 
 from ..errors import GrammarNotLoaded
 from ..settings import settings
@@ -89,8 +89,8 @@ class GrammarStore:
     def load(self, owner: str, sources: Mapping[str, str]) -> None:
         """Start to load the keys that are not loaded yet, and return immediately.
 
-        Each source is the JSON of `{name, parameters, rewritten, residual, measurements}`, in
-        which `parameters` and `rewritten` are JSON texts. The threads parse them. A grammar that
+        Each source is the JSON of `{name, parameters, examined}`, in which `parameters` is a JSON
+        text and `examined` a verdict. The threads parse them. A grammar that
         was too complex, or that this process failed to load, is tried again.
         """
         for key, source in sources.items():
@@ -186,23 +186,17 @@ class GrammarStore:
                 entry.compiled, entry.verdict = compiled, verdict
 
     def _compiled(
-        self,
-        key: str,
-        *,
-        name: str,
-        parameters: str,
-        rewritten: str | None = None,
-        residual: Sequence[dict[str, str]] = (),
-        measurements: Mapping[str, Any],
+        self, key: str, *, name: str, parameters: str, examined: Mapping[str, Any] | None = None
     ) -> tuple[GrammarVerdict, MeasuredGrammar | None]:
-        keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
+        known = GrammarVerdict.model_validate(examined or {"key": key, "status": "ready"})
         # The quarantine has already rewritten the schema, so it is used unchanged.
-        schema_for_engine = RewrittenSchema(rewritten or parameters, keywords)
+        schema_for_engine = RewrittenSchema(known.rewritten or parameters, known.residual)
         outcome = self._compiler.compile(key, name, parameters, schema_for_engine)
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
-        verdict = GrammarVerdict(**{**vars(outcome.verdict), **measurements})
+        measured_before = {each: getattr(known, each) for each in MEASUREMENTS}
+        verdict = outcome.verdict.model_copy(update=measured_before)
         measured = MeasuredGrammar(
             outcome.grammar,
             verdict.least_tokens,

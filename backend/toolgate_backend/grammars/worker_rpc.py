@@ -15,7 +15,7 @@ from typing import Any
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import MEASUREMENTS, GrammarSource, GrammarVerdict
+from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from . import metrics
 
@@ -110,12 +110,11 @@ class WorkerRpc:
 
 def source_text(source: GrammarSource) -> str:
     """Return a source as a worker's store loads it."""
+    examined = source.examined
     return json.dumps(
         {
             "name": source.name,
             "parameters": canonical_json(source.parameters),
-            "rewritten": source.rewritten,
-            "residual": [keyword.model_dump() for keyword in source.residual],
-            "measurements": source.model_dump(include={*MEASUREMENTS}),
+            "examined": examined.model_dump(exclude_none=True) if examined else None,
         }
     )

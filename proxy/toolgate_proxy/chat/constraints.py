@@ -161,20 +161,17 @@ def _grammars(
     places = {tool.hash: at for at, tool in enumerate(request.prompt_tools)}
     made = list[wire.NeededGrammar]()
     for tool in plan.grammars:
-        key, place, source = needed.keys[tool.hash], places.get(tool.hash), None
-        record = needed.records.get(key)
-        if place is None or record is not None or not tool.follows_from_definition:
-            source = wire.GrammarSource(
-                key=key, name=tool.name, parameters=tool.parameters, owner=needed.owner
-            )
-            source = source.after(record) if record is not None else source
-            place = None
+        key, source = needed.keys[tool.hash], None
+        place = places.get(tool.hash) if tool.follows_from_definition else None
+        if place is None:
+            source = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
         made.append(
             wire.NeededGrammar(
                 key=key,
                 tool=place,
                 source=source,
-                owner=needed.owner if source is None else "",
+                owner=needed.owner,
+                examined=needed.records.get(key),
                 report=key in needed.unknown,
             )
         )

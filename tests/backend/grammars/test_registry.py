@@ -31,6 +31,11 @@ def held(registry, *sources):
     return registry.held({each.key: lambda each=each: each for each in sources})
 
 
+def examined(tool):
+    """The source of a tool that another backend has examined."""
+    return tool.after(GrammarVerdict(key=tool.key, status="ready"))
+
+
 async def refusals(registry, *sources):
     """The refusals among the verdicts on the grammars of a request."""
     async with held(registry, *sources) as verdicts:
@@ -97,7 +102,7 @@ async def test_concurrent_loads_of_a_grammar_share_one_compile(registry, ranks):
 
 
 async def test_many_grammars_are_loaded_with_one_rpc(registry, ranks):
-    many = [source(f"tool{i}").model_copy(update={"examined": True}) for i in range(60)]
+    many = [examined(source(f"tool{i}")) for i in range(60)]
     assert all(verdict.status == "ready" for verdict in await registry.load(many))
     assert ranks.calls.count("toolgate_load") == 1
 
@@ -136,7 +141,7 @@ async def test_a_slow_compile_does_not_block_other_loads(registry, bench):
     bench.held.clear()
     slow = asyncio.create_task(registry.load([source("slow"), source("a")]))
     await asyncio.sleep(0)
-    [verdict] = await registry.load([source("b").model_copy(update={"examined": True})])
+    [verdict] = await registry.load([examined(source("b"))])
     assert verdict.status == "ready"
     bench.held.set()
     assert [v.status for v in await slow] == ["ready", "ready"]
@@ -170,8 +175,7 @@ async def test_a_rewritten_schema_is_reused_by_another_registry(
 
     other = registry_over(WorkerRpc(vocabulary), bench, Clock())
     monkeypatch.setattr("toolgate_backend.grammars.engines.choice.prepare", None)  # nobody calls it
-    known = {"examined": True, "rewritten": given.rewritten, "residual": given.residual}
-    [verdict] = await other.load([tool.model_copy(update=known)])
+    [verdict] = await other.load([tool.after(given)])
     assert (verdict.status, verdict.residual) == ("ready", left)
     assert verdict.rewritten == given.rewritten
     assert bench.examined == [tool.key]
@@ -188,7 +192,7 @@ async def test_stored_measurements_are_reused_by_registry_and_workers(registry, 
 
 
 async def test_examined_schemas_skip_the_quarantine(registry, bench):
-    new, seen = source("a"), source("b").model_copy(update={"examined": True})
+    new, seen = source("a"), examined(source("b"))
     await registry.load([new, seen])
     assert bench.examined == [new.key]
 
@@ -211,7 +215,7 @@ async def test_a_schema_over_the_limits_is_refused_before_the_quarantine(
     registry, ranks, bench, what
 ):
     big = GrammarSource.model_construct(
-        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what], examined=False
+        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what]
     )
     good = source("a")
     refused, ready = await registry.load([big, good])
@@ -223,7 +227,7 @@ async def test_a_schema_over_the_limits_is_refused_before_the_quarantine(
 @pytest.mark.parametrize("what", [*hostile_schemas.OVER_LIMITS][:1])
 async def test_a_request_with_a_schema_over_the_limits_is_refused(registry, bench, what):
     big = GrammarSource.model_construct(
-        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what], examined=False
+        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what]
     )
     for _ in range(2):
         [refused] = await refusals(registry, big)
