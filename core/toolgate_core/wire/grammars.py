@@ -58,6 +58,7 @@ class GrammarSource(Message):
     quarantine, which repeats nothing of what the verdict has."""
 
     def after(self, verdict: GrammarVerdict) -> GrammarSource:
+        """Return the source with the verdict of a backend that compiled it."""
         return self.model_copy(update={"examined": verdict})
 
 

@@ -161,7 +161,8 @@ def _grammars(
     places = {tool.hash: at for at, tool in enumerate(request.prompt_tools)}
     made = list[wire.NeededGrammar]()
     for tool in plan.grammars:
-        key, source = needed.keys[tool.hash], None
+        key = needed.keys[tool.hash]
+        source: wire.GrammarSource | None = None
         place = places.get(tool.hash) if tool.follows_from_definition else None
         if place is None:
             source = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
