@@ -118,9 +118,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Whole response", quantiles("toolgate_request_seconds"), "s"),
     ),
     "Grammars": (
-        Panel("Grammars by where they were found", rates("toolgate_grammars_total", "tier"), "ops"),
+        Panel("Known and new grammars", rates("toolgate_grammars_total", "verdict"), "ops"),
         Panel(
-            "Compile time", quantiles("toolgate_grammar_compile_seconds", "engine", where=""), "s"
+            "Compile time",
+            quantiles("toolgate_backend_grammar_compile_seconds", "engine", where=""),
+            "s",
         ),
         Panel(
             "Refused schemas",
@@ -132,18 +134,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "ops",
         ),
         Panel(
-            "Grammars known and loaded",
-            {
-                "known {{backend}}": "max by (backend) (toolgate_grammars_known)",
-                "loaded {{instance}}": "max by (instance) (toolgate_backend_loaded_grammars)",
-            },
+            "Loaded grammars",
+            {"{{instance}}": "max by (instance) (toolgate_backend_loaded_grammars)"},
         ),
         Panel(
             "Records rejected",
-            rates("toolgate_records_dropped_total", "reason")
-            | {
-                "blob": "sum(rate(toolgate_backend_blob_rejects_total[$__rate_interval]))",
-            },
+            {"rejected": "sum(rate(toolgate_records_dropped_total[$__rate_interval]))"},
             "ops",
         ),
     ),

@@ -56,8 +56,8 @@ class GrammarSettings(Section):
     """Maximum size of the backend's caches, in megabytes. 8 parts of 11 are the rules that grammars
     share, as xgrammar counts them: the process takes up to four times as much with a large
     vocabulary, and up to fourteen times with one of 8,192 tokens
-    ([measured](results.md#memory)). 2 parts are the masks and steps that sequences have met, which
-    others then look up. 1 part is compiled grammars for gateways whose Redis was emptied."""
+    ([measured](results.md#memory)). 3 parts are the masks and steps that sequences have met, which
+    others then look up."""
 
 
 class QuarantineSettings(Section):
@@ -90,11 +90,7 @@ class Settings(
 
     @property
     def graph_bytes(self) -> int:
-        return self.cache_mb * 2**20 * 2 // 11
-
-    @property
-    def blob_bytes(self) -> int:
-        return self.cache_mb * 2**20 // 11
+        return self.cache_mb * 2**20 * 3 // 11
 
 
 @lru_cache(maxsize=1)

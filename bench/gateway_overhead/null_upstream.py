@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from toolgate_core import wire
-from toolgate_core.chat_shape import MEMBER, PATH, ROUTES, SHAPED, ChatShape
+from toolgate_core.chat_shape import MEMBER, PATH, SHAPED, ChatShape
 
 MAX_BYTES = 10_000_000
 TOKENS = 64
@@ -117,8 +117,8 @@ async def _each(lines: list[bytes]) -> AsyncIterator[bytes]:
 
 app = Starlette(
     routes=[
-        Route(ROUTES["info"][1], info),
-        Route(ROUTES["generate"][1], generate, methods=["POST"]),
+        Route("/v1/toolgate/info", info, methods=["GET", "POST"]),
+        Route("/v1/toolgate/generate", generate, methods=["POST"]),
         Route(PATH, completions, methods=["POST"]),
     ]
 )

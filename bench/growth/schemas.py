@@ -36,7 +36,7 @@ from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
-from toolgate_core.wire import GrammarSource
+from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 HEAD = (
     *("schemas", "in the store", "memory, MB", "allocated, MB", "xgrammar's cache, MB"),
@@ -145,7 +145,8 @@ def _word(drawn: random.Random) -> str:
 def _source(entry: dict[str, Any], parts: dict[str, str]) -> GrammarSource:
     (parsed,) = parse_tools([json.loads(json.dumps(entry))])
     key = grammar_key.grammar_key(parsed.hash, **parts)
-    return GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters, examined=True)
+    source = GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters)
+    return source.after(GrammarVerdict(key=key, status="ready"))
 
 
 class WrittenCalls:

@@ -58,7 +58,7 @@ class BackendClient:
         }
         self._sources |= sources
         message = wire.LoadGrammars(grammars=tuple(sources.values())).model_dump_json()
-        response = await self._http.put("/v1/toolgate/grammars", content=message)
+        response = await self._http.post("/v1/toolgate/grammars", content=message)
         verdicts = wire.GrammarVerdicts.model_validate_json(response.raise_for_status().content)
         ready = {verdict.key for verdict in verdicts.grammars if verdict.status == "ready"}
         return [wire.Candidate(name=t.name, key=k) for k, t in parsed.items() if k in ready]

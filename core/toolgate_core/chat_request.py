@@ -76,7 +76,7 @@ class ChatRequest:
     """The tools that the prompt lists at its beginning, if they are not `tools`. The messages have
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
     gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
-    """Those of `tools` and `deferred_tools` that the gateway runs, by name."""
+    """Those of `tools`, and of deferred tools, that the gateway runs, by name."""
     hidden_tools: frozenset[str] = frozenset()
     """The names of those of `gateway_tools` of whose calls the client sees nothing."""
     pending_calls: tuple[PendingCall, ...] = ()
@@ -86,8 +86,6 @@ class ChatRequest:
     optional_tools: frozenset[str] = frozenset()
     """The names of tools that are left out if they are invalid: those that the client did not
     write."""
-    deferred_tools: tuple[DeferredTool, ...] = ()
-    """The first of those that the messages have not added."""
     drop_oldest: bool = False
     """Whether the oldest turns are dropped if the prompt exceeds the context."""
     edits: tuple[ContextEdit, ...] = ()

@@ -18,15 +18,6 @@ PATH = "/v1/chat/completions"
 MEMBER = "toolgate"
 SHAPED = "toolgate.chat_shape"
 """Where an ASGI scope has the parsed body."""
-ROUTES = {
-    "info": ("GET", "/v1/toolgate/info"),
-    "status": ("GET", "/v1/toolgate/status"),
-    "grammars": ("PUT", "/v1/toolgate/grammars"),
-    "instances": ("POST", "/v1/toolgate/instances"),
-    "count": ("POST", "/v1/toolgate/count"),
-    "generate": ("POST", "/v1/toolgate/generate"),
-}
-"""By op: the method and the path under which a backend has the same."""
 PROMPT = ("messages", "tools")
 """Fields of a prompt that are members of the body."""
 
@@ -76,8 +67,8 @@ def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
 
 class ChatShape:
     """ASGI middleware of a backend: sends messages in the shape of chat completions to the routes
-    of their ops, with the parsed body in the scope. Other bodies pass unchanged. One of more than
-    `max_bytes` may be a message, so the route of `generate` gets it, which refuses it."""
+    `/v1/toolgate/<op>`, with the parsed body in the scope. Other bodies pass unchanged. One of more
+    than `max_bytes` may be a message, so the route of `generate` gets it, which refuses it."""
 
     def __init__(self, app: Any, max_bytes: int) -> None:
         self._app = app
@@ -99,10 +90,8 @@ class ChatShape:
         shaped = _shaped(content) if size <= self._max_bytes else None
         if shaped is not None or size > self._max_bytes:
             op = "generate" if shaped is None else shaped[MEMBER].get("op", "")
-            method, path = ROUTES.get(op, ("POST", f"/v1/toolgate/{op}"))
-            path = scope.get("root_path", "") + path
-            more = {"method": method, "path": path, "raw_path": path.encode(), SHAPED: shaped}
-            scope = {**scope, **more}
+            path = f"{scope.get('root_path', '')}/v1/toolgate/{op}"
+            scope = {**scope, "path": path, "raw_path": path.encode(), SHAPED: shaped}
         first: list[MutableMapping[str, Any]] = [
             {"type": "http.request", "body": content, "more_body": not last}
         ]

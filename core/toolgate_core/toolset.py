@@ -10,16 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from .chat_request import AllowedTools, DeferredTool, NamedTool, ToolChoice
 from .errors import UnknownTool
 from .tools import OnInvalid, Tool, refuse
 from .wire import TOOL_DEFINITIONS
-
-PREPARED = 64
-"""Most deferred tools whose grammars are loaded before the tools are added."""
 
 
 class Toolset:
@@ -57,11 +53,6 @@ class Toolset:
     def loaded(self) -> tuple[Tool, ...]:
         """The tools that can be called."""
         return tuple(self._loaded.values())
-
-    @property
-    def deferred(self) -> tuple[DeferredTool, ...]:
-        """The first tools that were not added."""
-        return tuple(islice(self._deferred.values(), PREPARED))
 
     @property
     def begun(self) -> bool:

@@ -20,7 +20,6 @@ from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
 from .form import Form, RateLimitHeaders
-from .grammar_loads import GrammarLoads
 from .keys.key import Key
 from .keys.limit_kinds import Tokens
 from .limit_lease import Lease
@@ -136,7 +135,10 @@ class RequestContext:
     cleared_tokens: int | None = None
     """Number of tokens that context edits removed from the prompt. None without such edits."""
     resamples: int = 0
-    grammars: GrammarLoads = field(default_factory=GrammarLoads)
+    grammars: int = 0
+    """Number of the grammars that the response needs."""
+    has_new_grammars: bool = False
+    """Whether the verdict on one of them was not known."""
 
     @classmethod
     def with_request_id(cls, sent_id: str | None) -> RequestContext:
@@ -276,6 +278,17 @@ class RequestContext:
         self.residual = [*residual.values()]
         self.corrected = [tool.corrections for tool in tools if tool.corrections]
 
+    def note_grammars(self, number: int, *, new: bool) -> None:
+        """Note the grammars that the request needs. One that is sent again had new ones before."""
+        self.grammars, self.has_new_grammars = number, self.has_new_grammars or new
+
+    @property
+    def grammars_note(self) -> str | None:
+        """Value of `x-toolgate-grammar`. None without grammars."""
+        if not self.grammars:
+            return None
+        return f"{'new' if self.has_new_grammars else 'known'}; n={self.grammars}"
+
     def await_counts(self, *, stream: bool) -> None:
         """Note that another provider gets the prompt now, which counts tokens at the end. If the
         client leaves, only a stream shows how much of the response was generated."""
@@ -293,7 +306,7 @@ class RequestContext:
         """Note that another provider's model responds, so that nothing is enforced, whatever an
         earlier attempt at a backend noted."""
         self.is_fallback, self.enforced, self.residual = True, "none", ()
-        self.grammars, self.resamples = GrammarLoads(), 0
+        self.grammars, self.has_new_grammars, self.resamples = 0, False, 0
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

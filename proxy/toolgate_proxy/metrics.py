@@ -15,44 +15,22 @@ from toolgate_core.errors import (
 )
 from toolgate_core.metric_series import begin_at_zero
 
-from .grammar_loads import TIERS
-
 GRAMMARS = Counter(
     "toolgate_grammars",
-    "Grammars that requests needed, by where the verdict on each was found: `memory` (this process "
-    "knew it), `redis` (a record in Redis) or `compiled` (a backend compiled it).",
-    ["tier"],
+    "Grammars that requests needed, by their verdict: `known` (to this process or in Redis) or "
+    "`new` (it came with the response).",
+    ["verdict"],
 )
-begin_at_zero(GRAMMARS, TIERS)
+begin_at_zero(GRAMMARS, ("known", "new"))
 GRAMMARS_REFUSED = Counter(
     "toolgate_grammars_refused",
     "Tool schemas that a backend refused to compile, by error code.",
     ["code"],
 )
 begin_at_zero(GRAMMARS_REFUSED, (SchemaNotEnforceable.code, SchemaTooComplex.code))
-COMPILE_SECONDS = Histogram(
-    "toolgate_grammar_compile_seconds",
-    "Time that a backend reported for compiling one grammar, by grammar engine.",
-    ["engine"],
-    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-)
-GRAMMARS_KNOWN = Gauge(
-    "toolgate_grammars_known",
-    "Grammars that this process knows to be enforceable at a backend, by backend URL.",
-    ["backend"],
-    multiprocess_mode="livemax",
-)
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
-    "Grammar records in Redis that were rejected, by reason: `size`, `form`, `version`, "
-    "`signature` or `content`.",
-    ["reason"],
-)
-begin_at_zero(RECORDS_DROPPED, ("size", "form", "version", "signature", "content"))
-RECORD_BYTES = Histogram(
-    "toolgate_record_bytes",
-    "Size of the grammar records written to Redis.",
-    buckets=(256, 1024, 4096, 16384, 65536, 262144, 1048576),
+    "Grammar records in Redis that did not open: they were changed, or sealed with another secret.",
 )
 KEYS_REFUSED = Counter(
     "toolgate_keys_refused",

@@ -7,7 +7,7 @@ what happens now.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,8 +28,6 @@ class Minute:
     omitted: int = 0
     """Requests of which the model did not see all as it was sent."""
     first_token_seconds: list[float] = field(default_factory=list)
-    tiers: Counter[str] = field(default_factory=Counter)
-    """Requests with grammars, by the slowest tier in which a grammar was found."""
 
 
 class RecentRequests:
@@ -41,12 +39,11 @@ class RecentRequests:
         self,
         status: str,
         first_token_seconds: float | None,
-        tier: str | None,
         *,
         omitted: bool = False,
     ) -> None:
-        """`status`: as in the metrics. `tier`: None for a request without grammars. `omitted`:
-        whether something was left out or replaced before the model saw the request."""
+        """`status`: as in the metrics. `omitted`: whether something was left out or replaced before
+        the model saw the request."""
         now = int(self._clock() // 60)
         if not self._minutes or self._minutes[-1].start != now:
             self._minutes.append(Minute(now))
@@ -57,8 +54,6 @@ class RecentRequests:
         minute.omitted += omitted
         if first_token_seconds is not None and len(minute.first_token_seconds) < MAX_TIMES:
             minute.first_token_seconds.append(first_token_seconds)
-        if tier is not None:
-            minute.tiers[tier] += 1
 
     def minutes(self) -> list[Minute]:
         """The last MINUTES minutes, the earliest first, also those without requests."""

@@ -1,9 +1,9 @@
-"""Protects what the gateway gives away: responses in Redis, reasoning at clients, shared grammars.
+"""Protects what the gateway gives away: responses and grammars in Redis, reasoning at clients.
 
 All keys are derived from one secret of the fleet, one for each purpose. Sealed data is encrypted
 and authenticated with AES-256-GCM (NIST SP 800-38D), and opens only for the purpose and the owner
-that it was sealed for. Signed data can be read by anyone, and written by this fleet alone. Virtual
-keys have a secret of their own (keys/hashing.py), which outlives that of a fleet.
+that it was sealed for. Virtual keys have a secret of their own (keys/hashing.py), which outlives
+that of a fleet.
 """
 
 from __future__ import annotations
@@ -65,10 +65,6 @@ class Sealer:
         except InvalidTag as error:
             raise SealBroken("The data was changed, or sealed for another owner.") from error
 
-    def sign(self, data: bytes, *, purpose: str) -> bytes:
-        """Return 64 hexadecimal digits."""
-        return hmac.digest(self._key(purpose), data, hashlib.sha256).hex().encode()
-
     def digest(self, text: str, *, purpose: str) -> str:
         """32 hexadecimal digits that stand for `text` in names. They tell nothing about it without
         the secret."""
@@ -77,10 +73,8 @@ class Sealer:
         return hmac.digest(self._secret, message, hashlib.sha256).hex()[:32]
 
     def _cipher(self, purpose: str) -> AESGCM:
-        return AESGCM(self._key(purpose))
-
-    def _key(self, purpose: str) -> bytes:
-        return hmac.digest(self._secret, b"toolgate seal\0" + purpose.encode(), hashlib.sha256)
+        key = hmac.digest(self._secret, b"toolgate seal\0" + purpose.encode(), hashlib.sha256)
+        return AESGCM(key)
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class RedisSettings(Section):
     """Time limit of a Redis command during a request, in seconds. After it the request continues
     without Redis."""
     fleet_secret: SecretStr | None = None
-    """Secret that signs the grammar records in Redis and encrypts stored responses. Without it, the
+    """Secret that encrypts the grammar records and stored responses in Redis. Without it, the
     secret is derived from `TOOLGATE_BACKEND_KEY`."""
 
 

@@ -33,8 +33,8 @@ def new_tool(schema: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 @kit.both_adapters
-def test_headers_name_the_tier_that_a_grammar_came_from(http, common, model):
-    def tiers(offered: dict[str, Any]) -> list[str]:
+def test_headers_say_whether_a_grammar_is_new(http, common, model):
+    def verdicts(offered: dict[str, Any]) -> list[str]:
         request = {**common, "messages": USER, "tools": [offered], "tool_choice": "required"}
         found = []
         for stream in (False, True, False):
@@ -43,12 +43,12 @@ def test_headers_name_the_tier_that_a_grammar_came_from(http, common, model):
             found.append(headers["x-toolgate-grammar"].partition(";")[0])
         return found
 
-    assert tiers(new_tool()) == ["compiled", "memory", "memory"]
+    assert verdicts(new_tool()) == ["new", "known", "known"]
     prewarmed = new_tool()
     body = {"model": model, "tools": [prewarmed]}
     answer = http.post("/toolgate/prewarm", json=body)
     assert answer.status_code == 200, answer.text
-    assert tiers(prewarmed) == ["memory"] * 3
+    assert verdicts(prewarmed) == ["known"] * 3
 
 
 # --- hostile schemas ---

@@ -1,26 +1,22 @@
 """The administrator's part: who may call its routes, prewarming, and where a response without
 enforcement breaks its request."""
 
-from contextlib import asynccontextmanager
-
 import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
-from pydantic import SecretStr
 
 from tests.support.grammars.prewarm_tools import entry
-from tests.support.servers.fake_backend import INFO, KEY, FakeBackend, running
-from tests.support.servers.fleet import SECRET, gateway, tool, tools
+from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import call
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
-from toolgate_core.tools import content_format, parse_tools
+from toolgate_core.tools import parse_tools
 from toolgate_proxy.admin.judgement import judge
-from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
+from toolgate_proxy.admin.prewarm import prewarm
 from toolgate_proxy.admin.routes import router
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
@@ -142,44 +138,3 @@ async def test_prewarm_refuses_schemas_over_the_limits(backend):
         "wide", "refused", "schema_too_complex",
     )  # fmt: skip
     assert not backend.loads
-
-
-@pytest.fixture
-def other_backend():
-    with running(FakeBackend()) as backend:
-        yield backend
-
-
-@asynccontextmanager
-async def fleet(redis):
-    """Another gateway's deployments, and the cache that it shares with the first."""
-    settings = Settings(redis_url=SecretStr(redis.url), fleet_secret=SecretStr(SECRET))
-    deployments = Deployments(settings)
-    await deployments.shared_cache.wait_until_connected()
-    yield deployments, deployments.shared_cache
-    await deployments.shared_cache.aclose()
-
-
-async def test_most_used_grammars_are_loaded_into_matching_backends(
-    backend, other_backend, redis_at_hand
-):
-    async with gateway(backend.url, redis_at_hand.url) as first:
-        await first.ask(*tools(40, "used"), tool("heavy_used"))
-    async with fleet(redis_at_hand) as (deployments, cache):
-        await prewarm_most_used([deployments.get(other_backend.url, KEY)], cache, 100)
-        assert len(other_backend.loaded) == 32, "at most half of max_grammars"
-        assert all(source.examined for source in other_backend.sources)
-        other_backend.forget()
-        other_backend.info = INFO.model_copy(update={"tokenizer": "another"})
-        async with fleet(redis_at_hand) as (strangers, _):
-            await prewarm_most_used([strangers.get(other_backend.url, KEY)], cache, 100)
-        assert not other_backend.loaded, "compiled for another tokenizer"
-
-
-async def test_content_formats_are_prewarmed_like_tools(backend, other_backend, redis_at_hand):
-    form = content_format({"type": "object", "properties": {"a": {}}}, param="response_format")
-    async with gateway(backend.url, redis_at_hand.url) as first:
-        await first.ask(form, tool("beside"))
-    async with fleet(redis_at_hand) as (deployments, cache):
-        await prewarm_most_used([deployments.get(other_backend.url, KEY)], cache, 100)
-    assert {source.name for source in other_backend.sources} == {"", "beside"}

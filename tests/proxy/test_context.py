@@ -8,24 +8,26 @@ from tests.support.waiting import Clock
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of
-from toolgate_proxy.grammar_loads import slowest
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.recent_requests import MAX_TIMES, MINUTES, RecentRequests
 from toolgate_proxy.server.response_headers import own_headers
 
 
-def test_the_slowest_tier_counts_and_times_add_up_over_the_sends_of_a_request():
-    assert slowest() == "memory"
-    assert slowest("redis", "memory") == "redis"
-    assert slowest("memory", "compiled", "redis") == "compiled"
+@pytest.mark.parametrize(
+    ("sends", "header"),
+    [
+        ([], None),
+        ([(0, False)], None),
+        ([(3, False)], "known; n=3"),
+        ([(3, True), (2, False)], "new; n=2"),
+    ],
+)
+def test_a_grammar_that_was_new_to_a_send_of_a_request_is_new(sends, header):
     context = RequestContext(enforced="full")
-    context.grammars.note(3, "compiled", 10.0)
-    context.grammars.note(3, "memory", 0.26)
-    assert own_headers(context) == {
-        "x-toolgate-enforced": "full",
-        "x-toolgate-grammar": "compiled; n=3; ms=10.3",
-    }
+    for number, new in sends:
+        context.note_grammars(number, new=new)
+    assert own_headers(context).get("x-toolgate-grammar") == header
 
 
 def keywords(*names):
@@ -61,7 +63,7 @@ def test_a_request_that_reached_no_model_has_no_headers_but_its_id():
     assert own_headers(RequestContext()) == {}
     context = RequestContext.with_request_id("mine")
     context.resamples = 1
-    context.grammars.note(2, "memory", 0.1)
+    context.note_grammars(2, new=False)
     context.extra_headers["x-ratelimit-limit-requests"] = "3"
     assert own_headers(context) == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
 
@@ -136,22 +138,22 @@ def test_changes_to_the_history_are_in_a_header_by_kind():
 def test_requests_are_counted_in_their_minute_until_it_is_dropped():
     clock = Clock()
     recent = RecentRequests(clock)
-    recent.note("200", 0.25, "memory", omitted=True)
-    recent.note("429", None, None)
+    recent.note("200", 0.25, omitted=True)
+    recent.note("429", None)
     clock.seconds += 60
-    recent.note("502", None, "compiled")
-    recent.note("stream_error", 0.5, None)
-    recent.note("disconnected", None, None)
+    recent.note("502", None)
+    recent.note("stream_error", 0.5)
+    recent.note("disconnected", None)
     *earlier, before, now = recent.minutes()
     assert [minute.requests for minute in earlier] == [0] * (MINUTES - 2)
     assert (before.requests, before.refused, before.failed) == (2, 1, 0)
     assert (before.omitted, now.omitted) == (1, 0)
-    assert (before.first_token_seconds, before.tiers) == ([0.25], {"memory": 1})
+    assert before.first_token_seconds == [0.25]
     assert (now.requests, now.refused, now.failed) == (3, 0, 2)
     assert now.start - before.start == 1
     clock.seconds += 60 * MINUTES
     assert [minute.requests for minute in recent.minutes()] == [0] * MINUTES
     for _ in range(MAX_TIMES + 10):
-        recent.note("200", 0.1, None)
+        recent.note("200", 0.1)
     minute = recent.minutes()[-1]
     assert (minute.requests, len(minute.first_token_seconds)) == (MAX_TIMES + 10, MAX_TIMES)

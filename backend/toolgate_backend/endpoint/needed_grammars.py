@@ -31,14 +31,12 @@ def needed_sources(
 
 
 def _source(needed: wire.NeededGrammar, request: wire.GenerateRequest) -> wire.GrammarSource:
-    if needed.source is not None:
-        return needed.source
-    prompt = request.prompt
+    prompt, source = request.prompt, needed.source
     tools = prompt.tools or () if isinstance(prompt, wire.ChatPrompt) else ()
-    if needed.tool is None or needed.tool >= len(tools):
-        raise InvalidRequest("A grammar has neither a source nor a tool.", param="grammars")
-    open_objects = request.open_objects is True
-    [tool] = parse_tools([tools[needed.tool]], open_objects=open_objects)
-    return wire.GrammarSource(
-        key=needed.key, name=tool.name, parameters=tool.parameters, owner=needed.owner
-    )
+    if source is None:
+        if needed.tool is None or needed.tool >= len(tools):
+            raise InvalidRequest("A grammar has neither a source nor a tool.", param="grammars")
+        open_objects = request.open_objects is True
+        [tool] = parse_tools([tools[needed.tool]], open_objects=open_objects)
+        source = wire.GrammarSource(key=needed.key, name=tool.name, parameters=tool.parameters)
+    return source.model_copy(update={"owner": needed.owner, "examined": needed.examined})

@@ -53,7 +53,7 @@ def attach(app: FastAPI) -> None:
     app.add_exception_handler(ToolgateError, _error_response)
 
 
-@router.get("/info")
+@router.api_route("/info", methods=["GET", "POST"])
 async def info(raw_request: Request) -> Response:
     return _json(_service(raw_request).info())
 
@@ -63,7 +63,7 @@ async def status(raw_request: Request) -> Response:
     return _json(await _service(raw_request).status())
 
 
-@router.put("/grammars")
+@router.post("/grammars")
 async def load_grammars(raw_request: Request) -> Response:
     """Request body `LoadGrammars`, response body `GrammarVerdicts`."""
     body = await _message(wire.LoadGrammars, raw_request)

@@ -12,7 +12,12 @@ from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
 
 from toolgate_core import tracing, wire
-from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import (
+    ContextLengthExceeded,
+    GrammarsRefused,
+    InvalidRequest,
+    UnsupportedParameter,
+)
 from toolgate_core.wire import ReasoningMode
 
 from ..adapters import vllm_host
@@ -188,7 +193,7 @@ class Service:
         BackendUnavailable while the backend is shutting down."""
         self._in_flight.require_open()
         self._require_calls()
-        verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
+        verdicts = await self._registry.load(wanted.grammars)
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def walk_instances(self, wanted: wire.WalkInstances) -> wire.InstanceWalks:
@@ -241,8 +246,9 @@ class Service:
             lora = self._lora(request.model)
             enforcement = request.enforcement
             sources = needed_sources(request)
-            await stack.enter_async_context(self._registry.held(sources))
-            report = [each.key for each in request.grammars if each.report]
+            verdicts = await stack.enter_async_context(self._registry.held(sources))
+            if refused := [each for each in verdicts.values() if each.status == "refused"]:
+                raise GrammarsRefused([each.model_dump(exclude_none=True) for each in refused])
             # A request that continues from earlier tokens gets the same prompt as the first
             # request.
             response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
@@ -265,7 +271,7 @@ class Service:
                         continues=continues_message(request.prompt),
                     ),
                     budget=budget,
-                    least_tokens=self._registry.least_tokens,
+                    least_tokens=lambda key: verdicts[key].least_tokens,
                 )
             params = sampling_params(
                 request.sampling,
@@ -285,7 +291,7 @@ class Service:
                 prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
                 prompt_text=self._prompt_text(request, prompt_ids),
                 adapted=adapted,
-                verdicts=tuple(self._registry.verdicts(report)),
+                verdicts=tuple(verdicts[each.key] for each in request.grammars if each.report),
             )
             prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
@@ -301,7 +307,8 @@ class Service:
             await stack.enter_async_context(aclosing(outputs))
             trace = None
             if request.trace is not None and spec is not None:
-                loaded = [self._registry.with_verdict(source()) for source in sources.values()]
+                checked = [self._registry.checked(source()) for source in sources.values()]
+                loaded = [source.after(verdicts[source.key]) for source in checked]
                 trace = await stack.enter_async_context(self._tracer.trace(spec, loaded))
             events = raw_events(
                 with_client_errors(outputs),

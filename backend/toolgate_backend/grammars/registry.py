@@ -1,25 +1,25 @@
 """The grammars that the engine's workers have loaded, managed by one API process.
 
 The steps for a new grammar are: limits on its schema, compilation in quarantine unless the fleet
-has compiled it before, and loading in the workers, from a blob if that is cheaper. Grammars that no
-request uses are evicted in LRU order. Refusals are cached as well, so a bad schema is compiled
-once.
+has compiled it before, and loading in the workers. Grammars that no request uses are evicted in LRU
+order. Refusals are cached as well, so a bad schema is compiled once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from toolgate_core import grammar_key
 from toolgate_core.errors import (
     BackendUnavailable,
     ChecksFailed,
-    GrammarsRefused,
     InvalidRequest,
     SchemaTooComplex,
 )
@@ -30,7 +30,6 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 from ..settings import Settings
 from ..tokens.vocabulary import Vocabulary
 from . import metrics
-from .blob import BlobCache
 from .examination import Examined
 from .quarantine import CPU_SECONDS, WALL_SECONDS, Quarantine
 from .store import grammar_format
@@ -60,7 +59,6 @@ class GrammarRegistry:
         tokenizer: str,
         grammar_format: str,
         capacity: int,
-        blob_cache_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._worker_rpc = worker_rpc
@@ -75,7 +73,6 @@ class GrammarRegistry:
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
         self._clock = clock
-        self._blobs = BlobCache(blob_cache_bytes)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
 
@@ -87,104 +84,68 @@ class GrammarRegistry:
     def grammar_format(self) -> str:
         return self._key_parts["grammar_format"]
 
-    async def load(
-        self, sources: Sequence[GrammarSource], *, want_blobs: bool = False
-    ) -> list[GrammarVerdict]:
-        """Load the new grammars on every rank, once for each key even with concurrent calls.
+    async def load(self, sources: Sequence[GrammarSource]) -> list[GrammarVerdict]:
+        """Load grammars before a request needs them. Raises what `held` raises."""
+        by_key = {source.key: partial(_itself, source) for source in sources}
+        async with self.held(by_key) as verdicts:
+            return [verdicts[source.key] for source in sources]
+
+    @asynccontextmanager
+    async def held(
+        self, sources: Mapping[str, Callable[[], GrammarSource]]
+    ) -> AsyncIterator[dict[str, GrammarVerdict]]:
+        """Keep the grammars of a request loaded. Yields their verdicts by key, among them refusals.
+        Those that are missing are loaded first on every rank, from what `sources` returns for them;
+        once for each key even with concurrent requests.
 
         Raises InvalidRequest if a key does not match its content, and BackendUnavailable if the
-        quarantine is not available.
-        """
-        refused: dict[str, GrammarVerdict] = {}
-        for source in sources:
-            refusal = self._over_limits(source)
-            if refusal is not None:
-                refused[source.key] = refusal
-            else:
-                self._check_key(source)
-        accepted = {s.key: s for s in sources if s.key not in refused}
-        with self._keep_pinned(accepted):  # loaded grammars must not be evicted while others load
-            await self._load_missing(accepted)
-            verdicts = refused | {key: self._verdicts[key] for key in accepted}
-            await self._evict()
-        if want_blobs:
-            verdicts = {key: self._blobs.attach(verdict) for key, verdict in verdicts.items()}
-        return [verdicts[source.key] for source in sources]
+        quarantine is not available."""
+        self._pinned.update(list(sources))
+        try:
+            new = [sources[key]() for key in sources if not self._is_known(key)]
+            refused = {each.key: found for each in new if (found := _over_limits(each))}
+            if new:
+                await self._load([self.checked(each) for each in new if each.key not in refused])
+            for key in sources:
+                if key not in refused:
+                    self._verdicts.move_to_end(key)
+            yield {key: refused.get(key) or self._verdicts[key] for key in sources}
+        finally:
+            self._pinned.subtract(list(sources))
+            self._pinned += Counter()  # removes the zeros
 
     async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> InstanceWalks:
         """Walk instances through the masks of a tool, which is not loaded. Raises InvalidRequest
-        and BackendUnavailable as `load` does."""
-        refusal = self._over_limits(source)
+        and BackendUnavailable as `held` does."""
+        refusal = _over_limits(source)
         if refusal is not None:
             return InstanceWalks(verdict=refusal)
-        self._check_key(source)
         try:
-            examined = await self._quarantine.walk(source, instances)
+            examined = await self._quarantine.walk(self.checked(source), instances)
         except ChecksFailed as error:
             raise _not_compiled() from error
         return InstanceWalks(verdict=examined.verdict, walks=examined.walks)
 
-    async def _load_missing(self, sources: Mapping[str, GrammarSource]) -> None:
-        for key, source in sources.items():
-            if (key not in self._verdicts or self._retry_due(key)) and key not in self._loading:
+    async def _load(self, sources: Sequence[GrammarSource]) -> None:
+        for source in sources:
+            if source.key not in self._loading:
                 # A separate task, because it must outlive a client that disconnects. Others may
                 # wait for it.
-                self._loading[key] = asyncio.create_task(self._load_grammar(source))
-        tasks = [self._loading[key] for key in sources if key in self._loading]
+                self._loading[source.key] = asyncio.create_task(self._load_grammar(source))
+        tasks = [self._loading[source.key] for source in sources]
         # Wait for all, even if one fails, so that a retried request finds the others loaded.
         outcomes = await asyncio.shield(asyncio.gather(*tasks, return_exceptions=True))
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+        await self._evict()
 
-    def _retry_due(self, key: str) -> bool:
-        return key in self._retry_at and self._retry_at[key] <= self._clock()
+    def _is_known(self, key: str) -> bool:
+        return key in self._verdicts and self._clock() < self._retry_at.get(key, math.inf)
 
-    @asynccontextmanager
-    async def held(self, sources: Mapping[str, Callable[[], GrammarSource]]) -> AsyncIterator[None]:
-        """Keep the grammars of a request loaded, by key. Those that are missing are loaded first,
-        from what `sources` returns for them. Raises GrammarsRefused, and what `load` raises."""
-        with self._keep_pinned(sources):
-            missing = [key for key in sources if key not in self._verdicts or self._retry_due(key)]
-            found = await self.load([sources[key]() for key in missing]) if missing else []
-            by_key = {verdict.key: verdict for verdict in found}
-            refused = list[GrammarVerdict]()
-            for key in sources:
-                if key in self._verdicts:
-                    self._verdicts.move_to_end(key)
-                verdict = by_key.get(key) or self._verdicts[key]
-                if verdict.status == "refused":
-                    refused.append(verdict)
-            if refused:
-                raise GrammarsRefused([each.model_dump(exclude_none=True) for each in refused])
-            yield
-
-    def verdicts(self, keys: Sequence[str]) -> list[GrammarVerdict]:
-        """The verdicts on loaded grammars, with their blobs."""
-        return [self._blobs.attach(self._verdicts[key]) for key in keys]
-
-    @contextmanager
-    def _keep_pinned(self, keys: Collection[str]) -> Iterator[None]:
-        self._pinned.update(list(keys))
-        try:
-            yield
-        finally:
-            self._pinned.subtract(list(keys))
-            self._pinned += Counter()  # removes the zeros
-
-    def least_tokens(self, key: str) -> int | None:
-        """The shortest call body of a loaded grammar, in tokens; None if unknown."""
-        return self._verdicts[key].least_tokens
-
-    def with_verdict(self, source: GrammarSource) -> GrammarSource:
-        """The source of a loaded grammar as the workers loaded it. Raises InvalidRequest if its key
-        does not match."""
-        self._check_key(source)
-        return source.after(self._verdicts[source.key])
-
-    def _check_key(self, source: GrammarSource) -> None:
-        """Verify that a key matches its content. The key determines which grammar later requests
-        get."""
+    def checked(self, source: GrammarSource) -> GrammarSource:
+        """Return the source. Its key determines which grammar later requests get: raise
+        InvalidRequest if it does not match the content."""
         expected = grammar_key.grammar_key(
             grammar_key.tool_hash(source.name, source.parameters), **self._key_parts
         )
@@ -194,22 +155,7 @@ class GrammarRegistry:
                 "version on the gateway and the backend.",
                 param="grammars",
             )
-
-    def _over_limits(self, source: GrammarSource) -> GrammarVerdict | None:
-        """Refusals for size are not cached, because the key is only verified for schemas within
-        limits."""
-        try:
-            check_limits(source.parameters, param="grammars")
-        except SchemaTooComplex as error:
-            metrics.SCHEMA_REFUSALS.labels(error.code).inc()
-            return GrammarVerdict(
-                key=source.key,
-                status="refused",
-                reason=error.message,
-                pointer=error.pointer,
-                code=error.code,
-            )
-        return None
+        return source
 
     async def _load_grammar(self, source: GrammarSource) -> None:
         """Load one grammar and store its verdict in `_verdicts`."""
@@ -220,8 +166,7 @@ class GrammarRegistry:
             self._retry_at.pop(source.key, None)
             if verdict.code == SchemaTooComplex.code:
                 self._retry_at[source.key] = self._clock() + COMPLEX_RETRY_SECONDS
-            self._blobs.put(verdict)
-            self._verdicts[source.key] = verdict.model_copy(update={"blob": None})
+            self._verdicts[source.key] = verdict
         finally:
             del self._loading[source.key]
 
@@ -264,6 +209,27 @@ class GrammarRegistry:
             await self._worker_rpc.release(surplus)
 
 
+def _itself(source: GrammarSource) -> GrammarSource:
+    return source
+
+
+def _over_limits(source: GrammarSource) -> GrammarVerdict | None:
+    """Return the refusal of a schema that exceeds the limits. It is not cached, because the key is
+    only verified for schemas within them."""
+    try:
+        check_limits(source.parameters, param="grammars")
+    except SchemaTooComplex as error:
+        metrics.SCHEMA_REFUSALS.labels(error.code).inc()
+        return GrammarVerdict(
+            key=source.key,
+            status="refused",
+            reason=error.message,
+            pointer=error.pointer,
+            code=error.code,
+        )
+    return None
+
+
 def _not_compiled() -> BackendUnavailable:
     return BackendUnavailable(
         "New tool schemas cannot be compiled at the moment, because the quarantine process is not "
@@ -285,6 +251,5 @@ def make_registry(
         tokenizer=vocabulary.fingerprint,
         grammar_format=grammar_format(),
         capacity=configured.max_grammars,
-        blob_cache_bytes=configured.blob_bytes,
     )
     return registry, quarantine

@@ -1,6 +1,6 @@
 """The compiled grammars of one engine process, by key.
 
-Each worker has one store. Loading returns immediately: blobs and compiles run in a few threads,
+Each worker has one store. Loading returns immediately: compiles run in a few threads,
 outside the step loop, and the caller polls for the verdict. The API processes decide which grammars
 are loaded (registry.py). Each is an owner of its grammars; a grammar is removed when its last owner
 releases it.
@@ -16,22 +16,21 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import Any
 
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
-from toolgate_core.wire import GrammarVerdict, ResidualKeyword
+from toolgate_core.wire import MEASUREMENTS, GrammarVerdict
 
-from ..errors import BlobRejected, GrammarNotLoaded
+from ..errors import GrammarNotLoaded
 from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
-from .compiler import Compiler, CompileResult, RewrittenSchema
+from .compiler import Compiler, RewrittenSchema
 from .loader_threads import Abandoned, FreedMemory, LoaderThreads, LoadLimits, return_freed
 from .quarantine import CPU_SECONDS, WALL_SECONDS
 
@@ -90,8 +89,8 @@ class GrammarStore:
     def load(self, owner: str, sources: Mapping[str, str]) -> None:
         """Start to load the keys that are not loaded yet, and return immediately.
 
-        Each source is the JSON of `{name, parameters, blob, rewritten, residual, measurements}`, in
-        which `parameters` and `rewritten` are JSON texts. The threads parse them. A grammar that
+        Each source is the JSON of `{name, parameters, examined}`, in which `parameters` is a JSON
+        text and `examined` a verdict. The threads parse them. A grammar that
         was too complex, or that this process failed to load, is tried again.
         """
         for key, source in sources.items():
@@ -135,8 +134,7 @@ class GrammarStore:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
             raise GrammarNotLoaded(
-                f"Grammar {key} is not loaded in process {os.getpid()}. Load it with PUT "
-                "/v1/toolgate/grammars before the request."
+                f"Grammar {key} is not loaded in process {os.getpid()}. Retry the request."
             )
         return entry.compiled
 
@@ -172,7 +170,7 @@ class GrammarStore:
     def _load(self, key: str, source: str) -> None:
         compiled: MeasuredGrammar | None = None
         try:
-            verdict, compiled = self._load_or_compile(key, **json.loads(source))
+            verdict, compiled = self._compiled(key, **json.loads(source))
         except Abandoned:
             raise
         except BaseException as error:  # noqa: BLE001 - without a verdict, the caller would poll forever
@@ -187,29 +185,18 @@ class GrammarStore:
             if entry is not None and key not in self._abandoned:
                 entry.compiled, entry.verdict = compiled, verdict
 
-    def _load_or_compile(
-        self,
-        key: str,
-        *,
-        name: str,
-        parameters: str,
-        blob: str | None = None,
-        rewritten: str | None = None,
-        residual: Sequence[dict[str, str]] = (),
-        measurements: Mapping[str, Any],
+    def _compiled(
+        self, key: str, *, name: str, parameters: str, examined: Mapping[str, Any] | None = None
     ) -> tuple[GrammarVerdict, MeasuredGrammar | None]:
-        keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
+        known = GrammarVerdict.model_validate(examined or {"key": key, "status": "ready"})
         # The quarantine has already rewritten the schema, so it is used unchanged.
-        schema_for_engine = RewrittenSchema(rewritten or parameters, keywords)
-        outcome: CompileResult | None = None
-        if blob is not None:
-            with suppress(BlobRejected):  # the verdict shows that the grammar was compiled instead
-                outcome = self._compiler.load(key, blob, parameters, schema_for_engine)
-        outcome = outcome or self._compiler.compile(key, name, parameters, schema_for_engine)
+        schema_for_engine = RewrittenSchema(known.rewritten or parameters, known.residual)
+        outcome = self._compiler.compile(key, name, parameters, schema_for_engine)
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
-        verdict = GrammarVerdict(**{**vars(outcome.verdict), **measurements})
+        measured_before = {each: getattr(known, each) for each in MEASUREMENTS}
+        verdict = outcome.verdict.model_copy(update=measured_before)
         measured = MeasuredGrammar(
             outcome.grammar,
             verdict.least_tokens,

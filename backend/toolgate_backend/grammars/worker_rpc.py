@@ -15,7 +15,7 @@ from typing import Any
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import MEASUREMENTS, GrammarSource, GrammarVerdict
+from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from . import metrics
 
@@ -33,15 +33,12 @@ class WorkerRpc:
         self._unsent: dict[str, str] = {}
         self._sent: set[str] = set()
         self._pending: dict[str, asyncio.Future[GrammarVerdict]] = {}
-        self._blobs: set[str] = set()
         self._sending: set[asyncio.Task[None]] = set()
         self._polling: asyncio.Task[None] | None = None
 
     async def load(self, source: GrammarSource) -> GrammarVerdict:
         """Return the common verdict of all ranks. It is a refusal if one rank refuses."""
         self._unsent[source.key] = source_text(source)
-        if source.blob is not None:
-            self._blobs.add(source.key)
         verdict: asyncio.Future[GrammarVerdict] = asyncio.get_running_loop().create_future()
         self._pending[source.key] = verdict
         if len(self._unsent) == 1:
@@ -98,35 +95,26 @@ class WorkerRpc:
 
     def _settle(self, key: str, found: list[GrammarVerdict]) -> None:
         verdict = next((v for v in found if v.status == "refused"), found[0])
-        self._count(key, verdict, found)
+        self._count(verdict, found)
         self._sent.discard(key)
         future = self._pending.pop(key)
         if not future.done():
             future.set_result(verdict)
 
-    def _count(self, key: str, verdict: GrammarVerdict, found: list[GrammarVerdict]) -> None:
-        compiled = [v for v in found if v.compile_ms is not None]
-        if key in self._blobs:
-            self._blobs.discard(key)
-            if compiled:
-                metrics.BLOB_REJECTS.inc()
-        for each in compiled:
+    def _count(self, verdict: GrammarVerdict, found: list[GrammarVerdict]) -> None:
+        for each in found:
             metrics.compiled(each, place="worker")
         if verdict.code == SchemaTooComplex.code:
             metrics.ABANDONED_LOADS.inc()
-        if verdict.status == "ready":
-            metrics.GRAMMAR_LOADS.labels("compiled" if compiled else "blob").inc()
 
 
 def source_text(source: GrammarSource) -> str:
     """Return a source as a worker's store loads it."""
+    examined = source.examined
     return json.dumps(
         {
             "name": source.name,
             "parameters": canonical_json(source.parameters),
-            "blob": source.blob,
-            "rewritten": source.rewritten,
-            "residual": [keyword.model_dump() for keyword in source.residual],
-            "measurements": source.model_dump(include={*MEASUREMENTS}),
+            "examined": examined.model_dump(exclude_none=True) if examined else None,
         }
     )

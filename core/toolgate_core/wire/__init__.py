@@ -1,8 +1,8 @@
 """The messages between gateway and backend.
 
-`GET  /v1/toolgate/info`      → `Info`
+`POST /v1/toolgate/info`      → `Info`; also GET
 `GET  /v1/toolgate/status`    → `Status`
-`PUT  /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
+`POST /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
 `POST /v1/toolgate/instances` `WalkInstances` → `InstanceWalks`
 `POST /v1/toolgate/count`     `CountTokens` → `TokenCount`
 `POST /v1/toolgate/generate`  `GenerateRequest` → an SSE stream of `StreamEvent`s, one JSON object a

@@ -19,59 +19,6 @@ class ResidualKeyword(Message):
     keyword: str
 
 
-class GrammarSource(Message):
-    """A request to load one tool's grammar. `parameters` is canonical (see `grammar_key`)."""
-
-    key: str
-    name: str
-    parameters: dict[str, Any]
-    owner: str = ""
-    """An opaque name for whoever sent the tool. Owners take turns in the quarantine."""
-    examined: bool = False
-    """Whether another backend compiled it within the limits. It is then compiled outside the
-    quarantine."""
-    blob: str | None = None
-    """The compiled grammar from a backend that uses the same key: zlib, base64."""
-    rewritten: str | None = None
-    """With `examined`: the rewritten schema that the other backend compiled, as JSON."""
-    residual: tuple[ResidualKeyword, ...] = ()
-    """The keywords that `rewritten` does not enforce."""
-    least_tokens: int | None = None
-    extra_tokens: int | None = None
-    """With `examined`: the measurements of the other backend (see `GrammarVerdict`)."""
-
-    def after(self, verdict: GrammarVerdict) -> GrammarSource:
-        """The source with the results of `verdict`, so that the next load does not repeat work."""
-        found = ("blob", "rewritten", "residual", *MEASUREMENTS)
-        return self.model_copy(
-            update={"examined": True} | {name: getattr(verdict, name) for name in found}
-        )
-
-
-class NeededGrammar(Message):
-    """A grammar that a request needs. A backend that does not have it loads it, from `source` or
-    from the definition of the tool in the prompt."""
-
-    key: str
-    tool: int | None = Field(default=None, ge=0)
-    """Place of the tool in the prompt's tools, if its canonical schema follows from its definition.
-    """
-    source: GrammarSource | None = None
-    """With a tool that has no place, or with the results of another backend."""
-    owner: str = ""
-    """As in GrammarSource."""
-    report: bool = False
-    """Whether the start event has the verdict."""
-
-
-class LoadGrammars(Message):
-    """Grammars to load before a request needs them: `PUT /v1/toolgate/grammars`."""
-
-    grammars: tuple[GrammarSource, ...]
-    want_blobs: bool = False
-    """Whether verdicts include the compiled grammar, if loading is faster than compiling."""
-
-
 class GrammarVerdict(Message):
     key: str
     status: Literal["ready", "refused"]
@@ -81,9 +28,6 @@ class GrammarVerdict(Message):
     pointer: str | None = None
     """JSON Pointer of the refused keyword inside `parameters`."""
     compile_ms: Milliseconds | None = None
-    load_ms: Milliseconds | None = None
-    """Time for loading the blob, if it was measured."""
-    blob: str | None = None
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
     residual: Many[ResidualKeyword] = ()
@@ -99,6 +43,46 @@ class GrammarVerdict(Message):
 
 MEASUREMENTS = ("least_tokens", "extra_tokens")
 """The fields of a verdict that the quarantine measures. The engine does not compute them again."""
+
+
+class GrammarSource(Message):
+    """A request to load one tool's grammar. `parameters` is canonical (see `grammar_key`)."""
+
+    key: str
+    name: str
+    parameters: dict[str, Any]
+    owner: str = ""
+    """An opaque name for whoever sent the tool. Owners take turns in the quarantine."""
+    examined: GrammarVerdict | None = None
+    """The verdict of a backend that compiled it within the limits. It is then compiled outside the
+    quarantine, which repeats nothing of what the verdict has."""
+
+    def after(self, verdict: GrammarVerdict) -> GrammarSource:
+        """Return the source with the verdict of a backend that compiled it."""
+        return self.model_copy(update={"examined": verdict})
+
+
+class NeededGrammar(Message):
+    """A grammar that a request needs. A backend that does not have it loads it, from `source` or
+    from the definition of the tool in the prompt."""
+
+    key: str
+    tool: int | None = Field(default=None, ge=0)
+    """Place of the tool in the prompt's tools, if its canonical schema follows from its definition.
+    """
+    source: GrammarSource | None = None
+    """With a tool that has no place."""
+    owner: str = ""
+    examined: GrammarVerdict | None = None
+    """As in GrammarSource."""
+    report: bool = False
+    """Whether the start event has the verdict."""
+
+
+class LoadGrammars(Message):
+    """Grammars to load before a request needs them: `POST /v1/toolgate/grammars`."""
+
+    grammars: tuple[GrammarSource, ...]
 
 
 class GrammarVerdicts(Message):

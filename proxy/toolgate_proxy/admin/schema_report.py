@@ -17,7 +17,7 @@ from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
-from .prewarm import batches
+from .prewarm import verdicts_at
 from .schema_coverage import SchemaReport, read_entries, report_by_verdict
 
 WHY = {
@@ -179,35 +179,19 @@ async def report_by_backends(
     tools, invalid = read_entries(entries, settings)
     tool_of = check_instances(instances, tools)
 
-    async def _report(deployment: Deployment) -> BackendSchemas:
+    async def report(deployment: Deployment) -> BackendSchemas:
         reports = await _report_by_backend(deployment, tools)
         found = await report_instances(deployment, instances, tool_of, validators)
         return BackendSchemas(backend=deployment.url, tools=[*reports, *invalid], instances=found)
 
-    return list(await asyncio.gather(*map(_report, deployments)))
+    return list(await asyncio.gather(*map(report, deployments)))
 
 
 async def _report_by_backend(deployment: Deployment, tools: Sequence[Tool]) -> list[SchemaReport]:
-    reports: list[SchemaReport] = []
-    for batch in batches(tools):
-        try:
-            info = await deployment.backend.info()
-            sources = [
-                wire.GrammarSource(
-                    key=grammar_key(tool, info), name=tool.name, parameters=tool.parameters
-                )
-                for tool in batch
-            ]
-            verdicts = await deployment.backend.load_grammars(sources)
-        except ToolgateError as error:
-            reports += [
-                SchemaReport(name=tool.name, status="failed", code=error.code, reason=error.message)
-                for tool in batch
-            ]
-            continue
-        by_key = {verdict.key: verdict for verdict in verdicts}
-        reports += [
-            report_by_verdict(tool, by_key[source.key])
-            for tool, source in zip(batch, sources, strict=True)
-        ]
-    return reports
+    return [_report(tool, found) async for tool, found in verdicts_at(deployment, tools)]
+
+
+def _report(tool: Tool, found: wire.GrammarVerdict | ToolgateError) -> SchemaReport:
+    if isinstance(found, ToolgateError):
+        return SchemaReport(name=tool.name, status="failed", code=found.code, reason=found.message)
+    return report_by_verdict(tool, found)

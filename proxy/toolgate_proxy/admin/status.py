@@ -39,8 +39,6 @@ class BackendStatus(BaseModel):
     probe_ms: float | None
     requests: int
     """In-flight requests of this gateway process."""
-    grammars_known: int
-    """Grammars that this gateway process has seen loaded at the backend."""
     description: BackendDescription | None
     """None until the backend has responded."""
 
@@ -82,8 +80,6 @@ class MinuteOfRequests(BaseModel):
     """Of which the model did not see all as it was sent: hosted tools, or a part of the history."""
     first_token_ms: FirstTokenTimes | None
     """None without a streamed response."""
-    grammars: dict[str, int]
-    """Requests with grammars, by the slowest tier: memory, redis or compiled."""
 
 
 class Versions(BaseModel):
@@ -155,7 +151,6 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         error=state.error,
         probe_ms=state.probe_ms,
         requests=deployment.load.requests,
-        grammars_known=deployment.grammars.known_count,
         description=_description(deployment),
     )
 
@@ -180,7 +175,6 @@ def _minute(minute: Minute) -> MinuteOfRequests:
         failed=minute.failed,
         omitted=minute.omitted,
         first_token_ms=_first_token_times(sorted(minute.first_token_seconds)),
-        grammars=dict(minute.tiers),
     )
 
 

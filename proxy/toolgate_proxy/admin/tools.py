@@ -161,7 +161,6 @@ class ToolReport(BaseModel):
     name: str
     status: str
     """ready, refused, invalid (not a tool definition) or failed (error of the backend)."""
-    tier: str | None = None
     engine: str | None = None
     reason: str | None = None
     code: str | None = None

@@ -103,10 +103,10 @@ class Backend:
         self._info = None
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
+        self, sources: Iterable[wire.GrammarSource]
     ) -> tuple[wire.GrammarVerdict, ...]:
         """Compile and load grammars. Returns one verdict for each source, in any order."""
-        message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
+        message = wire.LoadGrammars(grammars=tuple(sources))
         verdicts = await self._json("grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 

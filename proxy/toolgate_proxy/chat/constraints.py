@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from toolgate_core import tracing, wire
-from toolgate_core.chat_request import ChatRequest, DeferredTool
-from toolgate_core.errors import InvalidRequest, ToolgateError
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.schema.canonical import TEXT
-from toolgate_core.tools import Tool, refuse
-from toolgate_core.toolset import PREPARED
+from toolgate_core.tools import Tool
 
-from ..background import in_background
 from ..context import RequestContext
 from ..grammars.service import NeededGrammars
-from ..grammars.tool_check import check_tool
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
@@ -58,7 +53,6 @@ class Constraints:
 class ConstraintLoader:
     def __init__(self, settings: Settings) -> None:
         self.validators = ValidationService()
-        self.deferred = DeferredGrammars()
         self._omits_invalid = settings.invalid_tools == "omit"
         self._open_objects = settings.open_objects
 
@@ -71,27 +65,8 @@ class ConstraintLoader:
     ) -> Constraints:
         """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
         if the settings omit them. Raise ToolgateError."""
-        tools = prepared.plan.grammars
-        span = tracing.begin("toolgate.grammars") if tools else tracing.NONE
-        with tracing.ended(span), tracing.current(span):
-            found = await self.known(prepared, deployment, context, resample)
-            attributes = {
-                "toolgate.grammars": len(tools),
-                "toolgate.grammar_tier": found.needed.tier,
-            }
-            tracing.note(span, attributes)
-        return found
-
-    async def known(
-        self,
-        prepared: Prepared,
-        deployment: Deployment,
-        context: RequestContext,
-        resample: Resample | None,
-    ) -> Constraints:
-        """As `load`, without a span: when the verdicts have arrived."""
         needed, prepared = await self._needed(prepared.plan.grammars, prepared, deployment, context)
-        context.grammars.note(len(needed.keys), needed.tier, needed.milliseconds)
+        context.note_grammars(len(needed.keys), new=bool(needed.unknown))
         return Constraints(prepared, needed, resample, self._open_objects)
 
     async def offered(
@@ -132,54 +107,6 @@ class ConstraintLoader:
         request = without(prepared.request, invalid.errors)
         plan = make_plan(request, prepared.dialect)
         return needed, replace(prepared, request=request, plan=plan)
-
-
-BATCH = 16
-"""Number of grammars per message to the backend. Grammars of requests are loaded in between."""
-
-
-class DeferredGrammars:
-    """Loads the grammars of deferred tools in the background when a conversation begins. The turn
-    after one of them is found then waits for no compiler."""
-
-    def __init__(self) -> None:
-        self._busy: set[str] = set()
-        """URLs of the backends that load grammars for a conversation."""
-
-    def begin(self, request: ChatRequest, deployment: Deployment, info: wire.Info) -> None:
-        """Load the grammars, unless the backend still loads those of another conversation: they
-        are loaded when their tools are found."""
-        begins = all(message["role"] != "assistant" for message in request.messages)
-        if request.deferred_tools and begins and deployment.url not in self._busy:
-            self._busy.add(deployment.url)
-            in_background(self._load(request.deferred_tools[:PREPARED], deployment, info))
-
-    async def _load(
-        self, deferred: Sequence[DeferredTool], deployment: Deployment, info: wire.Info
-    ) -> None:
-        """Half of the backend's room is left to tools that are in use. An error has no consequence:
-        missing grammars are loaded when they are needed."""
-        grammars = deployment.grammars
-        try:
-            for at in range(0, len(deferred), BATCH):
-                tools = [tool for each in deferred[at : at + BATCH] if (tool := _valid(each))]
-                if at + len(tools) > info.limits.max_grammars // 2:
-                    return
-                if new := grammars.unknown(tools, info):
-                    with suppress(ToolgateError):
-                        await grammars.prepare(new, info)
-        finally:
-            self._busy.discard(deployment.url)
-
-
-def _valid(deferred: DeferredTool) -> Tool | None:
-    try:
-        tool = deferred(refuse)
-        if tool is not None:
-            check_tool(tool, tool.param)
-    except InvalidRequest:
-        return None
-    return tool
 
 
 def backend_request(
@@ -234,20 +161,18 @@ def _grammars(
     places = {tool.hash: at for at, tool in enumerate(request.prompt_tools)}
     made = list[wire.NeededGrammar]()
     for tool in plan.grammars:
-        key, place, source = needed.keys[tool.hash], places.get(tool.hash), None
-        record = (needed.records or {}).get(key)
-        if place is None or record is not None or not tool.follows_from_definition:
-            source = wire.GrammarSource(
-                key=key, name=tool.name, parameters=tool.parameters, owner=needed.owner
-            )
-            source = source.after(record.verdict) if record is not None else source
-            place = None
+        key = needed.keys[tool.hash]
+        source: wire.GrammarSource | None = None
+        place = places.get(tool.hash) if tool.follows_from_definition else None
+        if place is None:
+            source = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
         made.append(
             wire.NeededGrammar(
                 key=key,
                 tool=place,
                 source=source,
-                owner=needed.owner if source is None else "",
+                owner=needed.owner,
+                examined=needed.records.get(key),
                 report=key in needed.unknown,
             )
         )

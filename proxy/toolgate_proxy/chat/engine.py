@@ -83,8 +83,6 @@ class Engine:
             shorter = await fitted(request, count, info.limits.max_model_len)
             context.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
-        if request.deferred_tools:
-            self._constraints.deferred.begin(request, deployment, generation.prepared.info)
         return generation.response(self.validators, context.sender, self._resamples), generation
 
     async def generate(
@@ -114,7 +112,7 @@ class Engine:
             try:
                 verdicts = await generation.verdicts()
                 deployment.grammars.learn(verdicts, plan.grammars, found.info)
-                known = await self._constraints.known(found, deployment, context, resample)
+                known = await self._constraints.load(found, deployment, context, resample)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
             except BaseException:

@@ -107,7 +107,7 @@ class Generation:
 
     def accepted(self, deployment: Deployment, context: RequestContext, known: Constraints) -> None:
         """Count the grammars and note how they are enforced. `known`: with all verdicts."""
-        deployment.grammars.count_uses(self.constraints.needed)
+        deployment.grammars.count(self.constraints.needed)
         request, plan = known.prepared.request, known.prepared.plan
         constrained = request.tools or request.content_format
         context.note_enforcement(constrained, known.needed.residual, plan.grammars)

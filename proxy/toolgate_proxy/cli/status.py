@@ -14,7 +14,7 @@ from .main import command, examples
 from .output import new_table, table_text
 
 WIDTH = 80
-COLUMNS = ("model", "backend", "state", "since", "probe", "requests", "grammars")
+COLUMNS = ("model", "backend", "state", "since", "probe", "requests")
 COUNTED = {
     "fleet": "counted across all gateways",
     "process": "counted by each process alone",
@@ -55,7 +55,7 @@ def text(url: str, status: Mapping[str, Any]) -> str:
             overflow="fold",
             no_wrap=not breaks,
             min_width=LEAST if breaks else None,
-            justify="right" if name in ("probe", "requests", "grammars") else "left",
+            justify="right" if name in ("probe", "requests") else "left",
         )
     notes = []
     for model in status["models"]:
@@ -70,7 +70,6 @@ def text(url: str, status: Mapping[str, Any]) -> str:
                 _time(backend.get("since")),
                 "-" if probe is None else f"{probe:.0f} ms",
                 str(backend["requests"]),
-                str(backend["grammars_known"]),
             )
     limits, responses = status["limits"], status.get("responses")
     lines = [

@@ -8,9 +8,8 @@ schema gets the verdict at the begin of its response.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from pydantic import ValidationError
@@ -29,14 +28,9 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from .. import metrics
 from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE
-from ..grammar_loads import Tier, slowest
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
-from .sealed_record import GrammarRecord
 from .tool_check import check_tool, subject
-
-ENGINES = ("xgrammar", "llguidance")
-"""Engines with a metric of their own."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +44,10 @@ class NeededGrammars:
     without a verdict, are absent."""
     unknown: frozenset[str] = frozenset()
     """Keys of the grammars without a verdict, which arrives with the response."""
-    records: Mapping[str, GrammarRecord] | None = None
-    """By key: what Redis has of grammars that this process did not know."""
+    records: Mapping[str, wire.GrammarVerdict] = field(default_factory=dict)
+    """By key: the verdicts that Redis has on grammars that this process did not know."""
     owner: str = ""
     """An opaque name for whoever sent the tools."""
-    milliseconds: float = 0.0
 
     def without(self, hashes: Iterable[str]) -> NeededGrammars:
         """Return the grammars of a request that leaves these tools out."""
@@ -62,46 +55,16 @@ class NeededGrammars:
         keys = {each: key for each, key in self.keys.items() if each not in left_out}
         return replace(self, keys=keys, unknown=self.unknown & {*keys.values()})
 
-    @property
-    def tiers(self) -> list[Tier]:
-        """The source of each verdict."""
-        records = self.records or {}
-        return [
-            "compiled" if key in self.unknown else "redis" if key in records else "memory"
-            for key in self.keys.values()
-        ]
-
-    @property
-    def tier(self) -> Tier:
-        """The slowest source of a verdict."""
-        return slowest("memory", *self.tiers)
-
-
-@dataclass(frozen=True)
-class GrammarResult:
-    """The backend's verdict on one grammar, and the tier that had it."""
-
-    verdict: wire.GrammarVerdict
-    tier: Tier
-
 
 class GrammarService:
     def __init__(
         self,
         backend: Backend,
         shared_cache: RedisCache | None = None,
-        label: str = "",
     ) -> None:
-        """`label` names the backend in metrics."""
         self._backend = backend
         self._shared_cache = shared_cache
         self._memory = MemoryCache()
-        self._gauge = metrics.GRAMMARS_KNOWN.labels(label)
-
-    @property
-    def known_count(self) -> int:
-        """Number of grammars that this process knows to be enforceable."""
-        return len(self._memory)
 
     async def needed(
         self,
@@ -119,7 +82,6 @@ class GrammarService:
         """
         if not candidates:
             return NeededGrammars({}, {})
-        began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
             raise InvalidTools(
                 f"The request has {len(candidates)} tools, but the backend enforces at most "
@@ -143,7 +105,7 @@ class GrammarService:
                 left_out(tool.name, error)
         asked = [key_of[tool.hash] for tool in new if tool.name not in invalid]
         records = await self._records(asked)
-        verdicts |= {key: record.verdict for key, record in records.items()}
+        verdicts |= records
         for tool in candidates:
             verdict, param = verdicts[key_of[tool.hash]], param_of[tool.name]
             if verdict is None or tool.name in invalid:
@@ -159,91 +121,53 @@ class GrammarService:
             for tool_hash, key in kept.items()
             if (verdict := verdicts[key]) is not None and verdict.residual
         }
-        milliseconds = (time.monotonic() - began) * 1000
-        return NeededGrammars(kept, residual, unknown, records, _opaque(owner), milliseconds)
+        return NeededGrammars(kept, residual, unknown, records, _opaque(owner))
 
-    def count_uses(self, needed: NeededGrammars) -> None:
+    def count(self, needed: NeededGrammars) -> None:
         """Count the grammars of a request that a backend has accepted."""
-        for tier in needed.tiers:
-            metrics.GRAMMARS.labels(tier).inc()
-        if self._shared_cache is not None:
-            self._shared_cache.count_uses(needed.keys.values())
-
-    def unknown(self, tools: Iterable[Tool], info: wire.Info) -> list[Tool]:
-        """Return the tools whose verdicts this process does not know."""
-        return [tool for tool in tools if self._memory.verdict(grammar_key(tool, info)) is None]
+        new = len(needed.unknown)
+        metrics.GRAMMARS.labels("new").inc(new)
+        metrics.GRAMMARS.labels("known").inc(len({*needed.keys.values()}) - new)
 
     def learn(
         self, verdicts: Iterable[wire.GrammarVerdict], tools: Iterable[Tool], info: wire.Info
     ) -> None:
         """Remember the verdicts of a backend on grammars of a request, also for other processes."""
-        found = {verdict.key: verdict for verdict in verdicts}
-        _note(found.values())
-        records = list[GrammarRecord]()
-        for tool in tools:
-            if (verdict := found.get(grammar_key(tool, info))) is not None:
-                records.append(
-                    GrammarRecord(name=tool.name, parameters=tool.parameters, verdict=verdict)
-                )
-        self._remember(record.verdict for record in records)
+        asked = {grammar_key(tool, info) for tool in tools}
+        found = [verdict for verdict in verdicts if verdict.key in asked]
+        for verdict in found:
+            self._memory.remember(verdict)
+            if verdict.status == "refused":
+                metrics.GRAMMARS_REFUSED.labels(refusal_of(verdict).code).inc()
         if self._shared_cache is not None:
-            self._shared_cache.put(records)
+            self._shared_cache.put(found)
 
-    async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, GrammarResult]:
+    async def prepare(
+        self, tools: Sequence[Tool], info: wire.Info
+    ) -> dict[str, wire.GrammarVerdict]:
         """Load tools that passed `check_tool` at the backend, before requests need them. Return the
-        results, among them refusals, by tool hash. Raise the backend's errors."""
+        verdicts, among them refusals, by tool hash. Raise the backend's errors."""
         key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
-        records = await self._records(list(key_of.values()))
-        results = {
-            key: GrammarResult(record.verdict, "redis")
-            for key, record in records.items()
-            if record.verdict.status == "refused"
-        }
-        sources = list[wire.GrammarSource]()
-        for tool in tools:
-            if (key := key_of[tool.hash]) not in results:
-                source = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
-                record = records.get(key)
-                sources.append(source.after(record.verdict) if record else source)
-        if sources:
-            response = await self._backend.load_grammars(sources, want_blobs=True)
-            found = {verdict.key: verdict for verdict in response}
-            missing = sum(source.key not in found for source in sources)
-            if missing:
-                raise BackendFailed(
-                    f"The backend returned no verdict for {missing} of {len(sources)} grammars. "
-                    f"{SAME_RELEASE}"
-                )
-            new = [tool for tool in tools if key_of[tool.hash] not in records]
-            self.learn((found[key_of[tool.hash]] for tool in new), new, info)
-            self._remember(found.values())
-            for key, verdict in found.items():
-                results[key] = GrammarResult(verdict, "redis" if key in records else "compiled")
-        return {tool.hash: results[key_of[tool.hash]] for tool in tools}
+        response = await self._backend.load_grammars(
+            wire.GrammarSource(key=key_of[tool.hash], name=tool.name, parameters=tool.parameters)
+            for tool in tools
+        )
+        found = {verdict.key: verdict for verdict in response}
+        if missing := len({*key_of.values()} - found.keys()):
+            raise BackendFailed(
+                f"The backend returned no verdict for {missing} of {len(tools)} grammars. "
+                f"{SAME_RELEASE}"
+            )
+        self.learn(response, tools, info)
+        return {tool_hash: found[key] for tool_hash, key in key_of.items()}
 
-    async def _records(self, keys: Sequence[str]) -> dict[str, GrammarRecord]:
+    async def _records(self, keys: Sequence[str]) -> dict[str, wire.GrammarVerdict]:
         if self._shared_cache is None or not keys:
             return {}
         records = await self._shared_cache.find(keys)
-        self._remember(record.verdict for record in records.values())
-        return records
-
-    def _remember(self, verdicts: Iterable[wire.GrammarVerdict]) -> None:
-        for verdict in verdicts:
+        for verdict in records.values():
             self._memory.remember(verdict)
-        self._gauge.set(len(self._memory))
-
-
-def _note(verdicts: Iterable[wire.GrammarVerdict]) -> None:
-    """Count new verdicts in the metrics."""
-    for verdict in verdicts:
-        if verdict.status == "refused":
-            too_complex = verdict.code == SchemaTooComplex.code
-            code = SchemaTooComplex.code if too_complex else SchemaNotEnforceable.code
-            metrics.GRAMMARS_REFUSED.labels(code).inc()
-        elif verdict.compile_ms is not None:
-            engine = verdict.engine if verdict.engine in ENGINES else "other"
-            metrics.COMPILE_SECONDS.labels(engine).observe(verdict.compile_ms / 1000)
+        return records
 
 
 def read_verdicts(given: Iterable[object]) -> list[wire.GrammarVerdict]:
@@ -268,12 +192,15 @@ def grammar_key(tool: Tool, info: wire.Info) -> str:
     )
 
 
+def refusal_of(verdict: wire.GrammarVerdict) -> type[SchemaNotEnforceable]:
+    """Return the kind of error of a refusal."""
+    return SchemaTooComplex if verdict.code == SchemaTooComplex.code else SchemaNotEnforceable
+
+
 def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEnforceable:
     pointer = "" if tool.custom else verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
-    is_complex = verdict.code == SchemaTooComplex.code
-    kind = SchemaTooComplex if is_complex else SchemaNotEnforceable
-    return kind(
+    return refusal_of(verdict)(
         f"{subject(tool)} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
         param=param,

@@ -162,7 +162,7 @@ class Deployments:
         if name not in self._deployments:
             label = _without_password(url)
             backend = Backend(url, key, self._settings)
-            grammars = GrammarService(backend, self.shared_cache, label=label)
+            grammars = GrammarService(backend, self.shared_cache)
             state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
             self._deployments[name] = Deployment(label, backend, grammars, state)
         return self._deployments[name]

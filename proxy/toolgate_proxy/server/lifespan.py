@@ -1,4 +1,4 @@
-"""Start-up and shutdown of the gateway: health checks, prewarming, keys and limits."""
+"""Start-up and shutdown of the gateway: health checks, keys and limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any
 
 from toolgate_core import tracing
 
-from ..admin.prewarm import prewarm_most_used
-from ..admin.routes import deployments_of
 from ..chat.tool_calls import begin_series
 from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
@@ -26,10 +24,6 @@ from ..state import gateway
 from .background.run import stop_all
 from .traffic.recording import begin_models
 
-MOST_PREWARMED = 256
-"""Grammars that a starting gateway loads into its backends: those used most in the last day. With
-more, a start would take longer for tools that are rarely used."""
-
 
 def extend_lifespan(app: Any) -> None:
     """Adds Toolgate's start-up and shutdown work to the lifespan of LiteLLM's app."""
@@ -40,7 +34,7 @@ def extend_lifespan(app: Any) -> None:
         async with lifespan(app) as state:
             tracing.start("toolgate-gateway")
             _freeze_heap()
-            work = asyncio.gather(_prewarm_at_start(), warn_of_unused_keys(settings()))
+            work = asyncio.gather(_connect_to_grammars(), warn_of_unused_keys(settings()))
             health = Health(gateway().deployments, lambda: placements(None))
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))
@@ -91,8 +85,6 @@ def _freeze_heap() -> None:
     gc.freeze()
 
 
-async def _prewarm_at_start() -> None:
-    cache = gateway().deployments.shared_cache
-    if cache is not None:
+async def _connect_to_grammars() -> None:
+    if (cache := gateway().deployments.shared_cache) is not None:
         await cache.wait_until_connected()
-        await prewarm_most_used(deployments_of(None), cache, MOST_PREWARMED)

@@ -8,8 +8,7 @@ connection if headers are too large. So each value is checked here, after all co
 Headers that Toolgate adds:
 
 - `x-request-id`: the client's own, or a generated one. The backend's logs contain it, too.
-- `x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on loading them>`, with the slowest tier
-  that was needed.
+- `x-toolgate-grammar: known | new; n=<grammars>`: `new` if a backend had to report on one.
 - `x-toolgate-enforced: full | residual | none`: masks enforce the whole schema of every tool; some
   keywords are only validated; there was nothing to enforce.
 - `x-toolgate-fallback: not-enforced`: another provider's model answered for a Toolgate model.
@@ -102,8 +101,8 @@ def own_headers(context: RequestContext) -> dict[str, str]:
     if context.enforced is None:
         return headers
     headers["x-toolgate-enforced"] = context.enforced
-    if context.grammars.header is not None:
-        headers["x-toolgate-grammar"] = context.grammars.header
+    if (note := context.grammars_note) is not None:
+        headers["x-toolgate-grammar"] = note
     if context.residual:
         headers["x-toolgate-residual"] = _keywords(context.residual)
     if context.resamples:

@@ -31,18 +31,24 @@ def request(*grammars: wire.NeededGrammar, **more: Any) -> wire.GenerateRequest:
     return wire.GenerateRequest(grammars=grammars, **given | more)
 
 
-def test_a_source_is_used_as_it_is():
-    needed = wire.NeededGrammar(key="c", source=SOURCE)
-    assert needed_sources(request(needed))["c"]() == SOURCE
+EXAMINED = wire.GrammarVerdict(key="k", status="ready", rewritten="{}")
 
 
-def test_a_tool_is_read_in_the_prompt():
-    needed = wire.NeededGrammar(key="k", tool=0, owner="who")
+@pytest.mark.parametrize("examined", [None, EXAMINED])
+def test_a_source_is_used_with_owner_and_verdict(examined):
+    needed = wire.NeededGrammar(key="c", source=SOURCE, owner="who", examined=examined)
+    expected = SOURCE.model_copy(update={"owner": "who", "examined": examined})
+    assert needed_sources(request(needed))["c"]() == expected
+
+
+@pytest.mark.parametrize("examined", [None, EXAMINED])
+def test_a_tool_is_read_in_the_prompt(examined):
+    needed = wire.NeededGrammar(key="k", tool=0, owner="who", examined=examined)
     found = needed_sources(request(needed))["k"]()
     [parsed] = parse_tools([LOOK])
     assert (found.key, found.name, found.owner) == ("k", "look", "who")
     assert found.parameters == parsed.parameters
-    assert not found.examined
+    assert found.examined == examined
 
 
 @pytest.mark.parametrize("open_objects", [None, True])

@@ -317,8 +317,7 @@ class Gateway:
         refused = dict[str, InvalidRequest]()
         params = {tool.name: tool.param for tool in tools}
         needed = await self._grammars.needed(tools, params, INFO, on_invalid=refused.__setitem__)
-        records = needed.records or {}
-        verdicts = {key: record.verdict for key, record in records.items()}
+        verdicts = dict(needed.records)
         if new := [tool for tool in tools if needed.keys.get(tool.hash) in needed.unknown]:
             found = await self._compiler.compiled(new)
             self._grammars.learn(found, new, INFO)
@@ -326,7 +325,7 @@ class Gateway:
             needed = await self._grammars.needed(
                 tools, params, INFO, on_invalid=refused.__setitem__
             )
-        self._grammars.count_uses(needed)
+        self._grammars.count(needed)
         return Found(frozenset(refused), verdicts)
 
     async def kill(self) -> None:

@@ -19,7 +19,6 @@ from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.answers import name_of
 from toolgate_proxy.chat.constraints import backend_request, chat_prompt
 from toolgate_proxy.chat.request.invalid_tools import without
-from toolgate_proxy.grammars.sealed_record import GrammarRecord
 from toolgate_proxy.grammars.service import NeededGrammars
 
 LOOK, WALK = parse_tools(
@@ -54,9 +53,9 @@ def test_a_grammar_is_named_by_its_place_or_has_its_source():
         (0, None, "who"),
         (1, None, "who"),
     ]
-    assert (content.tool, content.owner) == (None, "")
+    assert (content.tool, content.owner) == (None, "who")
     assert content.source is not None
-    assert (content.source.key, content.source.owner) == (content.key, "who")
+    assert content.source.key == content.key
     assert content.source.parameters == CONTENT.parameters
 
 
@@ -69,15 +68,13 @@ def test_what_a_backend_cannot_read_in_the_prompt_has_its_source():
     assert (look.source.name, look.source.parameters) == ("look", LOOK.parameters)
 
 
-def test_a_record_of_another_gateway_is_sent_with_its_source():
+def test_a_verdict_from_redis_is_sent():
     key = NEEDED.keys[LOOK.hash]
-    verdict = wire.GrammarVerdict(key=key, status="ready", least_tokens=9, blob="eA==")
-    record = GrammarRecord(name="look", parameters=LOOK.parameters, verdict=verdict)
-    needed = replace(NEEDED, records={key: record})
+    verdict = wire.GrammarVerdict(key=key, status="ready", least_tokens=9)
+    needed = replace(NEEDED, records={key: verdict})
     look, walk, _ = backend_request(REQUEST, PLAN, needed, None).grammars
-    assert look.source is not None
-    assert (look.tool, look.source.examined, look.source.blob) == (None, True, "eA==")
-    assert (walk.tool, walk.source) == (1, None)
+    assert (look.tool, look.source, look.examined) == (0, None, verdict)
+    assert (walk.tool, walk.source, walk.examined) == (1, None, None)
 
 
 def test_verdicts_are_asked_for_where_they_are_not_known():

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend, blob_of, running
+from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.script import Script
 from toolgate_core.errors import BackendFailed, SchemaNotEnforceable
-from toolgate_proxy.grammars import redis_cache
 
 
 @pytest.fixture
@@ -22,21 +21,18 @@ def other_backend() -> Iterator[FakeBackend]:
 async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
     backend, other_backend, redis_at_hand
 ):
-    wanted = (*tools(3, "shared"), tool("heavy_one"))
+    wanted = tools(4, "shared")
     async with (
         gateway(backend.url, redis_at_hand.url) as first,
         gateway(other_backend.url, redis_at_hand.url) as second,
     ):
-        assert (await first.ask(*wanted)).tier == "compiled"
-        assert (await first.ask(*wanted)).tier == "memory"
+        assert await first.ask(*wanted) == "new"
+        assert await first.ask(*wanted) == "known"
         await first.fleet.flush()
-        assert (await second.ask(*wanted)).tier == "redis"
+        assert await second.ask(*wanted) == "known"
     assert len(backend.compiles) == 4
     assert not other_backend.compiles
     assert all(source.examined for source in other_backend.sources)
-    blobs = {source.name: source.blob for source in other_backend.sources}
-    assert blobs["heavy_one"] == blob_of("heavy_one")
-    assert blobs["shared0"] is None
 
 
 async def test_one_mget_reads_the_records_of_all_tools(backend, other_backend, redis_at_hand):
@@ -70,47 +66,19 @@ async def test_refused_schemas_are_shared_between_gateways(backend, other_backen
             await second.ask(refused)
         assert not other_backend.loads
     assert (refusal.value.pointer, refusal.value.param) == ("/not", "tools[0].function.parameters")
-    (key,) = [k for k in redis_at_hand.client.keys("toolgate:grammar:*") if refused.hash in str(k)]
+    (key,) = [k for k in redis_at_hand.client.keys("toolgate:verdict:*") if refused.hash in str(k)]
     assert 0 < redis_at_hand.client.ttl(key) <= 600
-    (key,) = [k for k in redis_at_hand.client.keys("toolgate:grammar:*") if good.hash in str(k)]
+    (key,) = [k for k in redis_at_hand.client.keys("toolgate:verdict:*") if good.hash in str(k)]
     assert redis_at_hand.client.ttl(key) > 600
-
-
-async def test_most_used_grammars_are_sorted_by_uses(backend, redis_at_hand):
-    often, seldom, once = tool("often"), tool("seldom"), tool("once")
-    async with gateway(backend.url, redis_at_hand.url) as first:
-        for asked in ([often, seldom, once], [often, seldom], [often]):
-            await first.ask(*asked)
-        await first.fleet.flush()
-        most = await first.fleet.most_used(2)
-    assert [(record.name, record.parameters) for record in most] == [
-        ("often", often.parameters),
-        ("seldom", seldom.parameters),
-    ]
 
 
 async def test_redis_stores_no_secret(backend, redis_at_hand):
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(tool("t", city={"type": "string", "description": "Where Alice lives"}))
     content = redis_at_hand.everything()
-    assert b"toolgate:grammar:" in content
-    assert b"toolgate:used:" in content
-    assert b"city" in content
-    for hidden in (SECRET.encode(), b"backend-key", b"Alice"):
+    assert b"toolgate:verdict:" in content
+    for hidden in (SECRET.encode(), b"backend-key", b"city", b"Alice"):
         assert hidden not in content
-
-
-async def test_large_blobs_are_not_stored(backend, redis_at_hand, monkeypatch):
-    async with gateway(backend.url, redis_at_hand.url) as first:
-        with monkeypatch.context() as patched:
-            patched.setattr(redis_cache, "BLOB_LIMIT", 10)
-            await first.ask(tool("heavy_two"))
-            await first.fleet.flush()
-        backend.forget()
-        backend.sources.clear()
-    async with gateway(backend.url, redis_at_hand.url) as second:
-        assert (await second.ask(tool("heavy_two"))).tier == "redis"
-    assert [(source.examined, source.blob) for source in backend.sources] == [(True, None)]
 
 
 async def test_backend_errors_are_not_recorded(backend, redis_at_hand):
@@ -118,4 +86,4 @@ async def test_backend_errors_are_not_recorded(backend, redis_at_hand):
     async with gateway(backend.url, redis_at_hand.url) as first:
         with pytest.raises(BackendFailed):
             await first.ask(tool("tried_again"), text="fails")
-        assert (await first.ask(tool("tried_again"))).tier == "compiled"
+        assert await first.ask(tool("tried_again")) == "new"

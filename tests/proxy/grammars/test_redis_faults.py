@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 from prometheus_client import REGISTRY
@@ -12,7 +11,8 @@ from pydantic import SecretStr
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
 from tests.support.waiting import until
-from toolgate_proxy.grammars.sealed_record import opened, sealed
+from toolgate_core import wire
+from toolgate_proxy.grammars.redis_cache import PURPOSE, RedisCache
 from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.redis_client import PATIENT_TIMEOUT, SharedRedis
 from toolgate_proxy.sealing import Sealer
@@ -106,87 +106,86 @@ async def test_full_redis_is_read_but_not_written(backend, redis_at_hand):
         client = redis_at_hand.client
         client.config_set("maxmemory-policy", "noeviction")
         client.config_set("maxmemory", 1)
-        assert (await asked.ask(tool("cramped"))).tier == "compiled"
+        assert await asked.ask(tool("cramped")) == "new"
         await asked.fleet.flush()
         assert up(asked), "a full Redis can still be read"
         async with gateway(backend.url, redis_at_hand.url) as reader:
-            assert (await reader.ask(tool("roomy"))).tier == "redis"
+            assert await reader.ask(tool("roomy")) == "known"
         client.config_set("maxmemory", 0)
         await asked.ask(tool("roomy_again"))
         await asked.fleet.flush()
         assert await asked.fleet.find([grammar_key(tool("roomy_again"), INFO)])
 
 
-GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/3 \n{}", b"\x80\x04K\x01.", b"a" * 9]
+GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"\x01", b"\x80\x04K\x01.", b"a" * 9]
 
 
 async def test_garbage_records_are_ignored_and_replaced(backend, redis_at_hand):
     wanted = tools(len(GARBAGE), "garbage")
     for each, value in zip(wanted, GARBAGE, strict=True):
-        redis_at_hand.client.set(f"toolgate:grammar:{grammar_key(each, INFO)}", value)
-    dropped = total("toolgate_records_dropped_total", reason="form")
+        redis_at_hand.client.set(f"toolgate:verdict:{grammar_key(each, INFO)}", value)
+    dropped = total("toolgate_records_dropped_total")
     async with gateway(backend.url, redis_at_hand.url) as asked:
-        assert (await asked.ask(*wanted)).tier == "compiled"
+        assert await asked.ask(*wanted) == "new"
         assert len(backend.compiles) == len(wanted)
-        assert total("toolgate_records_dropped_total", reason="form") > dropped
+        assert total("toolgate_records_dropped_total") == dropped + len(GARBAGE)
     async with gateway(backend.url, redis_at_hand.url) as next_one:
-        assert (await next_one.ask(*wanted)).tier == "redis", "the garbage has been replaced"
+        assert await next_one.ask(*wanted) == "known", "the garbage has been replaced"
 
 
 async def test_values_of_wrong_types_are_ignored(backend, redis_at_hand):
     wanted = tool("typed")
     key = grammar_key(wanted, INFO)
-    redis_at_hand.client.rpush(f"toolgate:grammar:{key}", "a list")
-    redis_at_hand.client.set(f"toolgate:used:{key}", "x")
+    redis_at_hand.client.rpush(f"toolgate:verdict:{key}", "a list")
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert await asked.timed(wanted) < SLACK
-        await asked.fleet.most_used(10)
 
 
 @pytest.mark.parametrize(
-    ("poison", "reason"),
+    ("poison", "is_broken"),
     [
-        ("wrong secret", "signature"),
-        ("another key's", "signature"),
-        ("older version", "version"),
-        ("changed", "signature"),
-        ("cut", "signature"),
-        ("no seal", "form"),
+        ("wrong secret", True),
+        ("another key's", True),
+        ("changed", True),
+        ("cut", True),
+        ("no seal", True),
+        ("another release", False),
     ],
 )
-async def test_forged_records_are_ignored_and_replaced(backend, redis_at_hand, poison, reason):
-    """Each record contains a blob that must not reach a backend."""
-    wanted, other = tool("heavy_target", a={"type": "integer"}), tool("heavy_other")
+async def test_forged_records_are_ignored_and_replaced(backend, redis_at_hand, poison, is_broken):
+    """A record says that its schema was examined, which must not reach a backend."""
+    wanted, other = tool("target", a={"type": "integer"}), tool("other_target")
     key, other_key = grammar_key(wanted, INFO), grammar_key(other, INFO)
-    client = redis_at_hand.client
+    client, sealer = redis_at_hand.client, Sealer(SECRET.encode())
     async with gateway(backend.url, redis_at_hand.url) as honest:
         await honest.ask(wanted, other)
-    held, other_held = (client.get(f"toolgate:grammar:{each}") for each in (key, other_key))
+    held, other_held = (client.get(f"toolgate:verdict:{each}") for each in (key, other_key))
     assert isinstance(held, bytes)
     assert isinstance(other_held, bytes)
-    record = opened(key, held, Sealer(SECRET.encode()))
+    bound = {"purpose": PURPOSE, "owner": key}
+    verdict = sealer.open(held, **bound)
     forged = {
-        "wrong secret": sealed(record, Sealer(b"guessed")),
+        "wrong secret": Sealer(b"guessed").seal(verdict, **bound),
         "another key's": other_held,
-        "older version": held.replace(b"toolgate/3 ", b"toolgate/2 ", 1),
-        "changed": held.replace(b'"integer"', b'"boolean"'),
+        "changed": held[:-20] + bytes([held[-20] ^ 1]) + held[-19:],
         "cut": held[:-20],
-        "no seal": held.partition(b"\n")[2],
+        "no seal": verdict,
+        "another release": sealer.seal(verdict.replace(b'"status"', b'"state"'), **bound),
     }[poison]
     assert forged != held
-    client.set(f"toolgate:grammar:{key}", forged)
+    client.set(f"toolgate:verdict:{key}", forged)
     backend.forget()
     backend.sources.clear()
-    dropped = total("toolgate_records_dropped_total", reason=reason)
+    dropped = total("toolgate_records_dropped_total")
     async with gateway(backend.url, redis_at_hand.url) as asked:
-        assert (await asked.ask(wanted)).tier == "compiled"
+        assert await asked.ask(wanted) == "new"
     (source,) = backend.sources
-    assert (source.examined, source.blob) == (False, None)
+    assert not source.examined
     assert source.parameters == wanted.parameters
-    assert total("toolgate_records_dropped_total", reason=reason) > dropped
-    replaced = client.get(f"toolgate:grammar:{key}")
+    assert total("toolgate_records_dropped_total") == dropped + is_broken
+    replaced = client.get(f"toolgate:verdict:{key}")
     assert isinstance(replaced, bytes)
-    assert json.loads(replaced.partition(b"\n")[2])["name"] == "heavy_target"
+    assert wire.GrammarVerdict.model_validate_json(sealer.open(replaced, **bound)).key == key
 
 
 async def test_unreachable_redis_leaves_the_memory_cache_working(backend):
@@ -195,5 +194,10 @@ async def test_unreachable_redis_leaves_the_memory_cache_working(backend):
     )
     lone = Gateway(backend.url, settings)
     assert await lone.timed(tool("alone")) < SLACK
-    assert (await lone.ask(tool("alone"))).tier == "memory"
+    assert await lone.ask(tool("alone")) == "known"
     await lone.deployments.aclose()
+
+
+def test_without_a_secret_there_is_no_shared_cache():
+    settings = Settings(redis_url=SecretStr("redis://127.0.0.1:1"), fleet_secret=None)
+    assert RedisCache.from_settings(settings.model_copy(update={"backend_key": None})) is None

@@ -42,7 +42,7 @@ class Compiling(Backend):
         self.silent = False
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
+        self, sources: Iterable[wire.GrammarSource]
     ) -> tuple[wire.GrammarVerdict, ...]:
         taken = list(sources)
         self.loads.append([source.name for source in taken])
@@ -84,14 +84,13 @@ class Known(GrammarService):
 async def test_what_is_not_known_is_asked_for_once():
     grammars, (a, b, c) = Known(), tools("a", "b", "c")
     first = await grammars.of(a, b)
-    assert (first.unknown, first.tier) == (keys(a, b), "compiled")
+    assert first.unknown == keys(a, b)
     assert {*first.keys.values()} == keys(a, b)
     assert all(key.endswith(":qwen3:tok:1") for key in first.unknown)
     grammars.told(a, b)
     second = await grammars.of(b, c)
-    assert (second.unknown, second.tier) == (keys(c), "compiled")
-    assert (await grammars.of(a, b)).tier == "memory"
-    assert grammars.known_count == 2
+    assert second.unknown == keys(c)
+    assert not (await grammars.of(a, b)).unknown
     assert not grammars.backend.loads
 
 
@@ -152,30 +151,29 @@ async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out():
     assert needed.residual == {other.hash: NOT}
 
 
-async def test_accepted_grammars_are_counted_by_the_source_of_their_verdicts():
+async def test_accepted_grammars_are_counted_by_their_verdicts():
     def counted() -> list[float]:
         return [
-            REGISTRY.get_sample_value("toolgate_grammars_total", {"tier": tier}) or 0.0
-            for tier in ("memory", "redis", "compiled")
+            REGISTRY.get_sample_value("toolgate_grammars_total", {"verdict": verdict}) or 0.0
+            for verdict in ("known", "new")
         ]
 
     grammars, (a, b, c) = Known(), tools("a", "b", "c")
     grammars.told(a)
     needed, before = await grammars.of(a, b, c), counted()
-    assert needed.tiers == ["memory", "compiled", "compiled"]
-    grammars.count_uses(needed)
-    assert [now - then for now, then in zip(counted(), before, strict=True)] == [1, 0, 2]
+    grammars.count(needed)
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [1, 2]
 
 
 async def test_prepared_tools_are_known():
     grammars, (good, bad) = Known(), tools("good", "bad")
     found = await grammars.prepare([good, bad], INFO)
-    assert {name: (each.verdict.status, each.tier) for name, each in found.items()} == {
-        good.hash: ("ready", "compiled"),
-        bad.hash: ("refused", "compiled"),
+    assert {name: each.status for name, each in found.items()} == {
+        good.hash: "ready",
+        bad.hash: "refused",
     }
     assert grammars.backend.loads == [["good", "bad"]]
-    assert (await grammars.of(good)).tier == "memory"
+    assert not (await grammars.of(good)).unknown
     with pytest.raises(SchemaNotEnforceable):
         await grammars.of(bad)
 

@@ -11,8 +11,12 @@ import pytest
 
 from tests.proxy.process.kit import BOTH_ROUTES, CHAT, ROWS
 from tests.support.apis.sdk_requests import SCRIPTS, WEATHER, asked, streamed, whole
+from tests.support.grammars.prewarm_tools import entry
+from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
+from toolgate_core.tools import parse_tools
+from toolgate_proxy.grammars.service import grammar_key
 
 pytestmark = BOTH_ROUTES
 
@@ -137,11 +141,11 @@ async def test_responses_have_the_fields_beyond_openai(http, backend):
     assert stopped.json()["choices"][0]["stop_reason"] == "the"
 
 
-RECEIPT = re.compile(r"(memory|redis|compiled); n=(\d+); ms=(\d+\.\d)")
+RECEIPT = re.compile(r"(known|new); n=(\d+)")
 
 
 async def told(http: httpx.AsyncClient, *names: str, stream: bool) -> tuple[str, int]:
-    """The tier and the number of grammars of the header."""
+    """Whether the grammars of the header were known, and their number."""
     schema = {"parameters": {"type": "object"}}
     tools = [{"type": "function", "function": {"name": name, **schema}} for name in names]
     answer = await http.post(CHAT, json=asked(tools=tools, stream=stream))
@@ -155,22 +159,20 @@ async def told(http: httpx.AsyncClient, *names: str, stream: bool) -> tuple[str,
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_grammar_header_has_the_cache_tier(http, backend, redis_of_gateway, stream):
+async def test_header_says_whether_a_grammar_is_new(http, backend, redis_of_gateway, stream):
     one, two = f"tier_a{stream}", f"tier_b{stream}"
-    assert await told(http, one, stream=stream) == ("compiled", 1)
-    assert await told(http, one, stream=stream) == ("memory", 1)
-    assert await told(http, one, two, stream=stream) == ("compiled", 2)
-    await until(lambda: one.encode() in redis_of_gateway.everything())
+    assert await told(http, one, stream=stream) == ("new", 1)
+    assert await told(http, one, stream=stream) == ("known", 1)
+    assert await told(http, one, two, stream=stream) == ("new", 2)
+    key = grammar_key(parse_tools([entry(one)])[0], INFO)
+    await until(lambda: redis_of_gateway.client.exists(f"toolgate:verdict:{key}"))
     backend.forget()
-    assert await told(http, one, stream=stream) == ("memory", 1)
+    assert await told(http, one, stream=stream) == ("known", 1)
     metrics = (await http.get("/toolgate/metrics")).text
     for expected in (
-        r'toolgate_grammars_total\{tier="compiled"\} \d',
-        r'toolgate_grammars_total\{tier="memory"\} \d',
-        r'toolgate_grammar_compile_seconds_count\{engine="other"\} \d',
-        r'toolgate_grammars_known\{backend="http://127.0.0.1:\d+"\} \d',
+        r'toolgate_grammars_total\{verdict="new"\} \d',
+        r'toolgate_grammars_total\{verdict="known"\} \d',
         r"toolgate_redis_breaker_open 0",
-        r"toolgate_record_bytes_count \d",
     ):
         assert re.search(expected, metrics), expected
 

@@ -439,7 +439,7 @@ async def test_redis_outage_fails_no_request_without_limits(fleet):
             await asyncio.sleep(0.5)
             fleet.redis.wake()
             await breaker(http, becomes="0")
-            fleet.redis.lose("toolgate:grammar:")
+            fleet.redis.lose("toolgate:verdict:")
             await asyncio.sleep(0.3)
             fleet.redis.kill()
             await breaker(http, becomes="1")
@@ -452,9 +452,9 @@ async def test_redis_outage_fails_no_request_without_limits(fleet):
         assert all('"everyones"' in text for _, text, _ in answers)
         assert max(seconds for *_, seconds in answers) < SLACK
         await breaker(http, becomes="0")
-        fleet.redis.lose("toolgate:grammar:")
+        fleet.redis.lose("toolgate:verdict:")
         await ask_with_tools(http, 100, 0)
-        await until(lambda: fleet.redis.client.keys("toolgate:grammar:*"), 60)
+        await until(lambda: fleet.redis.client.keys("toolgate:verdict:*"), 60)
 
 
 async def test_a_killed_gateway_leaves_places_failures_and_responses(fleet):

@@ -65,30 +65,26 @@ def _require_missing() -> None:
         sys.exit(f"{name} can be imported")
 
 
-async def test_a_new_gateway_is_warm_has_all_series_and_needs_no_unused_packages(
+async def test_a_new_gateway_knows_verdicts_has_all_series_and_needs_no_unused_packages(
     http, backend, redis_of_gateway, tmp_path
 ):
-    """The session's gateway has counted its grammars; one that starts anew finds its backend
-    warmed. Both are without the packages in requirements/proxy-unused.txt."""
-    redis, days = redis_of_gateway.client, "toolgate:used:*"
-    if used := redis.keys(days):
-        redis.delete(*used)  # earlier tests may have used others more often
+    """The session's gateway has recorded a verdict; one that starts anew knows it. Both are without
+    the packages in requirements/proxy-unused.txt."""
     ask = HI | {"tools": [entry("habit")]}
     asked = await http.post(CHAT, json=ask)
-    assert asked.headers["x-toolgate-grammar"].startswith("compiled")
+    assert asked.headers["x-toolgate-grammar"] == "new; n=1"
     (habit,) = parse_tools([entry("habit")])
-    key = grammar_key(habit, INFO)
-    await until(lambda: any(redis.zscore(day, key) for day in redis.keys(days)), 60)
+    record = f"toolgate:verdict:{grammar_key(habit, INFO)}"
+    await until(lambda: redis_of_gateway.client.exists(record), 60)
     arguments, url = ("--model", "tiny", "--model", "other=tiny"), redis_of_gateway.url
     with running(FakeBackend()) as fresh:
         log = tmp_path / "log"
         with serving(arguments, fresh.url, log, url, before=_require_missing) as other:
             async with http_client(other.url, headers=bearer(MASTER_KEY), timeout=60) as client:
                 metrics = (await client.get("/toolgate/metrics")).text
-                await until(lambda: key in fresh.loaded, 60)
                 fresh.scripts["hi"] = Script(("Hello",))
                 asked = await client.post(CHAT, json=ask)
-    assert asked.headers["x-toolgate-grammar"].startswith("memory; n=1; ms=")
+    assert asked.headers["x-toolgate-grammar"] == "known; n=1"
     assert not fresh.compiles
     assert missing_series(metrics, backend=False) == []
     for model in ("tiny", "other"):

@@ -7,7 +7,6 @@ if there is none.
 from __future__ import annotations
 
 import asyncio
-import base64
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -67,11 +66,6 @@ def refusal(_: Request, error: Exception) -> Response:
     """The response to a request that raises a ToolgateError."""
     assert isinstance(error, ToolgateError)
     return JSONResponse(error.body(), error.status)
-
-
-def blob_of(name: str) -> str:
-    """What stands for a compiled grammar."""
-    return base64.b64encode(name.encode() * 10).decode()
 
 
 class Model(Protocol):
@@ -158,8 +152,8 @@ class FakeBackend:
         app = Starlette(
             exception_handlers={ToolgateError: refusal},
             routes=[
-                Route("/v1/toolgate/info", self._info),
-                Route("/v1/toolgate/grammars", self._grammars, methods=["PUT"]),
+                Route("/v1/toolgate/info", self._info, methods=["GET", "POST"]),
+                Route("/v1/toolgate/grammars", self._grammars, methods=["POST"]),
                 Route("/v1/toolgate/instances", self._instances, methods=["POST"]),
                 Route("/v1/toolgate/generate", self._generate, methods=["POST"]),
                 Route("/v1/toolgate/count", self._count, methods=["POST"]),
@@ -176,8 +170,6 @@ class FakeBackend:
     async def _grammars(self, request: Request) -> Response:
         message = await message_of(wire.LoadGrammars, request)
         verdicts = await self._load(message.grammars)
-        if not message.want_blobs:
-            verdicts = [each.model_copy(update={"blob": None}) for each in verdicts]
         answer = wire.GrammarVerdicts(grammars=tuple(verdicts))
         return JSONResponse(answer.model_dump(mode="json"))
 
@@ -205,14 +197,12 @@ class FakeBackend:
                 pointer="/not",
                 code="schema_not_enforceable",
             )
-        heavy = source.name.startswith("heavy")
         return wire.GrammarVerdict(
             key=source.key,
             status="ready",
             engine="fake",
             compile_ms=1.0,
             residual=self.residual.get(source.name, ()),
-            blob=blob_of(source.name) if heavy else None,
         )
 
     async def _load_needed(self, message: wire.GenerateRequest) -> Verdicts:

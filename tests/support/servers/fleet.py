@@ -14,7 +14,6 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.grammar_loads import GrammarLoads
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 
@@ -34,9 +33,9 @@ class Gateway:
         self.deployment = self.deployments.get(backend_url, KEY)
         self.engine = Engine(settings)
 
-    async def ask(self, *tools: Tool, text: str = ASKED) -> GrammarLoads:
-        """Send a request with these tools, or with a format of content. Return where its grammars
-        were found. Raise the error that its client gets."""
+    async def ask(self, *tools: Tool, text: str = ASKED) -> str:
+        """Send a request with these tools, or with a format of content. Return whether
+        its grammars were known. Raise the error that its client gets."""
         messages = ({"role": "user", "content": text},)
         named = tuple(tool for tool in tools if tool.name)
         [form] = [tool for tool in tools if not tool.name] or [None]
@@ -44,7 +43,7 @@ class Gateway:
         context = RequestContext()
         generation = await self.engine.generate(request, self.deployment, context)
         await generation.aclose()
-        return context.grammars
+        return "new" if context.has_new_grammars else "known"
 
     async def timed(self, *tools: Tool) -> float:
         """Seconds that `ask` takes."""

@@ -70,7 +70,6 @@ def chat_request(
         documents=PDF in parts,
         tools=loaded,
         listed_tools=None if beginning == loaded else beginning,
-        deferred_tools=tools.deferred,
         omitted_tools=hosted.types,
         tool_choice=tools.checked(choice),
         reasoning=mode,

@@ -65,7 +65,7 @@ def prewarm(files: Files, url: gateways.Url = gateways.DEFAULT_URL, model: Model
         for tool in backend["tools"]:
             ready = tool["status"] == "ready"
             all_ready &= ready
-            details = [tool.get("tier"), tool.get("engine")] if ready else [tool.get("reason")]
+            details = [tool.get("engine") if ready else tool.get("reason")]
             if ready and "compile_ms" in tool:
                 details.append(f"{tool['compile_ms']:.1f} ms")
             about = ", ".join(detail for detail in details if detail)

@@ -7,7 +7,6 @@ const PLACES = {
   process: "in this process only",
   unavailable: "not now: Redis does not respond",
 };
-const TIERS = { memory: "in memory", redis: "from Redis", compiled: "compiled" };
 let timer = 0;
 
 export function show() {
@@ -73,7 +72,6 @@ function draw(status, keys) {
   by("others").replaceChildren(...others.map(([name, deployments]) => row(name, deployments.join(", "))));
   chart(status.recent);
   by("minutes").replaceChildren(...status.recent.toReversed().map(minuteRow));
-  by("tiers").textContent = tiers(status.recent);
   drawKeys(keys, status.database);
   by("litellm-ui").hidden = !status.database;
 }
@@ -102,7 +100,6 @@ function modelRows(model) {
       about?.vllm,
       number(about?.max_model_len?.toLocaleString("en") ?? "–"),
       backend.requests,
-      backend.grammars_known,
       number(backend.probe_ms === null ? "–" : `${backend.probe_ms.toFixed(1)} ms`),
     );
   });
@@ -110,7 +107,6 @@ function modelRows(model) {
 
 function minuteRow(minute) {
   const times = minute.first_token_ms;
-  const grammars = Object.entries(minute.grammars).map(([tier, number]) => `${number} ${TIERS[tier] ?? tier}`);
   return row(
     clock(minute.minute),
     minute.requests,
@@ -118,13 +114,7 @@ function minuteRow(minute) {
     minute.failed,
     minute.omitted,
     ...["p50", "p90", "p99"].map((name) => number(times ? `${times[name]} ms` : "–")),
-    grammars.join(", ") || "–",
   );
-}
-
-function tiers(minutes) {
-  const shown = Object.entries(TIERS).map(([tier, name]) => `${sum(minutes, (minute) => minute.grammars[tier] ?? 0)} ${name}`);
-  return `Requests with tools in the last minutes, by where their slowest grammar was found: ${shown.join(", ")}.`;
 }
 
 function chart(minutes) {

@@ -65,7 +65,7 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
         "seconds": round(time.monotonic() - context.began, 4),
         "first_byte_seconds": context.first_byte_seconds,
         "tool_calls": context.tool_calls or None,
-        "grammar": None if context.enforced is None else context.grammars.header,
+        "grammar": None if context.enforced is None else context.grammars_note,
         "omitted_tools": ",".join(context.omitted_tools) or None,
         "history": ",".join(changes) or None,
         "invalid_tools": len(context.invalid_tools) or None,

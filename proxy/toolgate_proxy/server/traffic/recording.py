@@ -108,8 +108,7 @@ def end(context: RequestContext, surface: str | None, span: Span = tracing.NONE)
         metrics.OMISSIONS.labels(what).inc()
     if surface is not None:
         first = None if context.first_event is None else context.first_event - context.began
-        tier = context.grammars.tier
-        gateway().recent_requests.note(status, first, tier, omitted=bool(omissions))
+        gateway().recent_requests.note(status, first, omitted=bool(omissions))
 
 
 def _end_span(span: Span, context: RequestContext) -> None:
@@ -127,8 +126,8 @@ def _end_span(span: Span, context: RequestContext) -> None:
             "gen_ai.response.time_to_first_chunk": None if first is None else first - context.began,
             "toolgate.request_id": context.request_id,
             "toolgate.enforced": context.enforced,
-            "toolgate.grammars": context.grammars.number or None,
-            "toolgate.grammar_tier": context.grammars.tier,
+            "toolgate.grammars": context.grammars or None,
+            "toolgate.new_grammars": context.has_new_grammars or None,
             "toolgate.resamples": context.resamples or None,
             "toolgate.status": status,
         },

@@ -49,7 +49,7 @@ def test_record_has_key_model_status_tokens_and_times(monkeypatch):
     context.begin_response(200)
     context.note_tokens(11, 8, complete=True)
     context.note_enforcement(True, {})
-    context.grammars.note(2, "redis", 1.25)
+    context.note_grammars(2, new=True)
     record = written(context, monkeypatch)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(record.pop("time")))
     times = {name: record.pop(name) for name in ("seconds", "first_byte_seconds")}
@@ -57,7 +57,7 @@ def test_record_has_key_model_status_tokens_and_times(monkeypatch):
     assert record == {
         "level": "info", "request_id": "mine", "call_id": "call-1", "key": "web-1", "team": "web",
         "model": "tiny", "status": 200,
-        "prompt_tokens": 11, "completion_tokens": 8, "grammar": "redis; n=2; ms=1.2", "whole": True,
+        "prompt_tokens": 11, "completion_tokens": 8, "grammar": "new; n=2", "whole": True,
     }  # fmt: skip
 
 
