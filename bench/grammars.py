@@ -83,6 +83,7 @@ async def measure(tools: Sequence[Tool], quarantine: Quarantine, compiler: Compi
         began = time.perf_counter()
         verdict = await quarantine.examine(tool.source)
         round_trip = (time.perf_counter() - began) * 1e3
+        recompile_ms, load_ms, size = _reload_costs(compiler, tool.source, verdict)
         rows.append(
             Row(
                 origin=tool.origin,
@@ -90,7 +91,10 @@ async def measure(tools: Sequence[Tool], quarantine: Quarantine, compiler: Compi
                 status=verdict.code or verdict.status,
                 compile_ms=verdict.compile_ms or 0.0,
                 round_trip_ms=round_trip,
-                recompile_ms=_recompile_ms(compiler, tool.source, verdict),
+                recompile_ms=recompile_ms,
+                load_ms=load_ms,
+                blob_bytes=size,
+                stored=verdict.blob is not None,
             )
         )
         if verdict.status == "ready":
@@ -98,17 +102,26 @@ async def measure(tools: Sequence[Tool], quarantine: Quarantine, compiler: Compi
     return rows
 
 
-def _recompile_ms(
+def _reload_costs(
     compiler: Compiler, source: GrammarSource, verdict: GrammarVerdict
-) -> float | None:
-    """Return the compile time of an examined tool at a warm backend."""
+) -> tuple[float | None, float | None, int]:
+    """Costs of a warm backend for an examined tool: compile time without the blob, load time of the
+    blob (both in ms), and the blob's size. The blob is measured even if it would not be stored."""
     if verdict.status == "refused":
-        return None
+        return None, None, 0
     parameters = canonical_json(source.parameters)
     schema = RewrittenSchema(verdict.rewritten or parameters, verdict.residual)
     began = time.thread_time()
-    compiler.compile(source.key, source.name, parameters, schema)
-    return (time.thread_time() - began) * 1e3
+    grammar = compiler.compile(source.key, source.name, parameters, schema).grammar
+    recompile_ms = (time.thread_time() - began) * 1e3
+    packed = None
+    if grammar is not None and verdict.engine == "xgrammar":
+        packed = compiler.pack(source.key, grammar)
+    if packed is None:
+        return recompile_ms, None, 0
+    began = time.thread_time()
+    compiler.load(source.key, packed, parameters, schema)
+    return recompile_ms, (time.thread_time() - began) * 1e3, len(packed)
 
 
 @asynccontextmanager

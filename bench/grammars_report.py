@@ -19,7 +19,16 @@ class Row:
     compile_ms: float
     round_trip_ms: float
     recompile_ms: float | None
-    """Compile time with the verdict in Redis."""
+    """Compile time with the verdict in Redis, but without a blob."""
+    load_ms: float | None
+    """Load time of the blob."""
+    blob_bytes: int
+    stored: bool
+
+    @property
+    def hit_ms(self) -> float | None:
+        """Cost of a Redis hit in the backend."""
+        return self.load_ms if self.stored else self.recompile_ms
 
 
 @dataclass(frozen=True)
@@ -63,8 +72,11 @@ def _cost_lines(what: str, rows: Sequence[Row]) -> list[list[str]]:
     kinds = {
         "compile, fresh backend": [row.compile_ms for row in rows],
         "quarantine, fork to verdict": [row.round_trip_ms for row in rows],
-        "Redis hit, warm backend": [
-            row.recompile_ms for row in rows if row.recompile_ms is not None
+        "Redis hit, warm backend": [row.hit_ms for row in rows if row.hit_ms is not None],
+        "blob load, all": [row.load_ms for row in rows if row.load_ms is not None],
+        "compile, tools with a stored blob": [row.compile_ms for row in rows if row.stored],
+        "blob load, tools with a stored blob": [
+            row.load_ms for row in rows if row.stored and row.load_ms is not None
         ],
     }
     return [

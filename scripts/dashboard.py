@@ -139,7 +139,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Records rejected",
-            {"rejected": "sum(rate(toolgate_records_dropped_total[$__rate_interval]))"},
+            {
+                "verdict": "sum(rate(toolgate_records_dropped_total[$__rate_interval]))",
+                "blob": "sum(rate(toolgate_backend_blob_rejects_total[$__rate_interval]))",
+            },
             "ops",
         ),
     ),

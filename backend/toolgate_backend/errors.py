@@ -3,6 +3,7 @@
 BackendError
 ├── GrammarRefused          no engine can enforce the schema; has the keyword's JSON Pointer
 │   └── NotRepresentable    the form in which the model writes calls has no text for any value
+├── BlobRejected            a compiled grammar from the gateway is damaged or of another key
 ├── IncompatibleServer      vLLM's version or flags would disable enforcement; stops the server
 ├── GrammarNotLoaded        a sequence needs a grammar that is not loaded in this process
 ├── GrammarNotCreated       the engine could not create the grammar of a request
@@ -26,6 +27,10 @@ class GrammarRefused(BackendError):
 
 class NotRepresentable(GrammarRefused):
     """Not even a looser schema can be enforced, so the tool is refused."""
+
+
+class BlobRejected(BackendError):
+    pass
 
 
 class IncompatibleServer(BackendError):

@@ -90,7 +90,11 @@ class Settings(
 
     @property
     def graph_bytes(self) -> int:
-        return self.cache_mb * 2**20 * 3 // 11
+        return self.cache_mb * 2**20 * 2 // 11
+
+    @property
+    def blob_bytes(self) -> int:
+        return self.cache_mb * 2**20 // 11
 
 
 @lru_cache(maxsize=1)

@@ -66,4 +66,5 @@ def local_registry(
         tokenizer=parts["tokenizer"],
         grammar_format=parts["grammar_format"],
         capacity=configured.max_grammars,
+        blob_cache_bytes=configured.blob_bytes,
     )

@@ -81,6 +81,7 @@ def test_every_metric_of_the_gateway_is_on_the_dashboard_or_in_a_rule():
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
     names = {name for name, _ in ROW.findall(METRICS.read_text())}
     left_out = {
+        "toolgate_backend_grammar_loads_total",
         "toolgate_backend_schema_refusals_total",
         "toolgate_kept_reasoning_total",
         "toolgate_resampled_tokens_total",

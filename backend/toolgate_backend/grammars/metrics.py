@@ -14,6 +14,13 @@ from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.metric_series import begin_at_zero
 from toolgate_core.wire import GrammarVerdict
 
+GRAMMAR_LOADS = Counter(
+    "toolgate_backend_grammar_loads",
+    "Grammars loaded by the engine's workers, by source: `compiled` (from the schema) or `blob` "
+    "(from a compiled grammar that the gateway sent).",
+    ["source"],
+)
+begin_at_zero(GRAMMAR_LOADS, ("compiled", "blob"))
 COMPILE_SECONDS = Histogram(
     "toolgate_backend_grammar_compile_seconds",
     "Processor time for compiling one grammar, by grammar engine and by place: `quarantine` or "
@@ -34,6 +41,11 @@ SCHEMA_REFUSALS = Counter(
     ["code"],
 )
 begin_at_zero(SCHEMA_REFUSALS, (SchemaNotEnforceable.code, SchemaTooComplex.code))
+BLOB_REJECTS = Counter(
+    "toolgate_backend_blob_rejects",
+    "Compiled grammars from the gateway that could not be loaded. The grammar was compiled from "
+    "its schema instead.",
+)
 ABANDONED_LOADS = Counter(
     "toolgate_backend_abandoned_loads",
     "Grammars that passed the quarantine, but whose load in the engine did not end within the "

@@ -19,7 +19,7 @@ from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.wire import GrammarVerdict
 
-from ..errors import GrammarRefused
+from ..errors import BlobRejected, GrammarRefused
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
 from .engines.engine import CompiledGrammar
@@ -43,6 +43,9 @@ class AssumedEngine:
         if unsatisfiable_part(parameters) is not None:
             raise GrammarRefused("no value satisfies it", "")
         return CompiledGrammar(_no_masks, prefix=b"", by_text=True)
+
+    def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:
+        raise BlobRejected("there is no engine that could load it")
 
 
 def _no_masks() -> NoReturn:

@@ -81,8 +81,8 @@ class Quarantine:
             )
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
-        """Return the verdict, with the measurements of its grammar. Raise ChecksFailed, which is
-        not a verdict on the schema."""
+        """Return the verdict, with `compile_ms`, and with `load_ms` and `blob` if they were
+        measured. Raise ChecksFailed, which is not a verdict on the schema."""
         return (await self.walk(source, None)).verdict
 
     async def walk(self, source: GrammarSource, instances: Sequence[Any] | None) -> Examined:

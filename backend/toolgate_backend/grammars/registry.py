@@ -30,6 +30,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 from ..settings import Settings
 from ..tokens.vocabulary import Vocabulary
 from . import metrics
+from .blob import BlobCache
 from .examination import Examined
 from .quarantine import CPU_SECONDS, WALL_SECONDS, Quarantine
 from .store import grammar_format
@@ -59,6 +60,7 @@ class GrammarRegistry:
         tokenizer: str,
         grammar_format: str,
         capacity: int,
+        blob_cache_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._worker_rpc = worker_rpc
@@ -70,6 +72,8 @@ class GrammarRegistry:
         }
         self._capacity = capacity
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
+        self._blobs = BlobCache(blob_cache_bytes)
+        """Apart from the verdicts, because they are large."""
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
         self._clock = clock
@@ -109,7 +113,9 @@ class GrammarRegistry:
             for key in sources:
                 if key not in refused:
                     self._verdicts.move_to_end(key)
-            yield {key: refused.get(key) or self._verdicts[key] for key in sources}
+            yield {
+                key: refused.get(key) or self._blobs.attach(self._verdicts[key]) for key in sources
+            }
         finally:
             self._pinned.subtract(list(sources))
             self._pinned += Counter()  # removes the zeros
@@ -166,7 +172,8 @@ class GrammarRegistry:
             self._retry_at.pop(source.key, None)
             if verdict.code == SchemaTooComplex.code:
                 self._retry_at[source.key] = self._clock() + COMPLEX_RETRY_SECONDS
-            self._verdicts[source.key] = verdict
+            self._blobs.put(verdict)
+            self._verdicts[source.key] = verdict.model_copy(update={"blob": None})
         finally:
             del self._loading[source.key]
 
@@ -251,5 +258,6 @@ def make_registry(
         tokenizer=vocabulary.fingerprint,
         grammar_format=grammar_format(),
         capacity=configured.max_grammars,
+        blob_cache_bytes=configured.blob_bytes,
     )
     return registry, quarantine

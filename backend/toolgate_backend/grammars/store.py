@@ -1,6 +1,6 @@
 """The compiled grammars of one engine process, by key.
 
-Each worker has one store. Loading returns immediately: compiles run in a few threads,
+Each worker has one store. Loading returns immediately: blobs and compiles run in a few threads,
 outside the step loop, and the caller polls for the verdict. The API processes decide which grammars
 are loaded (registry.py). Each is an owner of its grammars; a grammar is removed when its last owner
 releases it.
@@ -18,6 +18,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -26,11 +27,11 @@ from typing import Any
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
 from toolgate_core.wire import MEASUREMENTS, GrammarVerdict
 
-from ..errors import GrammarNotLoaded
+from ..errors import BlobRejected, GrammarNotLoaded
 from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
-from .compiler import Compiler, RewrittenSchema
+from .compiler import Compiler, CompileResult, RewrittenSchema
 from .loader_threads import Abandoned, FreedMemory, LoaderThreads, LoadLimits, return_freed
 from .quarantine import CPU_SECONDS, WALL_SECONDS
 
@@ -134,7 +135,8 @@ class GrammarStore:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
             raise GrammarNotLoaded(
-                f"Grammar {key} is not loaded in process {os.getpid()}. Retry the request."
+                f"Grammar {key} is not loaded in process {os.getpid()}. Load it with PUT "
+                "/v1/toolgate/grammars before the request."
             )
         return entry.compiled
 
@@ -191,7 +193,11 @@ class GrammarStore:
         known = GrammarVerdict.model_validate(examined or {"key": key, "status": "ready"})
         # The quarantine has already rewritten the schema, so it is used unchanged.
         schema_for_engine = RewrittenSchema(known.rewritten or parameters, known.residual)
-        outcome = self._compiler.compile(key, name, parameters, schema_for_engine)
+        outcome: CompileResult | None = None
+        if known.blob is not None:
+            with suppress(BlobRejected):  # the verdict shows that the grammar was compiled instead
+                outcome = self._compiler.load(key, known.blob, parameters, schema_for_engine)
+        outcome = outcome or self._compiler.compile(key, name, parameters, schema_for_engine)
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached

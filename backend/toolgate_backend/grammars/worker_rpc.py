@@ -33,12 +33,15 @@ class WorkerRpc:
         self._unsent: dict[str, str] = {}
         self._sent: set[str] = set()
         self._pending: dict[str, asyncio.Future[GrammarVerdict]] = {}
+        self._blobs: set[str] = set()
         self._sending: set[asyncio.Task[None]] = set()
         self._polling: asyncio.Task[None] | None = None
 
     async def load(self, source: GrammarSource) -> GrammarVerdict:
         """Return the common verdict of all ranks. It is a refusal if one rank refuses."""
         self._unsent[source.key] = source_text(source)
+        if source.examined is not None and source.examined.blob is not None:
+            self._blobs.add(source.key)
         verdict: asyncio.Future[GrammarVerdict] = asyncio.get_running_loop().create_future()
         self._pending[source.key] = verdict
         if len(self._unsent) == 1:
@@ -95,17 +98,24 @@ class WorkerRpc:
 
     def _settle(self, key: str, found: list[GrammarVerdict]) -> None:
         verdict = next((v for v in found if v.status == "refused"), found[0])
-        self._count(verdict, found)
+        self._count(key, verdict, found)
         self._sent.discard(key)
         future = self._pending.pop(key)
         if not future.done():
             future.set_result(verdict)
 
-    def _count(self, verdict: GrammarVerdict, found: list[GrammarVerdict]) -> None:
-        for each in found:
+    def _count(self, key: str, verdict: GrammarVerdict, found: list[GrammarVerdict]) -> None:
+        compiled = [v for v in found if v.compile_ms is not None]
+        if key in self._blobs:
+            self._blobs.discard(key)
+            if compiled:
+                metrics.BLOB_REJECTS.inc()
+        for each in compiled:
             metrics.compiled(each, place="worker")
         if verdict.code == SchemaTooComplex.code:
             metrics.ABANDONED_LOADS.inc()
+        if verdict.status == "ready":
+            metrics.GRAMMAR_LOADS.labels("compiled" if compiled else "blob").inc()
 
 
 def source_text(source: GrammarSource) -> str:

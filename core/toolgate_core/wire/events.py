@@ -41,7 +41,7 @@ class StartEvent(Message):
     """The messages of the prompt that the template accepts in another form only. Left out if there
     are none, so that earlier gateways understand the message."""
     verdicts: Many[GrammarVerdict] = Field(default=(), exclude_if=not_)
-    """Of the grammars whose verdict the request asks for."""
+    """Of the grammars whose verdict the request asks for, with their blobs."""
 
 
 class PromptLogprob(Message):

@@ -28,6 +28,10 @@ class GrammarVerdict(Message):
     pointer: str | None = None
     """JSON Pointer of the refused keyword inside `parameters`."""
     compile_ms: Milliseconds | None = None
+    load_ms: Milliseconds | None = None
+    """Time for loading the blob, if it was measured."""
+    blob: str | None = None
+    """The compiled grammar as text, if loading it is faster than compiling it: zlib, base64."""
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
     residual: Many[ResidualKeyword] = ()

@@ -39,7 +39,7 @@ class Bound:
 SMALL = Bound(1_000_000, 50_000)
 """Descriptions of a backend, errors, numbers of tokens."""
 GRAMMARS = Bound(32_000_000, 100_000)
-"""Verdicts on grammars, with their rewritten schemas."""
+"""Verdicts on grammars, with the compiled ones that go to Redis."""
 
 
 class Body:

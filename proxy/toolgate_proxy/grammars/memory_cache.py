@@ -48,8 +48,8 @@ class MemoryCache:
         return None
 
     def remember(self, verdict: wire.GrammarVerdict) -> None:
-        # Rewritten schemas are large, and only of use to a backend.
-        kept = verdict.model_copy(update={"rewritten": None})
+        # Rewritten schemas and compiled grammars are large, and only of use to a backend.
+        kept = verdict.model_copy(update={"rewritten": None, "blob": None})
         self._verdicts[verdict.key] = (self._clock() + verdict_ttl(verdict), kept)
         self._verdicts.move_to_end(verdict.key)
         if len(self._verdicts) > MAX_VERDICTS:

@@ -22,13 +22,13 @@ from tests.support.dialects.model import DialectModel
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.grammars import loader_threads
 from toolgate_backend.grammars import quarantine as quarantine_module
-from toolgate_backend.grammars.compiler import NICENESS
+from toolgate_backend.grammars.compiler import NICENESS, Compiler
 from toolgate_backend.grammars.loader_threads import LoaderThreads, LoadLimits
 from toolgate_backend.grammars.quarantine import Quarantine, default_workers
 from toolgate_core import killable
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.killable import Limits
-from toolgate_core.schema.canonical import canonical_parameters
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
 
@@ -277,6 +277,25 @@ async def test_hostile_schemas_are_refused_with_the_pointer(quarantine, what):
     assert (verdict.status, verdict.pointer) == ("refused", pointer), verdict
     assert verdict.reason
     GrammarVerdict.model_validate_json(verdict.model_dump_json())
+
+
+async def test_expensive_grammars_are_returned_with_a_blob(quarantine, vocabulary):
+    """The blob loads in another compiler and gives the same grammar as a compile."""
+    values = [f"{'x' * 40}-{i}" for i in range(500)]
+    expensive = source(hostile_schemas.of(**{"a": {"type": "string", "enum": values}}))
+    verdict = await quarantine.examine(expensive)
+    assert verdict.blob is not None
+    assert verdict.load_ms is not None
+    assert verdict.compile_ms is not None
+    assert verdict.load_ms * 5 <= verdict.compile_ms
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
+    loaded = compiler.load(expensive.key, verdict.blob, canonical_json(expensive.parameters))
+    assert loaded.grammar is not None
+
+
+async def test_cheap_grammars_are_returned_without_a_blob(quarantine):
+    await quarantine.examine(source({}, "first"))
+    assert (await quarantine.examine(source({}, "second"))).blob is None
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 2), (8, 2), (16, 4), (192, 8)])

@@ -14,7 +14,7 @@ from tests.support.grammars.registry_bench import Clock, WorkerRpc, registry_ove
 from tests.support.loop_errors import no_loop_errors
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.errors import GrammarNotLoaded
-from toolgate_backend.grammars import loader_threads, store
+from toolgate_backend.grammars import loader_threads, metrics, store
 from toolgate_backend.grammars.loader_threads import LoadLimits
 from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS
 from toolgate_backend.grammars.store import GrammarStore
@@ -162,6 +162,35 @@ async def test_nan_in_parameters_is_rejected(registry):
 
 
 # --- registry and examined schemas ---
+def counted(counter):
+    return float(counter._value.get())
+
+
+async def test_a_compiled_grammar_is_loaded_by_another_registry(registry, ranks, vocabulary, bench):
+    tool = source("a")
+    for _ in range(2):
+        [given] = await registry.load([tool])
+        assert given.blob is not None
+
+    other = registry_over(WorkerRpc(vocabulary), bench, Clock(), blob_cache_bytes=0)
+    before = counted(metrics.GRAMMAR_LOADS.labels("blob"))
+    [verdict] = await other.load([tool.after(given)])
+    assert (verdict.status, verdict.compile_ms) == ("ready", None)
+    assert verdict.load_ms is not None
+    assert verdict.blob is None  # it keeps none
+    assert counted(metrics.GRAMMAR_LOADS.labels("blob")) == before + 1
+
+
+async def test_an_invalid_blob_is_counted_and_the_grammar_is_compiled(registry, ranks):
+    before, tool = counted(metrics.BLOB_REJECTS), source("a")
+    damaged = GrammarVerdict(key=tool.key, status="ready", blob="Z2FyYmFnZQ==")
+    [verdict] = await registry.load([tool.after(damaged)])
+    assert verdict.status == "ready"
+    assert verdict.compile_ms is not None
+    assert all(store.get(tool.key) for store in ranks.stores)
+    assert counted(metrics.BLOB_REJECTS) == before + 1
+
+
 async def test_a_rewritten_schema_is_reused_by_another_registry(
     registry, vocabulary, bench, monkeypatch
 ):
@@ -173,7 +202,7 @@ async def test_a_rewritten_schema_is_reused_by_another_registry(
     assert given.rewritten is not None
     assert "uniqueItems" not in given.rewritten
 
-    other = registry_over(WorkerRpc(vocabulary), bench, Clock())
+    other = registry_over(WorkerRpc(vocabulary), bench, Clock(), blob_cache_bytes=0)
     monkeypatch.setattr("toolgate_backend.grammars.engines.choice.prepare", None)  # nobody calls it
     [verdict] = await other.load([tool.after(given)])
     assert (verdict.status, verdict.residual) == ("ready", left)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.fake_backend import FakeBackend, blob_of, running
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.script import Script
 from toolgate_core.errors import BackendFailed, SchemaNotEnforceable
@@ -21,7 +21,7 @@ def other_backend() -> Iterator[FakeBackend]:
 async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
     backend, other_backend, redis_at_hand
 ):
-    wanted = tools(4, "shared")
+    wanted = (*tools(3, "shared"), tool("heavy_one"))
     async with (
         gateway(backend.url, redis_at_hand.url) as first,
         gateway(other_backend.url, redis_at_hand.url) as second,
@@ -32,6 +32,8 @@ async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
         assert await second.ask(*wanted) == "known"
     assert len(backend.compiles) == 4
     assert not other_backend.compiles
+    blobs = {each.name: each.examined and each.examined.blob for each in other_backend.sources}
+    assert blobs == {f"shared{at}": None for at in range(3)} | {"heavy_one": blob_of("heavy_one")}
     assert all(source.examined for source in other_backend.sources)
 
 

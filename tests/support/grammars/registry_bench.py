@@ -57,7 +57,9 @@ class Bench:
                 key=source.key, status="refused", reason="slow", code=SchemaTooComplex.code
             )
         parameters = canonical_json(source.parameters)
-        return self._compiler.compile(source.key, source.name, parameters).verdict
+        outcome = self._compiler.compile(source.key, source.name, parameters)
+        packed = outcome.grammar and self._compiler.pack(source.key, outcome.grammar)
+        return outcome.verdict.model_copy(update={"blob": packed})
 
 
 class Clock:
@@ -75,11 +77,14 @@ def source(name: str, **schema: Any) -> GrammarSource:
     return GrammarSource(key=key, name=name, parameters=parameters)
 
 
-def registry_over(ranks: WorkerRpc, bench: Bench, clock: Clock) -> GrammarRegistry:
+def registry_over(
+    ranks: WorkerRpc, bench: Bench, clock: Clock, blob_cache_bytes: int = 2**20
+) -> GrammarRegistry:
     return GrammarRegistry(
         worker_rpc.WorkerRpc(ranks),
         bench,
         **PARTS,
         capacity=2,
+        blob_cache_bytes=blob_cache_bytes,
         clock=clock,
     )

@@ -7,6 +7,7 @@ if there is none.
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -66,6 +67,11 @@ def refusal(_: Request, error: Exception) -> Response:
     """The response to a request that raises a ToolgateError."""
     assert isinstance(error, ToolgateError)
     return JSONResponse(error.body(), error.status)
+
+
+def blob_of(name: str) -> str:
+    """What stands for a compiled grammar."""
+    return base64.b64encode(name.encode() * 10).decode()
 
 
 class Model(Protocol):
@@ -197,12 +203,14 @@ class FakeBackend:
                 pointer="/not",
                 code="schema_not_enforceable",
             )
+        heavy = source.name.startswith("heavy")
         return wire.GrammarVerdict(
             key=source.key,
             status="ready",
             engine="fake",
             compile_ms=1.0,
             residual=self.residual.get(source.name, ()),
+            blob=blob_of(source.name) if heavy else None,
         )
 
     async def _load_needed(self, message: wire.GenerateRequest) -> Verdicts:

@@ -69,6 +69,7 @@ class CompiledGrammar:
         free: FreeTexts = NOT_FREE,
         tags: Mapping[bytes, TagText] = MappingProxyType({}),
         size: int = 0,
+        serialize: Callable[[], str] | None = None,
     ) -> None:
         """`prefix`: the text with which every call begins; None: as far as the engine can determine
         it."""
@@ -84,6 +85,8 @@ class CompiledGrammar:
         """What the text in tags is, by name (codecs/rules.py)."""
         self.size = size
         """Size in memory in bytes; 0 if the engine compiles lazily."""
+        self.serialize = serialize
+        """Returns the grammar as text, without the vocabulary; None if it has no such form."""
 
     @cached_property
     def fixed_prefix(self) -> bytes:
@@ -104,11 +107,16 @@ class Engine(Protocol):
 
 
 class EagerEngine(Engine, Protocol):
-    """An engine whose grammars are compiled at once."""
+    """An engine whose grammars are compiled at once, and can be stored."""
 
     @property
     def token_bytes(self) -> list[bytes]:
         """The bytes of each token."""
+        ...
+
+    def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        """Return the grammar of this text, of which `parameters` is the schema. Raise
+        BlobRejected."""
         ...
 
 

@@ -15,7 +15,7 @@ import xgrammar
 from toolgate_core import grammar_key
 from toolgate_core.schema.closed_objects import close_objects
 
-from ...errors import GrammarRefused
+from ...errors import BlobRejected, GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
@@ -63,12 +63,7 @@ class XGrammarEngine:
                 parts = [*head, arguments, *tail]
                 grammar = xgrammar.Grammar.concat(*parts) if len(parts) > 1 else arguments
                 compiled = self._compiler.compile_grammar(grammar)
-                return CompiledGrammar(
-                    partial(XGrammarMatcher, compiled),
-                    by_text=True,
-                    free=free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,)),
-                    size=int(compiled.memory_size_bytes),
-                )
+                return _compiled_grammar(compiled, parameters)
             except RuntimeError as error:
                 if OUT_OF_MEMORY in str(error):
                     raise
@@ -87,6 +82,32 @@ class XGrammarEngine:
                 if rules is not None:
                     return grammar_of(rules)
         return grammar_of_schema(json.dumps(parameters), separators)
+
+    def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        """Return the grammar of this text, of which `parameters` is the schema. Raise BlobRejected
+        if another xgrammar version wrote the text, or for another vocabulary."""
+        try:
+            compiled = xgrammar.CompiledGrammar.deserialize_json(text, self._info)
+        except RuntimeError as error:
+            raise BlobRejected(f"xgrammar: {type(error).__name__}") from error
+        return _compiled_grammar(compiled, parameters)
+
+
+def _compiled_grammar(
+    compiled: xgrammar.CompiledGrammar, parameters: dict[str, Any]
+) -> CompiledGrammar:
+    return CompiledGrammar(
+        partial(XGrammarMatcher, compiled),
+        by_text=True,
+        free=free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,)),
+        size=int(compiled.memory_size_bytes),
+        serialize=partial(_serialize, compiled),
+    )
+
+
+def _serialize(compiled: xgrammar.CompiledGrammar) -> str:
+    with _memory_errors():
+        return str(compiled.serialize_json())
 
 
 class XGrammarMatcher:
