@@ -24,12 +24,15 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from .. import metrics
 from ..background import without_owner
+from ..discovery import PinnedResolver, addressed, without_password
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
-from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error
+from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error, repeats
 from .message_json import Pieces, encoded
+from .replicas import Replicas
 
 IDLE_SECONDS = 120.0
 """Time limit without any data from a backend during a response. Its keep-alives count as data."""
@@ -51,6 +54,8 @@ after a restart with another model, ends it at once."""
 INFO_TIMEOUT = 10.0
 """Seconds for a backend's description. It needs no computation, so a backend that takes longer does
 not respond; as nothing was asked of it yet, another one can serve the request."""
+RESEND_PAUSE = 0.1
+"""Seconds before a message is sent again for the second time to an address whose replicas left."""
 SESSION_TEXT = 20_000
 """Characters of a conversation's begin that tell it from others."""
 READ_BUFFER_BYTES = 128 * 1024
@@ -65,7 +70,10 @@ class Backend:
 
     def __init__(self, base_url: str, key: SecretStr | None, settings: Settings) -> None:
         self._settings = settings
-        self._base_url = base_url.rstrip("/").removesuffix("/v1")
+        url, self._pinned = addressed(base_url)
+        self._base_url = url.rstrip("/").removesuffix("/v1")
+        self.label = without_password(base_url)
+        """For display."""
         self._headers = {"Accept-Encoding": "identity"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key.get_secret_value()}"
@@ -74,6 +82,7 @@ class Backend:
         self._last_info: wire.Info | None = None
         self._info_at = 0.0
         self._info_request: asyncio.Task[wire.Info] | None = None
+        self.replicas = Replicas(self.label)
 
     async def info(self) -> wire.Info:
         """Return the backend's description, cached for `INFO_TTL`.
@@ -95,8 +104,11 @@ class Backend:
 
     async def probe(self) -> int | None:
         """Request the backend's description. Returns the number of its in-flight requests, if it
-        reports them. Raises the error if there is no valid response."""
-        return (await self._fetch_info()).in_flight
+        reports them. Raises the error if there is no valid response.
+
+        Of several replicas one responds, and the others are assumed to have as many requests."""
+        in_flight = (await self._fetch_info()).in_flight
+        return None if in_flight is None else in_flight * max(1, len(self.replicas.seen()))
 
     def forget_info(self) -> None:
         """Drop the cached description: the backend may have restarted with another model."""
@@ -147,7 +159,8 @@ class Backend:
         response = await self._send("generate", request, limit)
         bound, idle = bound_of(request, self._last_info), IDLE_SECONDS
         try:
-            return EventStream(response, request, bound, idle, deadline, begin_by)
+            note = self.replicas.note
+            return EventStream(response, request, bound, idle, deadline, begin_by, note)
         except BackendFailed:
             response.close()
             raise
@@ -167,6 +180,7 @@ class Backend:
             self._info = _checked_info(await self._json("info", limit=INFO_TIMEOUT))
             self._last_info = self._info
             self._info_at = time.monotonic()
+            self.replicas.note(self._info)
             return self._info
         except BackendTimeout as error:
             raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER) from error
@@ -204,6 +218,21 @@ class Backend:
         one."""
         content = encoded(op, message, self._last_info.model if self._last_info else "")
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
+        due, repeated = time.monotonic() + limit, 0
+        while True:
+            try:
+                return await self._sent(content, session, due - time.monotonic())
+            except ToolgateError as error:
+                if repeated >= repeats(error):
+                    raise
+            metrics.RESENT.inc()
+            await asyncio.sleep(repeated * RESEND_PAUSE)
+            repeated += 1
+
+    async def _sent(
+        self, content: bytes | Pieces, session: str, limit: float
+    ) -> aiohttp.ClientResponse:
+        """As `_send`, without sending again."""
         try:
             async with Within(limit, "start its response", begun=False):
                 response = await self._request(content, session)
@@ -245,7 +274,9 @@ class Backend:
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE_SECONDS
+                    limit=MAX_CONNECTIONS,
+                    keepalive_timeout=KEEPALIVE_SECONDS,
+                    resolver=None if self._pinned is None else PinnedResolver(self._pinned),
                 ),
                 headers=self._headers,
                 # `Within` times reads: the limits for the first token and for the next one differ.
