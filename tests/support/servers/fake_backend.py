@@ -334,9 +334,9 @@ class FakeBackend:
 
 
 @contextmanager
-def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
+def running(backend: FakeBackend, port: int = 0, host: str = "127.0.0.1") -> Iterator[FakeBackend]:
     """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
     end it is gone at once, as if it had been killed."""
-    with in_thread(backend.app(), port) as url:
+    with in_thread(backend.app(), port, host) as url:
         backend.url = url
         yield backend
