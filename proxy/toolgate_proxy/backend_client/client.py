@@ -49,8 +49,8 @@ GRAMMAR_TIMEOUT = 60.0
 """Seconds for a backend's response about grammars. It is longer than the backend needs to refuse a
 schema that takes too long (WALL_SECONDS of its quarantine)."""
 INFO_TTL = 15.0
-"""Seconds for which a backend's description of itself is believed. An error of the backend, as
-after a restart with another model, ends it at once."""
+"""Seconds for which a backend's description of itself is used. A backend that has another one, as
+after a restart with another model, refuses requests (409), which ends it at once."""
 INFO_TIMEOUT = 10.0
 """Seconds for a backend's description. It needs no computation, so a backend that takes longer does
 not respond; as nothing was asked of it yet, another one can serve the request."""
@@ -111,7 +111,7 @@ class Backend:
         return None if in_flight is None else in_flight * max(1, len(self.replicas.seen()))
 
     def forget_info(self) -> None:
-        """Drop the cached description: the backend may have restarted with another model."""
+        """Drop the cached description: a replica has another one."""
         self._info = None
 
     async def load_grammars(
@@ -233,12 +233,8 @@ class Backend:
         self, content: bytes | Pieces, session: str, limit: float
     ) -> aiohttp.ClientResponse:
         """As `_send`, without sending again."""
-        try:
-            async with Within(limit, "start its response", begun=False):
-                response = await self._request(content, session)
-        except ToolgateError:
-            self.forget_info()
-            raise
+        async with Within(limit, "start its response", begun=False):
+            response = await self._request(content, session)
         if 200 <= response.status < 300:
             return response
         try:
@@ -292,7 +288,7 @@ class Backend:
         return self._session
 
     def _error(self, status: int, body: object) -> ToolgateError:
-        if status == 409 or status >= 500:
+        if status == 409:
             self.forget_info()
         if status in (401, 403):
             # The body reports an invalid key. Our client would take that for its own key.

@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.proxy.kit import ask
-from tests.support.litellm.own_route import ours
-from tests.support.litellm.router import use
+from tests.proxy.server.kit import ask
+from tests.support.litellm.router import row, use
 from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.loopback import in_thread
 from tests.support.servers.script import Script
@@ -132,7 +131,7 @@ async def found(*expected: str) -> None:
 @pytest.fixture
 async def gateway(gateway, engines, monkeypatch):
     """Its model is at the name."""
-    use(monkeypatch, ours(gateway.backend, api_base=engines.url))
+    use(monkeypatch, row("a", api_key=KEY, api_base=engines.url))
     await found(A, B)
     return gateway
 
@@ -221,7 +220,7 @@ async def test_the_last_addresses_stay_in_use_while_dns_fails(gateway, engines, 
 
 async def test_a_name_that_was_never_resolved_is_an_unavailable_backend(gateway, dns, monkeypatch):
     dns.addresses = None
-    use(monkeypatch, ours(gateway.backend, api_base="dns+http://nowhere.invalid:1"))
+    use(monkeypatch, row("a", api_key=KEY, api_base="dns+http://nowhere.invalid:1"))
     await asyncio.sleep(1.1)
     reply = await ask(gateway, "chat", said="hi")
     assert reply.failure == (503, "backend_unavailable")
@@ -237,11 +236,11 @@ async def test_addresses_of_ipv6_are_used_if_there_are_no_others(gateway, dns):
 async def test_replicas_share_the_limit_and_the_weight_of_their_deployment(
     gateway, engines, monkeypatch
 ):
-    row = ours(gateway.backend, api_base=engines.url, weight=4, max_parallel_requests=1)
-    use(monkeypatch, row)
+    given = row("a", api_key=KEY, api_base=engines.url, weight=4, max_parallel_requests=1)
+    use(monkeypatch, given)
     rows = router.rows_of("tiny")
     assert [each["litellm_params"]["weight"] for each in rows] == [2, 2]
-    assert {router.id_of(each) for each in rows} == {router.id_of(row)}
+    assert {router.id_of(each) for each in rows} == {router.id_of(given)}
     await asyncio.sleep(1.1)
     replies = await asyncio.gather(*(ask(gateway, "chat", said="slow") for _ in range(3)))
     assert sorted(each.status for each in replies) == [200, 429, 429]
@@ -252,7 +251,7 @@ async def test_replicas_share_the_limit_and_the_weight_of_their_deployment(
 async def test_a_deployment_that_litellm_selects_is_served_by_its_replicas(
     gateway, engines, monkeypatch
 ):
-    use(monkeypatch, ours(gateway.backend, api_base=engines.url, rpm=1000))
+    use(monkeypatch, row("a", api_key=KEY, api_base=engines.url, rpm=1000))
     await asyncio.sleep(1.1)
     assert await said(gateway, 24) == {200}
     assert all(engines.counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proxy.kit import APIS, ask, goes_on
+from tests.proxy.server.kit import APIS, ask, goes_on
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.virtual_keys import key_of
 

@@ -167,9 +167,9 @@ class Selection:
         weights: dict[Placement, float] = defaultdict(float)
         for row, weight in zip(rows, weights_of(rows), strict=True):
             replicas = self._places(row)
-            for placement in replicas:
-                rows_at[placement].append(row)
-                weights[placement] += weight / len(replicas)
+            for each in replicas:
+                rows_at[each].append(row)
+                weights[each] += weight / len(replicas)
         placement = self._affinity.choose(model, weights, request, messages, owner)
         return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
