@@ -108,10 +108,7 @@ async def _addresses(url: str) -> list[str]:
     )
     kinds = {family for family, *_ in found}
     kind = socket.AF_INET if socket.AF_INET in kinds else socket.AF_INET6
-    addresses = sorted({str(address[0]) for family, *_, address in found if family == kind})
-    if not addresses:
-        raise OSError(socket.EAI_NONAME, "no address")
-    return addresses
+    return sorted({str(address[0]) for family, *_, address in found if family == kind})
 
 
 class PinnedResolver(AbstractResolver):
