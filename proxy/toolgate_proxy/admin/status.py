@@ -50,7 +50,7 @@ class BackendStatus(BaseModel):
     grammars_known: int
     """Grammars that this gateway process has seen loaded at the backend."""
     replicas: list[ReplicaStatus]
-    """Those behind the address that responded to this gateway process in the last minute."""
+    """Those behind the address that responded to this gateway process in the last 30 seconds."""
     description: BackendDescription | None
     """None until the backend has responded."""
 
@@ -168,7 +168,7 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         grammars_known=deployment.grammars.known_count,
         replicas=[
             ReplicaStatus(replica=each.name, fingerprint=each.fingerprint)
-            for each in deployment.backend.replicas.seen()
+            for each in deployment.replicas.seen()
         ],
         description=_description(deployment),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,13 +26,12 @@ from toolgate_core.errors import (
 
 from .. import metrics
 from ..background import without_owner
-from ..discovery import PinnedResolver, addressed, without_password
+from ..discovery import PinnedResolver, addressed
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
 from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error, repeats
 from .message_json import Pieces, encoded
-from .replicas import Replicas
 
 IDLE_SECONDS = 120.0
 """Time limit without any data from a backend during a response. Its keep-alives count as data."""
@@ -68,12 +67,17 @@ M = TypeVar("M", bound=wire.Message)
 class Backend:
     """Client of the backend at `base_url`. Use it within one event loop."""
 
-    def __init__(self, base_url: str, key: SecretStr | None, settings: Settings) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        key: SecretStr | None,
+        settings: Settings,
+        note: Callable[[wire.Info | wire.StartEvent], object] = lambda _: None,
+    ) -> None:
+        """`note` gets what a replica says about itself."""
         self._settings = settings
         url, self._pinned = addressed(base_url)
         self._base_url = url.rstrip("/").removesuffix("/v1")
-        self.label = without_password(base_url)
-        """For display."""
         self._headers = {"Accept-Encoding": "identity"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key.get_secret_value()}"
@@ -82,7 +86,7 @@ class Backend:
         self._last_info: wire.Info | None = None
         self._info_at = 0.0
         self._info_request: asyncio.Task[wire.Info] | None = None
-        self.replicas = Replicas(self.label)
+        self._note = note
 
     async def info(self) -> wire.Info:
         """Return the backend's description, cached for `INFO_TTL`.
@@ -104,11 +108,8 @@ class Backend:
 
     async def probe(self) -> int | None:
         """Request the backend's description. Returns the number of its in-flight requests, if it
-        reports them. Raises the error if there is no valid response.
-
-        Of several replicas one responds, and the others are assumed to have as many requests."""
-        in_flight = (await self._fetch_info()).in_flight
-        return None if in_flight is None else in_flight * max(1, len(self.replicas.seen()))
+        reports them. Raises the error if there is no valid response."""
+        return (await self._fetch_info()).in_flight
 
     def forget_info(self) -> None:
         """Drop the cached description: a replica has another one."""
@@ -159,8 +160,7 @@ class Backend:
         response = await self._send("generate", request, limit)
         bound, idle = bound_of(request, self._last_info), IDLE_SECONDS
         try:
-            note = self.replicas.note
-            return EventStream(response, request, bound, idle, deadline, begin_by, note)
+            return EventStream(response, request, bound, idle, deadline, begin_by, self._note)
         except BackendFailed:
             response.close()
             raise
@@ -180,7 +180,7 @@ class Backend:
             self._info = _checked_info(await self._json("info", limit=INFO_TIMEOUT))
             self._last_info = self._info
             self._info_at = time.monotonic()
-            self.replicas.note(self._info)
+            self._note(self._info)
             return self._info
         except BackendTimeout as error:
             raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER) from error

@@ -35,10 +35,10 @@ class EventStream:
         idle_timeout: float,
         deadline: float,
         begin_by: float,
-        note_start: Callable[[wire.StartEvent], None] | None = None,
+        note: Callable[[wire.StartEvent], object] = lambda _: None,
     ) -> None:
         """Raises BackendFailed for a response that is compressed or too large."""
-        self._note_start = note_start
+        self._note = note
         self._response = response
         self._body = Body(response, bound.body)
         self._bound = bound
@@ -134,8 +134,7 @@ class EventStream:
             case wire.StartEvent():
                 self._prompt_tokens = event.prompt_tokens
                 valid = event.prompt_tokens <= self._bound.prompt_tokens
-                if self._note_start is not None:
-                    self._note_start(event)
+                self._note(event)
             case wire.UsageEvent():
                 valid = (
                     event.prompt_tokens == self._prompt_tokens

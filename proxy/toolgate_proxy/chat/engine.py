@@ -19,7 +19,6 @@ from functools import partial
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     BackendFailed,
-    BackendUnavailable,
     ContextLengthExceeded,
     FingerprintMismatch,
     GrammarsRefused,
@@ -27,7 +26,6 @@ from toolgate_core.errors import (
     PermissionDenied,
 )
 
-from ..backend_client.faults import RETRY_AFTER
 from ..context import RequestContext
 from ..grammars.service import read_verdicts
 from ..routing.deployments import Deployment
@@ -35,7 +33,13 @@ from ..settings import Settings
 from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
-from .generation import Generation, Unconstrained, begun, begun_unconstrained
+from .generation import (
+    Generation,
+    Unconstrained,
+    begun,
+    begun_unconstrained,
+    replicas_differ,
+)
 from .request.preparation import Preparation, prepared
 from .request.shortening import edited, fitted
 from .resampling_state import Resample
@@ -44,10 +48,6 @@ from .response import ChatResponse, ResponseEvent
 MAX_SENDS = 3
 """Maximum number of times a request is sent: again if new schemas are refused, without their tools
 if the settings omit them, and once if the backend is not the one that described itself."""
-REPLICAS_DIFFER = (
-    "The replicas behind one address of this model differ, so the response can't be enforced. "
-    "Retry shortly. If this continues, start all replicas with the same release, model and flags."
-)
 
 NO_VERDICT = (
     "The backend doesn't say which grammars of this request it can enforce. Install the same "
@@ -114,7 +114,7 @@ class Engine:
                 generation = await begun(constraints, deployment, context, deadline, answers)
             except FingerprintMismatch:
                 if mismatched:
-                    raise BackendUnavailable(REPLICAS_DIFFER, retry_after=RETRY_AFTER) from None
+                    raise replicas_differ() from None
                 mismatched = True
                 continue
             except GrammarsRefused as refused:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import SecretStr
 
+from toolgate_core import wire
+
 from .. import metrics
 from ..backend_client.client import Backend
-from ..discovery import Discovery, is_discovered, is_name
+from ..discovery import Discovery, is_discovered, is_name, without_password
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
 from ..settings import Settings
@@ -32,6 +34,11 @@ PROBE_SECONDS = 2.0
 
 MISSED_PROBES = 3
 """Number of probes that may be late before a failure is forgotten."""
+
+MEMORY = 30.0
+"""Seconds for which a replica counts after its last response: less than the start of one takes,
+which has another name then."""
+MAX_REPLICAS = 1000
 
 EXPECTED_SECONDS = 2.0
 """Time for which a selected deployment counts a request that has not arrived yet."""
@@ -98,6 +105,52 @@ class BackendState:
             self.up, self.since = False, time.time()
 
 
+@dataclass(frozen=True)
+class Replica:
+    name: str
+    fingerprint: str
+    seen: float
+    """Time of its last response, by time.monotonic."""
+
+
+class Replicas:
+    """The replicas behind one address: those whose responses arrived in the last time. A router
+    decides which of them gets a message, so nothing is sent to a certain one."""
+
+    def __init__(self, address: str) -> None:
+        """`address`: for the log."""
+        self._address = address
+        self._seen: dict[str, Replica] = {}
+        self._differ = False
+
+    def note(self, sender: wire.Info | wire.StartEvent) -> None:
+        """Note the replica that sent this."""
+        full = len(self.seen()) >= MAX_REPLICAS
+        if not sender.replica or (full and sender.replica not in self._seen):
+            return
+        now = time.monotonic()
+        self._seen[sender.replica] = Replica(sender.replica, sender.fingerprint, now)
+        differ = len({each.fingerprint for each in self.seen()}) > 1
+        if differ and not self._differ:
+            logger.warning(
+                "The replicas behind %s differ, so requests may fail. Start all of them with the "
+                "same release, model and flags.",
+                self._address,
+            )
+        self._differ = differ
+
+    def seen(self) -> list[Replica]:
+        """Return the replicas that responded in the last time, in the order of their names."""
+        oldest = time.monotonic() - MEMORY
+        if any(each.seen < oldest for each in self._seen.values()):
+            self._seen = {each.name: each for each in self._seen.values() if each.seen >= oldest}
+        return sorted(self._seen.values(), key=lambda each: each.name)
+
+    @property
+    def are_several(self) -> bool:
+        return len(self.seen()) > 1
+
+
 class Load:
     """In-flight requests of a backend, including selected ones that have not arrived yet. LiteLLM
     selects deployments for further requests before the first one arrives. Without counting it, a
@@ -149,6 +202,7 @@ class Deployment:
     backend: Backend
     grammars: GrammarService
     state: BackendState
+    replicas: Replicas
     load: Load = field(default_factory=Load)
 
 
@@ -167,10 +221,12 @@ class Deployments:
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
-            backend = Backend(url, key, self._settings)
-            grammars = GrammarService(backend, self.shared_cache, label=backend.label)
-            state = BackendState(backend.label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
-            self._deployments[name] = Deployment(backend.label, backend, grammars, state)
+            label = without_password(url)
+            replicas = Replicas(label)
+            backend = Backend(url, key, self._settings, replicas.note)
+            grammars = GrammarService(backend, self.shared_cache, label=label)
+            state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
+            self._deployments[name] = Deployment(label, backend, grammars, state, replicas)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:

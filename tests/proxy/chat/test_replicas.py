@@ -21,12 +21,11 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ContentDelta
 from toolgate_core.errors import BackendFailed, BackendUnavailable
 from toolgate_core.tools import Tool
-from toolgate_proxy.backend_client import replicas as replicas_module
-from toolgate_proxy.backend_client.replicas import Replicas
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.chat.failover import Failover
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.routing.deployments import Deployments, Placement
+from toolgate_proxy.routing import deployments as deployments_module
+from toolgate_proxy.routing.deployments import Deployments, Placement, Replicas
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
 
@@ -89,7 +88,7 @@ async def met(gateway: Gateway, replicas: list[FakeBackend]) -> None:
     """The gateway has had a response of each replica."""
     for _ in replicas:
         await gateway.health.probe_all()
-    assert gateway.backend.replicas.are_several
+    assert gateway.deployment.replicas.are_several
 
 
 def names(replicas: list[FakeBackend]) -> list[str]:
@@ -155,9 +154,9 @@ async def test_replicas_that_differ_are_an_error_that_names_the_cause(
 
 async def test_replicas_are_known_by_their_responses(gateway, replicas):
     """Those of probes, and those of requests."""
-    assert gateway.backend.replicas.seen() == []
+    assert gateway.deployment.replicas.seen() == []
     await met(gateway, replicas)
-    seen = gateway.backend.replicas.seen()
+    seen = gateway.deployment.replicas.seen()
     assert [each.name for each in seen] == names(replicas)
     assert {each.fingerprint for each in seen} == {wire.fingerprint_of(INFO)}
     made = Replicas("http://a")
@@ -169,12 +168,12 @@ async def test_replicas_are_known_by_their_responses(gateway, replicas):
 def test_a_replica_is_forgotten_when_it_does_not_respond(monkeypatch):
     made = Replicas("http://a")
     made.note(INFO.model_copy(update={"replica": "a"}))
-    monkeypatch.setattr(replicas_module, "MEMORY", -1.0)
+    monkeypatch.setattr(deployments_module, "MEMORY", -1.0)
     assert made.seen() == []
 
 
 def test_the_number_of_replicas_is_bounded(monkeypatch):
-    monkeypatch.setattr(replicas_module, "MAX_REPLICAS", 3)
+    monkeypatch.setattr(deployments_module, "MAX_REPLICAS", 3)
     made = Replicas("http://a")
     for name in "abcdab":
         made.note(INFO.model_copy(update={"replica": name}))
