@@ -19,7 +19,7 @@ from ..backend_client.faults import RETRY_AFTER
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
-from .answers import Answers, Source, kept_answer, name_of
+from .answers import Answers, KeptAnswer, Source, kept_answer, name_of
 from .calls import CallCheck
 from .constraints import Constraints
 from .request.preparation import Prepared
@@ -82,7 +82,7 @@ class Generation:
                     if isinstance(start := batch[0] if batch else None, wire.StartEvent):
                         self._note_start(start, context)
                     if self.name:
-                        self._noted.extend(batch)
+                        self._noted.extend(map(_without_verdicts, batch))
                     fed = choice_events(batch, resample.choice) if resample else batch
                     events = await response.feed(fed)
                     if self.is_kept:
@@ -140,10 +140,10 @@ async def begun(
     """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
     continued, by time.monotonic. Raise ToolgateError, among them GrammarsRefused."""
     message = constraints.message(context)
-    if not constraints.is_complete:
-        answers = None  # a kept answer has no verdicts
     name = "" if answers is None else name_of(message, constraints.prepared.info)
-    kept = None if answers is None else await kept_answer(answers, name)
+    kept: KeptAnswer | None = None
+    if answers is not None and constraints.is_complete:  # a kept answer has no verdicts
+        kept = await kept_answer(answers, name)
     context.cache_key = None if kept is None else name
     events: Source
     if kept is not None:
@@ -189,6 +189,12 @@ def replicas_differ() -> BackendUnavailable:
         "flags.",
         retry_after=RETRY_AFTER,
     )
+
+
+def _without_verdicts(event: wire.StreamEvent) -> wire.StreamEvent:
+    if isinstance(event, wire.StartEvent) and event.verdicts:
+        return event.model_copy(update={"verdicts": ()})
+    return event
 
 
 @dataclass(frozen=True)

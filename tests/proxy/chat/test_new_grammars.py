@@ -237,12 +237,17 @@ class Kept(dict[str, bytes]):
         self[name] = data
 
 
-async def test_an_answer_is_kept_once_the_verdicts_are_known(gateway, backend):
-    one, gateway.engine = new(), gateway.engine.keeping(Kept())
-    for sends in (1, 2, 2):
+async def test_an_answer_that_had_new_verdicts_is_kept_without_them(gateway, backend):
+    kept = Kept()
+    one, gateway.engine = new(), gateway.engine.keeping(kept)
+    for _ in range(2):
         events = await gateway.ask(one, sampling=wire.Sampling(seed=1, temperature=0.0))
         assert content(events) == "Hello"
-        assert len(backend.requests) == sends
+        assert len(backend.requests) == 1
+    [answer] = kept.values()
+    start = wire.stream_events.validate_json(answer)[0]
+    assert isinstance(start, wire.StartEvent)
+    assert not start.verdicts
 
 
 # --- replicas behind one address ---

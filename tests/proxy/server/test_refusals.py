@@ -75,7 +75,7 @@ async def test_clients_recognize_an_error_about_the_context_length(gateway, case
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-REFUSED = {"type": "object", "properties": {"b": {"type": "mixed"}}}
+REFUSED = {"type": "object", "not": {"required": ["b"]}}
 REMOTE = {"type": "object", "properties": {"c/ü": {"$ref": "https://example.com/x"}}}
 HOSTED = {"type": "web_search_20250305", "name": "web_search"}
 SCHEMAS = {"good": SCHEMA, "two words": SCHEMA, "remote": REMOTE, "refused_one": REFUSED}
