@@ -150,7 +150,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Backends up", {"{{backend}}": "min by (backend) (toolgate_backend_up)"}, "short"),
         Panel(
             "Failover and affinity",
-            {"moved": "sum(rate(toolgate_moved_total[$__rate_interval]))"}
+            {
+                "moved": "sum(rate(toolgate_moved_total[$__rate_interval]))",
+                "resent": "sum(rate(toolgate_resent_total[$__rate_interval]))",
+            }
             | rates("toolgate_prefix_affinity_total", "sent"),
             "reqps",
         ),

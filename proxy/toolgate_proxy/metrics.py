@@ -3,6 +3,9 @@ chat completions (`chat/metrics.py`)."""
 
 from __future__ import annotations
 
+import math
+import os
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from toolgate_core.errors import (
@@ -28,6 +31,11 @@ GRAMMARS_REFUSED = Counter(
     ["code"],
 )
 begin_at_zero(GRAMMARS_REFUSED, (SchemaNotEnforceable.code, SchemaTooComplex.code))
+RESENT = Counter(
+    "toolgate_resent",
+    "Messages that were sent again to the same backend address, because a replica or a server in "
+    "front of it failed before the response.",
+)
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
     "Grammar records in Redis that did not open: they were changed, or sealed with another secret.",
@@ -121,3 +129,11 @@ CUSTOM_CALLS = Counter(
     ["result"],
 )
 begin_at_zero(CUSTOM_CALLS, ("valid", "invalid", "not_read", "too_long"))
+
+
+def forget(gauge: Gauge, backend: str) -> None:
+    """Remove the series of a backend that has left. Where processes share their metrics, none can
+    be removed: it becomes NaN, which no alert matches."""
+    gauge.labels(backend).set(math.nan)
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        gauge.remove(backend)

@@ -27,6 +27,14 @@ class BackendDescription(BaseModel):
     """Context length, in tokens."""
 
 
+class ReplicaStatus(BaseModel):
+    replica: str
+    """An opaque name of its engine."""
+    fingerprint: str
+    """Of what must be the same at all replicas of an address: the model, its tokenizer and dialect,
+    and limits."""
+
+
 class BackendStatus(BaseModel):
     url: str
     model: str
@@ -39,6 +47,8 @@ class BackendStatus(BaseModel):
     probe_ms: float | None
     requests: int
     """In-flight requests of this gateway process."""
+    replicas: list[ReplicaStatus]
+    """Those behind the address that responded to this gateway process in the last 30 seconds."""
     description: BackendDescription | None
     """None until the backend has responded."""
 
@@ -151,6 +161,10 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         error=state.error,
         probe_ms=state.probe_ms,
         requests=deployment.load.requests,
+        replicas=[
+            ReplicaStatus(replica=each.name, fingerprint=each.fingerprint)
+            for each in deployment.replicas.seen()
+        ],
         description=_description(deployment),
     )
 

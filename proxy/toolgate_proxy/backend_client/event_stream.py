@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 
 import aiohttp
@@ -35,8 +35,10 @@ class EventStream:
         idle_timeout: float,
         deadline: float,
         begin_by: float,
+        note: Callable[[wire.StartEvent], object] = lambda _: None,
     ) -> None:
         """Raises BackendFailed for a response that is compressed or too large."""
+        self._note = note
         self._response = response
         self._body = Body(response, bound.body)
         self._bound = bound
@@ -132,6 +134,7 @@ class EventStream:
             case wire.StartEvent():
                 self._prompt_tokens = event.prompt_tokens
                 valid = event.prompt_tokens <= self._bound.prompt_tokens
+                self._note(event)
             case wire.UsageEvent():
                 valid = (
                     event.prompt_tokens == self._prompt_tokens

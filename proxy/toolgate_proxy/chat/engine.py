@@ -20,6 +20,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     BackendFailed,
     ContextLengthExceeded,
+    FingerprintMismatch,
     GrammarsRefused,
     InvalidRequest,
     PermissionDenied,
@@ -32,7 +33,13 @@ from ..settings import Settings
 from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
-from .generation import Generation, Unconstrained, begun, begun_unconstrained
+from .generation import (
+    Generation,
+    Unconstrained,
+    begun,
+    begun_unconstrained,
+    replicas_differ,
+)
 from .request.preparation import Preparation, prepared
 from .request.shortening import edited, fitted
 from .resampling_state import Resample
@@ -40,7 +47,7 @@ from .response import ChatResponse, ResponseEvent
 
 MAX_SENDS = 3
 """Maximum number of times a request is sent: again if new schemas are refused, without their tools
-if the settings omit them."""
+if the settings omit them, and once if the backend is not the one that described itself."""
 
 NO_VERDICT = (
     "The backend doesn't say which grammars of this request it can enforce. Install the same "
@@ -95,6 +102,7 @@ class Engine:
     ) -> Generation:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
+        mismatched = False
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
@@ -102,6 +110,11 @@ class Engine:
             answers = None if request.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
+            except FingerprintMismatch:
+                if mismatched:
+                    raise replicas_differ() from None
+                mismatched = True
+                continue
             except GrammarsRefused as refused:
                 deployment.grammars.learn(
                     read_verdicts(refused.verdicts), plan.grammars, found.info

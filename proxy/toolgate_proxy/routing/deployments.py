@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import httpx
 from pydantic import SecretStr
 
+from toolgate_core import wire
+
+from .. import metrics
 from ..backend_client.client import Backend
+from ..discovery import Discovery, is_discovered, is_name, without_password
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
 from ..settings import Settings
@@ -31,6 +34,11 @@ PROBE_SECONDS = 2.0
 
 MISSED_PROBES = 3
 """Number of probes that may be late before a failure is forgotten."""
+
+MEMORY = 30.0
+"""Seconds for which a replica counts after its last response: less than the start of one takes,
+which has another name then."""
+MAX_REPLICAS = 1000
 
 EXPECTED_SECONDS = 2.0
 """Time for which a selected deployment counts a request that has not arrived yet."""
@@ -79,6 +87,11 @@ class BackendState:
             logger.warning("Backend %s responds again. It gets requests again.", self.url)
             self.up, self.since = True, time.time()
 
+    def note_response(self) -> None:
+        """Note a response to a request: the backend, or one of its replicas, responds, whatever
+        happened to the last probe."""
+        self.failures = 0
+
     def note_failure(self, error: str, *, at_once: bool) -> None:
         """Note a failure. `at_once`: one failure is sufficient."""
         self.failures += 1
@@ -90,6 +103,52 @@ class BackendState:
                 error,
             )
             self.up, self.since = False, time.time()
+
+
+@dataclass(frozen=True)
+class Replica:
+    name: str
+    fingerprint: str
+    seen: float
+    """Time of its last response, by time.monotonic."""
+
+
+class Replicas:
+    """The replicas behind one address: those whose responses arrived in the last time. A router
+    decides which of them gets a message, so nothing is sent to a certain one."""
+
+    def __init__(self, address: str) -> None:
+        """`address`: for the log."""
+        self._address = address
+        self._seen: dict[str, Replica] = {}
+        self._differ = False
+
+    def note(self, sender: wire.Info | wire.StartEvent) -> None:
+        """Note the replica that sent this."""
+        full = len(self.seen()) >= MAX_REPLICAS
+        if not sender.replica or (full and sender.replica not in self._seen):
+            return
+        now = time.monotonic()
+        self._seen[sender.replica] = Replica(sender.replica, sender.fingerprint, now)
+        differ = len({each.fingerprint for each in self.seen()}) > 1
+        if differ and not self._differ:
+            logger.warning(
+                "The replicas behind %s differ, so requests may fail. Start all of them with the "
+                "same release, model and flags.",
+                self._address,
+            )
+        self._differ = differ
+
+    def seen(self) -> list[Replica]:
+        """Return the replicas that responded in the last time, in the order of their names."""
+        oldest = time.monotonic() - MEMORY
+        if any(each.seen < oldest for each in self._seen.values()):
+            self._seen = {each.name: each for each in self._seen.values() if each.seen >= oldest}
+        return sorted(self._seen.values(), key=lambda each: each.name)
+
+    @property
+    def are_several(self) -> bool:
+        return len(self.seen()) > 1
 
 
 class Load:
@@ -143,6 +202,7 @@ class Deployment:
     backend: Backend
     grammars: GrammarService
     state: BackendState
+    replicas: Replicas
     load: Load = field(default_factory=Load)
 
 
@@ -152,6 +212,7 @@ class Deployments:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.shared_cache = RedisCache.from_settings(settings)
+        self.discovery = Discovery()
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
@@ -160,15 +221,34 @@ class Deployments:
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
-            label = _without_password(url)
-            backend = Backend(url, key, self._settings)
+            label = without_password(url)
+            replicas = Replicas(label)
+            backend = Backend(url, key, self._settings, replicas.note)
             grammars = GrammarService(backend, self.shared_cache)
             state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
-            self._deployments[name] = Deployment(label, backend, grammars, state)
+            self._deployments[name] = Deployment(label, backend, grammars, state, replicas)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:
         return self.get(placement.api_base, placement.api_key)
+
+    def replicas_of(self, placement: Placement) -> list[Placement]:
+        """Return the placements of the replicas of a name; the placement itself for any other
+        address."""
+        url = placement.api_base or self._settings.backend_url
+        if not is_name(url):
+            return [placement]
+        return [replace(placement, api_base=each) for each in self.discovery.replicas(url)]
+
+    async def forget_left(self, current: Collection[Deployment]) -> None:
+        """Close the replicas that have left, once their requests have ended. `current`: those that
+        have not."""
+        for name, deployment in [*self._deployments.items()]:
+            gone = is_discovered(name[0]) and all(each is not deployment for each in current)
+            if gone and not deployment.load.requests:
+                del self._deployments[name]
+                metrics.forget(metrics.BACKEND_UP, deployment.url)
+                await deployment.backend.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -176,7 +256,3 @@ class Deployments:
             await self.shared_cache.aclose()
         for deployment in self._deployments.values():
             await deployment.backend.aclose()
-
-
-def _without_password(url: str) -> str:
-    return str(httpx.URL(url).copy_with(username=None, password=None))

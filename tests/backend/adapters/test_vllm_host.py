@@ -124,7 +124,8 @@ def test_the_engine_runs_toolgate_methods_by_name(manager):
     client, outputs = engine.output_queue.get_nowait()
     answer = outputs.utility_output
     assert (client, answer.call_id, answer.failure_message) == (0, 7, None)
-    assert answer.result.result == {"grammars": 0, "sequences": 0}
+    report = answer.result.result
+    assert report == {"grammars": 0, "sequences": 0, "process": report["process"]}
 
 
 def test_workers_run_toolgate_methods_by_name(monkeypatch):
@@ -134,7 +135,8 @@ def test_workers_run_toolgate_methods_by_name(monkeypatch):
     monkeypatch.setattr("toolgate_backend.grammars.store._sequences", 3)
     worker = WorkerBase.__new__(WorkerBase)
     found = run_method(worker, "toolgate_report", (), {})
-    assert found == {"grammars": 0, "sequences": 3}
+    assert found == {"grammars": 0, "sequences": 3, "process": found["process"]}
+    assert run_method(worker, "toolgate_report", (), {}) == found
 
 
 # --- probe ---

@@ -28,17 +28,18 @@ async def served(app: Any) -> AsyncIterator[str]:
 
 
 @contextmanager
-def in_thread(app: Any, port: int = 0) -> Iterator[str]:
+def in_thread(app: Any, port: int = 0, host: str = "127.0.0.1", **options: Any) -> Iterator[str]:
     """The URL of an ASGI app that runs in a thread; at a free port, if none is named. At the end
-    it is gone at once, as if it had been killed."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-    with socket.create_server(("127.0.0.1", port)) as listening:
+    it is gone at once, as if it had been killed. `options`: of uvicorn."""
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", **options)
+    server = uvicorn.Server(config)
+    with socket.create_server((host, port)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.01)
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield f"http://{host}:{listening.getsockname()[1]}"
         finally:
             server.should_exit = server.force_exit = True
             thread.join(5)
