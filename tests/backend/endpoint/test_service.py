@@ -296,7 +296,7 @@ async def test_a_request_that_is_based_on_another_description_is_refused(service
         engine.asked.clear()
         request = chat("t").model_copy(update={"fingerprint": fingerprint})
         if accepted:
-            start = [each async for each in service.generate(request)][0]
+            start, *_ = [each async for each in service.generate(request)]
             assert (start.fingerprint, start.replica) == (info.fingerprint, info.replica)
             assert engine.asked
         else:
