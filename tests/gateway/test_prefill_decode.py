@@ -209,7 +209,8 @@ def test_calls_and_tokens_are_those_of_one_engine(
         assert not own.answer.usage.cached
         tokens = transferred.answer.usage.prompt
         assert tokens == own.answer.usage.prompt
-        assert tokens - 32 < (transferred.answer.usage.cached or 0) < tokens
+        # All blocks but the last one.
+        assert tokens / 2 < (transferred.answer.usage.cached or 0) < tokens
     assert all(not each["choices"] for each in engines.steps)
     if request.node.callspec.params["http"] is own_router:
         assert len(engines.steps) >= SEEDS
