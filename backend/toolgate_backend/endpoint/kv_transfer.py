@@ -69,11 +69,11 @@ def prefilled(request: wire.GenerateRequest, prompt_tokens: int, output: Any) ->
         "created": int(time.time()),
         "model": request.model,
         "choices": [],
+        # Without cached tokens, which routers would look for in the decode engine's events.
         "usage": {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": 0,
             "total_tokens": prompt_tokens,
-            "prompt_tokens_details": {"cached_tokens": output.num_cached_tokens or 0},
         },
         TRANSFER: output.kv_transfer_params,
     }
