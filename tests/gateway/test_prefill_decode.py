@@ -112,7 +112,7 @@ def vllm_router(engines: Engines, logs: Path) -> Iterator[str]:
     """Yield the URL of vLLM's router. Skip the test if its package can't be obtained."""
     command = [str(Path(sys.executable).with_name("uv")), "tool", "run", "--from", VLLM_ROUTER]
     command.append("vllm-router")
-    if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:
+    if subprocess.run([*command, "--help"], capture_output=True, check=False).returncode:
         pytest.skip(f"{VLLM_ROUTER} is not available")
     port = free_port()
     options = ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(free_port())]
