@@ -20,6 +20,8 @@ SHAPED = "toolgate.chat_shape"
 """Where an ASGI scope has the parsed body."""
 PROMPT = ("messages", "tools")
 """Fields of a prompt that are members of the body."""
+TRANSFER = "kv_transfer_params"
+"""Member by which routers connect an engine for prefill and one for decode. No gateway sends it."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -51,8 +53,8 @@ def body_of(op: str, message: BaseModel | None, model: str) -> bytes:
 
 
 def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the message in a body. A router may have changed `max_tokens` and
-    `stream`."""
+    """Return the fields of the message in a body. A router may have changed `stream`, and made it
+    one of the two steps of separate prefill and decode engines."""
     fields = {name: value for name, value in body[MEMBER].items() if name != "op"}
     if isinstance(prompt := fields.get("prompt"), dict):
         shown = {name: body[name] for name in PROMPT if name in body}
@@ -60,9 +62,21 @@ def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
         fields["model"] = body.get("model")
     if "stream" in body:
         fields["stream"] = body["stream"]
-    if "max_tokens" in body and isinstance(sampling := fields.get("sampling"), dict):
-        fields["sampling"] = sampling | {"max_tokens": body["max_tokens"]}
+    if body[MEMBER].get("op") == "generate":
+        fields[TRANSFER] = body.get(TRANSFER)
+        fields["prefill_only"] = _is_prefill_step(body) or None
     return fields
+
+
+def _is_prefill_step(body: Mapping[str, Any]) -> bool:
+    """Return whether a router drops the response and needs only the KV cache of the prompt. It asks
+    for that by `do_remote_decode`, or by lowering `max_tokens` to 1 if the engines share their
+    storage. The gateway's own `max_tokens` is also in the message, where no router changes it."""
+    transfer, sampling = body.get(TRANSFER), body[MEMBER].get("sampling")
+    if isinstance(transfer, dict) and transfer.get("do_remote_decode"):
+        return True
+    own = sampling.get("max_tokens") if isinstance(sampling, dict) else None
+    return own != 1 and body.get("max_tokens") == 1
 
 
 class ChatShape:

@@ -58,9 +58,10 @@ def shaped(message: wire.Message | None, op: str = "generate", model: str = "oth
     return json.loads(body_of(op, message, model))
 
 
-@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-def test_a_message_is_the_same_behind_the_shape(message):
-    assert type(message).model_validate(message_in(shaped(message))) == message
+@pytest.mark.parametrize(("name", "message"), MESSAGES.items(), ids=MESSAGES)
+def test_a_message_is_the_same_behind_the_shape(name, message):
+    body = shaped(message, name if name in ROUTES else "generate")
+    assert type(message).model_validate(message_in(body)) == message
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
@@ -104,12 +105,42 @@ def test_tools_and_messages_are_sent_once():
     assert body.count(b'"enum"') == body.count(b'"hi"') == 1
 
 
-def test_what_a_router_changes_counts():
-    """A router that splits prefill from decode asks for one token."""
-    body = shaped(FULL) | {"max_tokens": 1, "stream": True, "kv_transfer_params": {"a": 1}}
-    found = wire.GenerateRequest.model_validate(message_in(body))
-    assert (found.sampling.max_tokens, found.stream) == (1, True)
-    assert found.sampling.temperature == 0.5
+PREFILL, DECODE = {"do_remote_decode": True}, {"do_remote_decode": False, "a": [1]}
+ONE_TOKEN = FULL.model_copy(update={"sampling": wire.Sampling(max_tokens=1)})
+UNLIMITED = FULL.model_copy(update={"sampling": wire.Sampling()})
+
+
+@pytest.mark.parametrize(
+    ("message", "changes", "expected"),
+    [
+        (FULL, {"stream": True}, {"stream": True}),
+        (FULL, {"max_tokens": 3}, {}),
+        (FULL, {"max_tokens": 1}, {"prefill_only": True}),
+        (UNLIMITED, {"max_tokens": 1, "max_completion_tokens": 1}, {"prefill_only": True}),
+        (UNLIMITED, {"max_tokens": 0}, {}),
+        (ONE_TOKEN, {}, {}),
+        *(
+            (
+                each,
+                {"max_tokens": 1, "kv_transfer_params": PREFILL},
+                {"kv_transfer_params": PREFILL, "prefill_only": True},
+            )
+            for each in (FULL, UNLIMITED, ONE_TOKEN)
+        ),
+        (FULL, {"kv_transfer_params": DECODE}, {"kv_transfer_params": DECODE}),
+        (FULL, {"kv_transfer_params": None}, {}),
+    ],
+)
+def test_routers_choose_the_step_but_change_no_sampling(message, changes, expected):
+    """Routers between prefill and decode engines lower the first `max_tokens` to 1."""
+    found = wire.GenerateRequest.model_validate(message_in(shaped(message) | changes))
+    assert found == message.model_copy(update=expected)
+
+
+@pytest.mark.parametrize("op", ["count", "grammars", "instances"])
+def test_messages_without_a_prompt_to_compute_have_no_steps(op):
+    body = shaped(MESSAGES[op], op) | {"max_tokens": 1, "kv_transfer_params": PREFILL}
+    assert type(MESSAGES[op]).model_validate(message_in(body)) == MESSAGES[op]
 
 
 # --- middleware ---

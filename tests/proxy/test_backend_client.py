@@ -34,6 +34,7 @@ from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
 
 START = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
+PREFILLED = '{"object":"chat.completion","choices":[],"usage":{},"kv_transfer_params":{}}'
 DIED = wire.ErrorEvent(status=502, error=BackendFailed("The engine died.").body()["error"])
 
 
@@ -238,6 +239,8 @@ async def test_a_server_that_is_no_backend_or_has_another_key_is_an_error(answer
         pytest.param(closing, BackendUnavailable, True, id="closed before the response"),
         pytest.param((200, sse(START)), BackendFailed, True, id="no end"),
         pytest.param((200, "[]"), BackendFailed, False, id="no end of a whole response"),
+        pytest.param((200, PREFILLED), BackendFailed, False, id="a prefill step"),
+        pytest.param((200, PREFILLED), BackendLost, True, id="a prefill step in a stream"),
         pytest.param(
             (200, 'data: {"event": "surprise"}\n\n'), BackendFailed, True, id="unknown event"
         ),

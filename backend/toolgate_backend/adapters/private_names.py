@@ -78,7 +78,15 @@ SERVER: tuple[PrivateName, ...] = (
     PrivateName(
         "vllm.v1.engine.async_llm:AsyncLLM.generate",
         "generation, with masks from the first token on",
-        ("prompt", "sampling_params", "request_id", "lora_request", "priority", "reasoning_ended"),
+        (
+            *("prompt", "sampling_params", "request_id", "lora_request", "priority"),
+            *("data_parallel_rank", "reasoning_ended"),
+        ),
+    ),
+    PrivateName(
+        "vllm.v1.engine.async_llm:AsyncLLM.notify_kv_transfer_request_rejected",
+        "frees the KV cache that a prefill engine keeps for a refused request",
+        ("request_id", "kv_transfer_params", "data_parallel_rank"),
     ),
     PrivateName(
         "vllm.v1.engine.async_llm:AsyncLLM.shutdown",

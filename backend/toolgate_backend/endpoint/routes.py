@@ -88,9 +88,12 @@ async def count(raw_request: Request) -> Response:
 @router.post("/generate")
 async def generate(raw_request: Request) -> Response:
     """Request body `GenerateRequest`. The response is an SSE stream of StreamEvents, or an array of
-    them with `stream=false`."""
+    them with `stream=false`. With `prefill_only` it is a chat completion without choices."""
     request = await _message(wire.GenerateRequest, raw_request)
     _require_format(request.format)
+    if request.prefill_only:
+        prefilled: Response = await _prefill(request, raw_request)
+        return prefilled
     events = _service(raw_request).generate(request, raw_request.headers)
     if not request.stream:
         collected: Response = await _collect_events(events, raw_request)
@@ -111,6 +114,11 @@ def _require_format(version: int) -> None:
             f"{version}. Install the same Toolgate version on the gateway and the backend.",
             param="format",
         )
+
+
+@with_cancellation  # type: ignore[misc]
+async def _prefill(request: wire.GenerateRequest, raw_request: Request) -> Response:
+    return JSONResponse(await _service(raw_request).prefill(request, raw_request.headers))
 
 
 @with_cancellation  # type: ignore[misc]

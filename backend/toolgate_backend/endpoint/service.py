@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Span, SpanKind
 from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
+from vllm.sampling_params import SamplingParams
 
 from toolgate_core import tracing, wire
 from toolgate_core.errors import (
@@ -31,6 +32,14 @@ from ..settings import Settings, settings
 from ..tokens.units import mark_unit, units
 from ..tokens.vocabulary import Vocabulary, from_model_config
 from .admission import InFlightRequests, check_instances
+from .kv_transfer import (
+    data_parallel_rank,
+    engine_request_id,
+    free_remote_blocks,
+    prefill_params,
+    prefilled,
+    with_transfer,
+)
 from .needed_grammars import needed_sources
 from .rendering import Renderer, continues_message
 from .sampling import make_spec, sampling_params
@@ -253,44 +262,40 @@ class Service:
             prompt, _ = await self._renderer.render(request.prompt, request.max_tokens)
         return wire.TokenCount(tokens=len(prompt["prompt_token_ids"]))
 
+    async def prefill(
+        self, request: wire.GenerateRequest, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Compute the prompt of a request for a decode engine, which enforces. Return a chat
+        completion without choices. Raises what `generate` raises about the prompt."""
+        headers = headers or {}
+        with self._handled(request, headers) as span:
+            prompt, prompt_tokens, _ = await self._render(request)
+            self._budget(request, len(prompt["prompt_token_ids"]))
+            outputs = self._sequence(prompt, prefill_params(), request, headers, span)
+            async with aclosing(outputs):
+                *_, last = [output async for output in with_client_errors(outputs)]
+        return prefilled(request, prompt_tokens, last)
+
     async def generate(
         self, request: wire.GenerateRequest, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[wire.StreamEvent, None]:
         """The raw events of one request. All errors that a client can cause are raised before the
         first event. Closing the generator aborts the request in the engine. `headers`: those of
         the HTTP request, which may have a trace context."""
+        headers = headers or {}
         async with AsyncExitStack() as stack:
-            attributes: dict[str, tracing.Value] = {
-                "gen_ai.operation.name": "chat",
-                "gen_ai.request.model": request.model,
-                "gen_ai.request.choice.count": request.sampling.n,
-                "toolgate.request_id": request.request_id,
-            }
-            kind = SpanKind.SERVER
-            span = tracing.begin("toolgate.generate", kind, attributes, headers=headers or {})
-            stack.enter_context(tracing.ended(span))
-            stack.enter_context(self._in_flight.track())
-            if request.fingerprint not in (None, self._fingerprint):
-                raise FingerprintMismatch(
-                    "This replica differs from the one whose description the request is based on. "
-                    "Start all replicas behind one address with the same release and flags."
-                )
-            lora = self._lora(request.model)
+            admission = await stack.enter_async_context(AsyncExitStack())
+            admission.push_async_callback(free_remote_blocks, self._engine, request, headers)
+            span = stack.enter_context(self._handled(request, headers))
             enforcement = request.enforcement
             sources = needed_sources(request)
             verdicts = await stack.enter_async_context(self._registry.held(sources))
             if refused := [each for each in verdicts.values() if each.status == "refused"]:
                 raise GrammarsRefused([each.model_dump(exclude_none=True) for each in refused])
-            # A request that continues from earlier tokens gets the same prompt as the first
-            # request.
-            response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
-            prompt, adapted = await self._renderer.render(request.prompt, response_tokens)
-            if request.cache_salt is not None:
-                prompt["cache_salt"] = request.cache_salt
-            prompt_ids: list[int] = prompt["prompt_token_ids"]
-            self._check_accepted(request)
+            prompt, prompt_tokens, adapted = await self._render(request)
+            prompt_ids: list[int] = prompt["prompt_token_ids"][:prompt_tokens]
             self._turn_start.refuse_open_call(prompt_ids)
-            budget = self._budget(request, len(prompt_ids) + len(request.accepted))
+            budget = self._budget(request, len(prompt["prompt_token_ids"]))
             spec = None
             if enforcement is not None:
                 spec = make_spec(
@@ -327,17 +332,8 @@ class Service:
                 fingerprint=self._fingerprint,
                 replica=self._replica,
             )
-            prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
-            outputs = self._engine.generate(
-                prompt,
-                params,
-                request.request_id,
-                lora_request=lora,
-                priority=request.priority,
-                trace_headers=tracing.outgoing(span) or None,
-                # Mask from the first token on, whichever reasoning parser vLLM uses.
-                reasoning_ended=True,
-            )
+            outputs = self._sequence(prompt, params, request, headers, span)
+            admission.pop_all()  # from here on the engine frees what it has
             await stack.enter_async_context(aclosing(outputs))
             trace = None
             if request.trace is not None and spec is not None:
@@ -354,6 +350,61 @@ class Service:
             )
             async for event in events:
                 yield event
+
+    @contextmanager
+    def _handled(self, request: wire.GenerateRequest, headers: Mapping[str, str]) -> Iterator[Span]:
+        """Count the request as in flight, in a span. Raises BackendUnavailable,
+        FingerprintMismatch, and InvalidRequest for an unknown model."""
+        attributes: dict[str, tracing.Value] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": request.model,
+            "gen_ai.request.choice.count": request.sampling.n,
+            "toolgate.request_id": request.request_id,
+        }
+        span = tracing.begin("toolgate.generate", SpanKind.SERVER, attributes, headers=headers)
+        with tracing.ended(span), self._in_flight.track():
+            if request.fingerprint not in (None, self._fingerprint):
+                raise FingerprintMismatch(
+                    "This replica differs from the one whose description the request is based on. "
+                    "Start all replicas behind one address with the same release and flags."
+                )
+            self._lora(request.model)
+            yield span
+
+    async def _render(self, request: wire.GenerateRequest) -> tuple[Any, int, Any]:
+        """Return the prompt for the engine, the number of its tokens before the accepted ones, and
+        the messages that the template accepts in another form only."""
+        # A request that continues from earlier tokens gets the same prompt as the first request.
+        response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
+        prompt, adapted = await self._renderer.render(request.prompt, response_tokens)
+        if request.cache_salt is not None:
+            prompt["cache_salt"] = request.cache_salt
+        self._check_accepted(request)
+        ids: list[int] = prompt["prompt_token_ids"]
+        prompt["prompt_token_ids"] = [*ids, *request.accepted]
+        return prompt, len(ids), adapted
+
+    def _sequence(
+        self,
+        prompt: Any,
+        params: SamplingParams,
+        request: wire.GenerateRequest,
+        headers: Mapping[str, str],
+        span: Span,
+    ) -> AsyncGenerator[Any, None]:
+        """Return vLLM's outputs. Closing them aborts the request in the engine."""
+        outputs: AsyncGenerator[Any, None] = self._engine.generate(
+            prompt,
+            with_transfer(params, request),
+            engine_request_id(request, headers),
+            lora_request=self._lora(request.model),
+            priority=request.priority,
+            data_parallel_rank=data_parallel_rank(headers),
+            trace_headers=tracing.outgoing(span) or None,
+            # Mask from the first token on, whichever reasoning parser vLLM uses.
+            reasoning_ended=True,
+        )
+        return outputs
 
     def _prompt_text(self, request: wire.GenerateRequest, ids: list[int]) -> str | None:
         return str(self._vocabulary.tokenizer.decode(ids)) if request.return_prompt_text else None

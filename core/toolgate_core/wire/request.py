@@ -157,6 +157,12 @@ class GenerateRequest(Message):
     cache_salt: str | None = None
     trace: Literal[True] | None = None
     """Whether there are TraceEvents. It needs `enforcement`. None leaves the field out."""
+    kv_transfer_params: dict[str, Any] | None = None
+    """For vLLM's KV connector, from a router between prefill and decode engines. Gateways leave the
+    field out."""
+    prefill_only: Literal[True] | None = None
+    """Whether a router needs only the KV cache of the prompt. The response then has no tokens.
+    Gateways leave the field out."""
 
 
 class CountTokens(Message):
