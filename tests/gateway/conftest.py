@@ -21,8 +21,8 @@ from toolgate_proxy.demo.model import closers
 from .servers import ORDER, Backend, Gateway, Servers, Stack, adapters
 
 HERE = Path(__file__).parent
-FIRST = "test_images"
-"""Has servers of its own, which have ended when the others start."""
+FIRST = ("test_images", "test_parallel")
+"""Have servers of their own, which have ended when the others start."""
 LAST = "test_faults"
 """Stops and kills servers."""
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _position(item: pytest.Item) -> int:
-    if item.path.stem == FIRST:
+    if item.path.stem in FIRST:
         return -2
     if item.path.stem == LAST:
         return len(ORDER)

@@ -49,6 +49,7 @@ class Engine:
         self.vllm_config = VllmConfig(model_config=self.model_config)
         self.renderer = renderer_from_config(self.vllm_config)
         self.engine_core = SimpleNamespace(core_engines=[b"0"])
+        self.errored = False
         self.asked = []
         self.fault = None
         self.trace_headers = None
