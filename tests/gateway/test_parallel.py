@@ -72,6 +72,7 @@ def parallel(
     adapter, flags = SERVERS[name]
     key, port = uuid.uuid4().hex, free_port()
     flags = ("--served-model-name", "tiny", "--max-num-seqs", str(PLACES), *flags)
+    gateway_process.preload()
     with ExitStack() as held:
 
         def start(node: str, port: int, *more: str) -> Child:
