@@ -96,7 +96,7 @@ class EngineWatch:
         if self._lost:
             raise BackendUnavailable(
                 f"Engine {min(self._lost)} of this model's backend does not respond. Retry the "
-                "request after the backend has restarted.",
+                "request.",
                 retry_after=self._limit,
             )
 
