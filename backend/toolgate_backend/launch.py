@@ -81,7 +81,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise LaunchError(str(error)) from error
     from .adapters.lifetimes import engine_died
 
-    if engine_died.is_set():  # vLLM itself ends with 0
+    # vLLM itself ends with 0. A node without an API process ends only when one of its engines has
+    # ended, or by a signal, which raises SystemExit.
+    if engine_died.is_set() or "--headless" in map(flag_name, flags):
         sys.exit(1)
 
 

@@ -74,6 +74,13 @@ def test_servers_that_cannot_enforce_are_rejected(started, monkeypatch, flags, e
     assert not started
 
 
+def test_a_node_without_api_process_ends_with_an_error_status_when_its_engine_ends(started):
+    with pytest.raises(SystemExit) as ended:
+        launch.main(["model", "--headless"])
+    assert ended.value.code == 1
+    assert "--headless" in started
+
+
 def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(started, monkeypatch):
     flag = "--disable-access-log-for-endpoints"
     run(monkeypatch, [flag, "/none"])

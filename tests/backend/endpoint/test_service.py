@@ -78,6 +78,16 @@ def service(engine):
     return Service(engine, models, from_model_config(engine.model_config), Settings())
 
 
+async def test_a_backend_that_lacks_an_engine_refuses_requests(service):
+    service._watch._lost.add(1)
+    with pytest.raises(BackendUnavailable, match="Engine 1"):
+        service.info()
+    with pytest.raises(BackendUnavailable, match="Engine 1"):
+        await anext(service.generate(cut()))
+    with pytest.raises(BackendUnavailable, match="Engine 1"):
+        await service.status()
+
+
 def cut(*, side=None, max_tokens=None, accepted=()):
     """A prompt that is longer than the context, to be cut to what there is room for."""
     tokenizing = wire.Tokenizing(truncate_prompt_tokens=-1, truncation_side=side)
