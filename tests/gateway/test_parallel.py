@@ -38,14 +38,26 @@ REQUESTS, AT_ONCE = repeats(40, nightly=200), 16
 TWO_ENGINES = ("--data-parallel-size", "2")
 LOST_SECONDS = 60
 """Ample: an engine counts as lost after 10 seconds. An RPC would wait for 60 seconds."""
+TWO_NODES = (
+    *("--data-parallel-size-local", "1"),
+    *("--data-parallel-address", "127.0.0.1", "--data-parallel-rpc-port", "{free_port}"),
+)
 SERVERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "two_engines": (adapters()[0], TWO_ENGINES),
     "two_engines_second_adapter": (adapters()[-1], (*TWO_ENGINES, "--api-server-count", "1")),
     "two_api_processes": (adapters()[0], ("--api-server-count", "2")),
-    "two_nodes": (adapters()[0], (*TWO_ENGINES, "--data-parallel-size-local", "1")),
+    "two_nodes": (adapters()[0], (*TWO_ENGINES, *TWO_NODES)),
 }
 """The adapter and the flags of each backend. By default, it has an API process for each engine."""
-SECOND_NODE = ("--headless", "--data-parallel-start-rank", "1")
+SECOND_NODES = {"two_nodes": ("--headless", "--data-parallel-start-rank", "1")}
+"""The further flags of a backend's second node."""
+with_two_engines = pytest.mark.parametrize(
+    "parallel",
+    ["two_engines", "two_engines_second_adapter", "two_nodes"],
+    indirect=True,
+    scope="module",
+)
+"""If the only engine of a server dies, the server ends (test_faults.py)."""
 
 
 @dataclass
@@ -71,6 +83,8 @@ def parallel(
     name, logs = request.param, tmp_path_factory.mktemp(request.param)
     adapter, flags = SERVERS[name]
     key, port = uuid.uuid4().hex, free_port()
+    rendezvous = free_port()
+    flags = tuple(each.format(free_port=rendezvous) for each in flags)
     flags = ("--served-model-name", "tiny", "--max-num-seqs", str(PLACES), *flags)
     gateway_process.preload()
     with ExitStack() as held:
@@ -80,15 +94,9 @@ def parallel(
             held.callback(child.stop)
             return child
 
-        rendezvous = ("--data-parallel-address", "127.0.0.1")
-        rendezvous += ("--data-parallel-rpc-port", str(free_port()))
-        if name == "two_nodes":
-            nodes = [
-                start("head", port, *rendezvous),
-                start("second_node", free_port(), *rendezvous, *SECOND_NODE),
-            ]
-        else:
-            nodes = [start(name, port)]
+        nodes = [start("head", port)]
+        if name in SECOND_NODES:
+            nodes.append(start("second_node", free_port(), *SECOND_NODES[name]))
         url = f"http://127.0.0.1:{port}"
         backend = Backend(url, key, nodes[0].pid)
         await_backend(nodes[0], url, key, Event())
@@ -215,9 +223,8 @@ async def some_fail(http: httpx.AsyncClient) -> bool:
     return any(answer.is_error for answer in answers)
 
 
+@with_two_engines
 async def test_a_stopped_engine_makes_the_backend_unready_until_it_runs_again(http, parallel):
-    if parallel.name == "two_api_processes":
-        pytest.skip("has one engine: all of its requests would end")
     streams = await begun(http)
     stopped = parallel.engine(1)
     stopped.send_signal(signal.SIGSTOP)
@@ -244,11 +251,10 @@ async def test_a_stopped_engine_makes_the_backend_unready_until_it_runs_again(ht
     await asyncio.gather(*(call(http, new_tool()) for _ in range(AT_ONCE)))
 
 
+@with_two_engines
 async def test_requests_end_when_an_engine_is_killed(http, parallel):
     """The server of the engine ends with it. Only the engine of a second node is no part of the
     head's server, which becomes unready."""
-    if parallel.name == "two_api_processes":
-        pytest.skip("has one engine, whose death ends the server; see test_faults.py")
     streams = await begun(http)
     parallel.engine(1).kill()
     await until_ended(streams)
