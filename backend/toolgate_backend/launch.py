@@ -21,7 +21,7 @@ from .adapters import draft_config
 from .adapters.private_names import ENGINE_MODULES
 from .cores import usable_cores
 from .errors import IncompatibleServer
-from .settings import Settings
+from .settings import EngineSettings, GrammarSettings, Settings
 from .temporary_files import own_directory
 from .vllm_cli import flag_name
 
@@ -39,6 +39,13 @@ CACHED_CONTEXTS = 2
 """The KV cache of a CPU build has room for this number of contexts of full length, and at least
 `MIN_CACHE_BYTES`. vLLM's default would take nearly all of the machine's memory."""
 PARALLEL_FLAGS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
+
+RAY_VARIABLES = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
+ENGINE_VARIABLES = [
+    f"TOOLGATE_{name}".upper()
+    for section in (EngineSettings, GrammarSettings)
+    for name in section.model_fields
+]
 
 QUIET_FLAGS = (
     "--disable-access-log-for-endpoints",
@@ -74,7 +81,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise LaunchError(str(error)) from error
     from .adapters.lifetimes import engine_died
 
-    if engine_died.is_set():  # vLLM itself ends with 0
+    # vLLM itself ends with 0. A node without an API process ends only when one of its engines has
+    # ended, or by a signal, which raises SystemExit.
+    if engine_died.is_set() or "--headless" in map(flag_name, flags):
         sys.exit(1)
 
 
@@ -156,10 +165,11 @@ def _v2(current: Mapping[str, str]) -> bool:
 
 def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
     """The environment variables with which vLLM loads the plug-in and runs its adapter."""
-    plugins = [name for name in current.get("VLLM_PLUGINS", "").split(",") if name]
     wanted = {
         "TOOLGATE_ADAPTER": adapter,
-        "VLLM_PLUGINS": ",".join(dict.fromkeys([*plugins, "toolgate"])),
+        "VLLM_PLUGINS": _with(current.get("VLLM_PLUGINS", ""), ["toolgate"]),
+        # vLLM copies its own variables to the processes that Ray starts, and those listed here.
+        RAY_VARIABLES: _with(current.get(RAY_VARIABLES, ""), ENGINE_VARIABLES),
         # The gateway reuses its connections. vLLM's default closes a connection after 5 s of
         # silence, which can happen while a request is on its way.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": current.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75"),
@@ -169,6 +179,11 @@ def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
             "0"  # the V2 runner has another interface for processors
         )
     return wanted | cpu_environment(current)
+
+
+def _with(listed: str, names: Sequence[str]) -> str:
+    """Return the list, whose names have commas between them, with these names added."""
+    return ",".join(dict.fromkeys([*filter(None, listed.split(",")), *names]))
 
 
 def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:

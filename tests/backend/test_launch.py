@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from vllm.ray.ray_env import get_env_vars_to_copy
 
 from toolgate_backend import launch, plugin, vllm_cli
 from toolgate_backend.adapters import lifetimes
@@ -71,6 +72,13 @@ def test_servers_that_cannot_enforce_are_rejected(started, monkeypatch, flags, e
     with pytest.raises(launch.LaunchError, match=says):
         run(monkeypatch, flags, **environment)
     assert not started
+
+
+def test_a_node_without_api_process_ends_with_an_error_status_when_its_engine_ends(started):
+    with pytest.raises(SystemExit) as ended:
+        launch.main(["model", "--headless"])
+    assert ended.value.code == 1
+    assert "--headless" in started
 
 
 def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(started, monkeypatch):
@@ -168,6 +176,16 @@ def test_with_triton_the_runner_is_not_set(started, monkeypatch):
     launch.main(["model"])
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
     assert "VLLM_USE_V2_MODEL_RUNNER" not in launch.os.environ
+
+
+def test_processes_that_ray_starts_get_the_settings_of_engines_without_the_tokens(monkeypatch):
+    """vLLM's own choice of the variables that its Ray executor copies."""
+    given = {launch.RAY_VARIABLES: "MINE", "TOOLGATE_METRICS_TOKEN": "x" * 16}
+    for name, value in (given | launch.environment(given, "structured_output")).items():
+        monkeypatch.setenv(name, value)
+    copied = get_env_vars_to_copy()
+    assert copied >= {"MINE", "VLLM_PLUGINS", "TOOLGATE_ADAPTER", "TOOLGATE_MEMBER_ORDER"}
+    assert "TOOLGATE_METRICS_TOKEN" not in copied
 
 
 def test_other_vllm_plugins_are_kept():

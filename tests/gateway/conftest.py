@@ -21,7 +21,7 @@ from toolgate_proxy.demo.model import closers
 from .servers import ORDER, Backend, Gateway, Servers, Stack, adapters
 
 HERE = Path(__file__).parent
-FIRST = ("test_images", "test_prefill_decode")
+FIRST = ("test_images", "test_prefill_decode", "test_parallel")
 """Have servers of their own, which have ended when the others start."""
 LAST = "test_faults"
 """Stops and kills servers."""

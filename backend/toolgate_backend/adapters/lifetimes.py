@@ -1,4 +1,4 @@
-"""The ends of a server's processes: RPCs end with the engine, a backend that ends finishes its
+"""The ends of a server's processes: RPCs end with the engines, a backend that ends finishes its
 responses, and an engine ends with its server.
 
 vLLM never completes the RPCs that were sent to an engine that has died. A request that waits for
@@ -27,7 +27,7 @@ from toolgate_core.errors import BackendUnavailable
 from ..grammars.worker_rpc import Rpc
 
 CHECK_SECONDS = 0.25
-"""Time between two checks whether the engine is alive."""
+"""Time between two checks whether the engines are alive."""
 DEADLINE_SECONDS = 60.0
 """Maximum time of an RPC. The engine answers RPCs between two steps, of which the longest is the
 prefill of a long prompt."""
@@ -38,13 +38,14 @@ engine_died = threading.Event()
 a status other than 0."""
 
 
-def while_engine_lives(engine_client: Any, rpc: Rpc, *, deadline: float = DEADLINE_SECONDS) -> Rpc:
-    """`rpc`, but it raises BackendUnavailable if vLLM's engine dies, and after `deadline` seconds.
-    A gateway then sends the request to another backend."""
+def while_engines_live(
+    require_all: Callable[[], None], rpc: Rpc, *, deadline: float = DEADLINE_SECONDS
+) -> Rpc:
+    """`rpc`, but it raises BackendUnavailable when `require_all` does, and after `deadline`
+    seconds. A gateway then sends the request to another backend."""
 
     async def call(*args: Any, **kwargs: Any) -> Sequence[Any]:
-        if engine_client.errored:
-            raise _dead(engine_client)
+        require_all()
         waiting = asyncio.ensure_future(rpc(*args, **kwargs))
         waiting.add_done_callback(_retrieve)
         ends = asyncio.get_running_loop().time() + deadline
@@ -53,8 +54,7 @@ def while_engine_lives(engine_client: Any, rpc: Rpc, *, deadline: float = DEADLI
                 done, _ = await asyncio.wait({waiting}, timeout=CHECK_SECONDS)
                 if done:
                     return waiting.result()
-                if engine_client.errored:
-                    raise _dead(engine_client)
+                require_all()
                 if asyncio.get_running_loop().time() >= ends:
                     raise BackendUnavailable(
                         f"The engine did not respond within {deadline:g} seconds. Retry the "
@@ -72,15 +72,6 @@ def _retrieve(rpc: asyncio.Future[Sequence[Any]]) -> None:
     asyncio would report as an error."""
     if not rpc.cancelled():
         rpc.exception()
-
-
-def _dead(engine_client: Any) -> BackendUnavailable:
-    engine_died.set()
-    error = BackendUnavailable(
-        "vLLM's engine died. Retry the request after the backend has restarted.", retry_after=1
-    )
-    error.__cause__ = engine_client.dead_error
-    return error
 
 
 def before_shutdown(

@@ -2,12 +2,14 @@
 
 Each name is checked at start-up (probe.py) and has a behavioural test in tests/backend/ or
 tests/gateway/. Attributes that exist only on instances cannot be checked at start-up; they have
-only those tests: `AsyncLLM.engine_core`, `OpenAIServingModels.lora_requests`, `requests` and
-`vllm_config` of the scheduler, `structured_output_request` and `is_prefill_chunk` of its requests,
-`executor`, `backend`, `_grammar_bitmask` and `_use_async_grammar_compilation` of the manager.
+only those tests: `AsyncLLM.engine_core` with `core_engines` and `reqs_in_flight`, `request_states`
+of `AsyncLLM.output_processor`, `EngineCoreProc.input_queue`, `OpenAIServingModels.lora_requests`,
+`requests` and `vllm_config` of the scheduler, `structured_output_request` and `is_prefill_chunk` of
+its requests, `executor`, `backend`, `_grammar_bitmask` and `_use_async_grammar_compilation` of the
+manager.
 
 Interfaces that vLLM provides for plug-ins are not listed: the plug-in groups, `LogitsProcessor` and
-its types, `EngineClient.collective_rpc`, `LoRARequest` and `init_logger`.
+its types, `LoRARequest` and `init_logger`.
 """
 
 from __future__ import annotations
@@ -123,6 +125,27 @@ SERVER: tuple[PrivateName, ...] = (
         ("obj", "method", "args", "kwargs"),
     ),
     PrivateName(f"{ENGINE}:EngineCore", "base of the methods that load grammars"),
+    # The engine runs any method of `EngineCore` that a client names: methods that load grammars in
+    # the scheduler's process, and `collective_rpc`, which calls those of the workers.
+    PrivateName(
+        f"{ENGINE}:EngineCoreProc._handle_client_request",
+        "calls the engine methods by name",
+        ("request_type", "request"),
+    ),
+    PrivateName(
+        f"{ENGINE}:EngineCore.collective_rpc",
+        "calls the worker methods",
+        ("method", "timeout", "args", "kwargs"),
+    ),
+    PrivateName(
+        "vllm.v1.engine.core_client:AsyncMPClient._call_utility_async",
+        "calls the engine methods on every engine",
+        ("method", "engine"),
+    ),
+    PrivateName(
+        f"{ENGINE}:EngineCoreProc.process_input_sockets", "shows whether an engine responds"
+    ),
+    PrivateName("vllm.v1.engine.async_llm:AsyncLLM.check_health", "`/health`", ("self",)),
     PrivateName(
         "vllm.v1.executor.uniproc_executor:UniProcExecutor",
         "runs the model in the engine's process on few CPU cores",
@@ -200,19 +223,6 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
     *(
         PrivateName(f"{GRAMMAR}.{method}", "the grammar interface", arguments, replaced=True)
         for method, arguments in GRAMMAR_METHODS.items()
-    ),
-    # The engine runs any method of `EngineCore` that a client names. Grammars are loaded in the
-    # scheduler's process in this way, because `collective_rpc` reaches only the workers.
-    PrivateName(
-        f"{ENGINE}:EngineCoreProc._handle_client_request",
-        "calls the engine methods by name",
-        ("request_type", "request"),
-    ),
-    PrivateName(
-        "vllm.v1.engine.core_client:AsyncMPClient.call_utility_all_async",
-        "calls the engine methods on every engine",
-        ("method",),
-        older="vllm.v1.engine.core_client:AsyncMPClient._call_utility_async",  # 0.31
     ),
     *(
         PrivateName(

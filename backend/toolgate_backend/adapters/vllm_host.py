@@ -7,9 +7,7 @@ contains the hooks of the adapter structured_output, and private_names.py the pr
 from __future__ import annotations
 
 import asyncio
-import functools
 import importlib.metadata
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from typing import Any, Literal
@@ -24,7 +22,7 @@ from ..errors import IncompatibleServer
 from ..grammars.store import WORKER_METHODS, host_methods
 from ..grammars.worker_rpc import Rpc
 from ..settings import settings
-from . import draft_config, probe
+from . import draft_config, engine_watch, probe
 from .engine_sequences import engine_sequences
 from .private_names import CALL_IDS, FORCED_DRAFTS, STRUCTURED_OUTPUT
 
@@ -37,8 +35,9 @@ text."""
 
 
 def register() -> None:
-    """Add the worker methods, and the engine hooks unless vLLM lacks a name that they need. Runs in
-    every process of a server, more than once."""
+    """Add the worker methods and the watch, and the engine hooks unless vLLM lacks a name that they
+    need. Runs in every process of a server, more than once."""
+    engine_watch.install()
     for name, method in WORKER_METHODS.items():
         setattr(WorkerBase, name, method)
     if hasattr(EngineCore, "toolgate_report") or any(find_problems(STRUCTURED_OUTPUT)):
@@ -81,26 +80,20 @@ def detect_adapter(config: Any, wanted: str) -> AdapterName:
 
 
 def make_rpc(engine_client: Any, adapter: AdapterName) -> Rpc:
-    """Return a call to the processes in which the adapter runs; one result for each rank, or for
-    each engine."""
-    if adapter == "logits_processor":
-        workers: Rpc = engine_client.collective_rpc
-        return workers
-
+    """Return a call to the processes in which the adapter runs, of all engines; one result for each
+    rank, or for each engine."""
     core = engine_client.engine_core
-    call_all = getattr(core, "call_utility_all_async", None) or functools.partial(_call_all, core)
 
-    async def engines(method: str, args: tuple[Any, ...] = ()) -> Sequence[Any]:
-        results: Sequence[Any] = await call_all(method, *args)
-        return results
+    async def engines(method: str, args: tuple[Any, ...] = ()) -> list[Any]:
+        calls = [core._call_utility_async(method, *args, engine=each) for each in core.core_engines]
+        return await asyncio.gather(*calls)
 
-    return engines
+    async def workers(method: str, args: tuple[Any, ...] = ()) -> list[Any]:
+        # vLLM's own `collective_rpc` returns the results of the first engine only.
+        found = await engines("collective_rpc", (method, None, args, None))
+        return [rank for ranks in found for rank in ranks]
 
-
-async def _call_all(core: Any, method: str, *args: Any) -> Sequence[Any]:
-    """Return the equivalent of `call_utility_all_async` for vLLM 0.31, which lacks it."""
-    calls = [core._call_utility_async(method, *args, engine=each) for each in core.core_engines]
-    return await asyncio.gather(*calls)
+    return workers if adapter == "logits_processor" else engines
 
 
 def version() -> str:

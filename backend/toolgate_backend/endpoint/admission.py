@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,8 +23,9 @@ class InFlightRequests:
     """Number of active requests. vLLM's queue has no limit, and requests that wait longer than
     their client's time-out are wasted work."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, require_engines: Callable[[], None] = lambda: None) -> None:
         self._limit = limit
+        self._require_engines = require_engines
         self._closed = False
         self.count = 0
 
@@ -33,13 +34,14 @@ class InFlightRequests:
         self._closed = True
 
     def require_open(self) -> None:
-        """Raise BackendUnavailable while the backend is shutting down. Gateways then send nothing
-        more."""
+        """Raise BackendUnavailable while the backend is shutting down or lacks an engine. Gateways
+        then send nothing more."""
         if self._closed:
             raise BackendUnavailable(
                 "This model's backend is shutting down. Retry the request.",
                 retry_after=RETRY_SECONDS,
             )
+        self._require_engines()
 
     def wait_until_idle(self, seconds: float) -> None:
         """Block the thread until no request is active, but no longer than `seconds`."""
@@ -50,7 +52,7 @@ class InFlightRequests:
     @contextmanager
     def track(self) -> Iterator[None]:
         """Count one more active request within the context. Raises BackendUnavailable if the limit
-        is reached or the backend is shutting down, so that the gateway tries another backend or
+        is reached, and what `require_open` raises, so that the gateway tries another backend or
         asks the client to retry."""
         self.require_open()
         if self.count >= self._limit:

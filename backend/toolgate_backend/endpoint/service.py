@@ -25,7 +25,8 @@ from toolgate_core.errors import (
 from toolgate_core.wire import ReasoningMode
 
 from ..adapters import vllm_host
-from ..adapters.lifetimes import before_shutdown, while_engine_lives
+from ..adapters.engine_watch import EngineWatch
+from ..adapters.lifetimes import before_shutdown, while_engines_live
 from ..enforcement.spec import ReasoningStart
 from ..grammars.registry import make_registry
 from ..settings import Settings, settings
@@ -150,11 +151,12 @@ class Service:
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
         self._adapter = vllm_host.detect_adapter(engine_client.vllm_config, configured.adapter)
+        self._watch = EngineWatch(engine_client)
         rpc = vllm_host.make_rpc(engine_client, self._adapter)
-        self._rpc = while_engine_lives(engine_client, rpc)
+        self._rpc = while_engines_live(self._watch.require_all, rpc)
         self._renderer = Renderer(engine_client, vocabulary)
         self._turn_start = TurnStart(vocabulary)
-        self._in_flight = InFlightRequests(configured.max_requests)
+        self._in_flight = InFlightRequests(configured.max_requests, self._watch.require_all)
         self._tracer = Tracer(vocabulary)
         self._max_grammars = configured.max_grammars
         self._registry, self._quarantine = make_registry(self._rpc, vocabulary, configured)
@@ -170,6 +172,7 @@ class Service:
         )
         in_flight = service._in_flight
         before_shutdown(engine_client, in_flight.close, in_flight.wait_until_idle)
+        service._watch.start()
         service._log_dialect()
         await service._renderer.learn_form()
         reports = await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
@@ -186,7 +189,7 @@ class Service:
             logger.warning("Toolgate: %s", warning)
 
     def info(self) -> wire.Info:
-        """Raise BackendUnavailable while the backend is shutting down."""
+        """Raise BackendUnavailable while the backend is shutting down or lacks an engine."""
         self._in_flight.require_open()
         return self._description.model_copy(
             update={
@@ -226,7 +229,7 @@ class Service:
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
         """Load the new grammars on every rank. Returns when each has a verdict. Raises
-        BackendUnavailable while the backend is shutting down."""
+        BackendUnavailable as `info` does."""
         self._in_flight.require_open()
         self._require_calls()
         verdicts = await self._registry.load(wanted.grammars)

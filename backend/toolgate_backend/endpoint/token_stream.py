@@ -13,7 +13,7 @@ from typing import Any
 from vllm.exceptions import VLLMClientError
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from toolgate_core.errors import EnforcementFailed
+from toolgate_core.errors import BackendFailed, EnforcementFailed
 from toolgate_core.wire import (
     EndEvent,
     PromptLogprob,
@@ -133,6 +133,8 @@ async def raw_events(
                     cached_tokens=cached_tokens if first else None,
                     prompt_logprobs=of_prompt if first else None,
                 )
+            if choice.finish_reason == "abort":  # its engine shuts down, as when another one died
+                raise BackendFailed("vLLM ended this request early. Retry the request.")
             if choice.finish_reason is not None:
                 yield EndEvent(
                     choice=choice.index,
@@ -150,7 +152,7 @@ async def raw_events(
 def _finish_reason(reason: str) -> Any:
     # vLLM's finish reason `repetition`, from its repetition detection, is a normal stop for
     # clients.
-    return reason if reason in ("stop", "length", "abort", "error") else "stop"
+    return reason if reason in ("stop", "length", "error") else "stop"
 
 
 PromptLogprobs = tuple[dict[int, PromptLogprob] | None, ...]

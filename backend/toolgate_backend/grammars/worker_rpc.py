@@ -23,7 +23,7 @@ POLL_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02)
 """Waits between polls; the last one repeats."""
 
 Rpc = Callable[..., Awaitable[Sequence[Any]]]
-"""vLLM's `collective_rpc(method, args=…)`, which returns one result for each rank."""
+"""A call `(method, args=…)`, which returns one result for each rank of all engines."""
 
 
 class WorkerRpc:

@@ -11,7 +11,6 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from vllm.v1.engine import EngineCoreRequestType
 from vllm.v1.engine.core import EngineCore, EngineCoreProc, EngineShutdownState
-from vllm.v1.engine.core_client import AsyncMPClient
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.serial_utils import run_method
 from vllm.v1.structured_output import StructuredOutputManager
@@ -21,7 +20,8 @@ from tests.models import tiny_model
 from tests.support.loop_errors import no_loop_errors
 from toolgate_backend import launch, plugin
 from toolgate_backend.adapters import probe, vllm_host
-from toolgate_backend.adapters.lifetimes import before_shutdown, while_engine_lives
+from toolgate_backend.adapters.engine_watch import EngineWatch
+from toolgate_backend.adapters.lifetimes import before_shutdown, while_engines_live
 from toolgate_backend.adapters.private_names import COMMAND_LINE, SERVER, STRUCTURED_OUTPUT
 from toolgate_backend.errors import IncompatibleServer
 from toolgate_core.errors import BackendUnavailable
@@ -79,19 +79,34 @@ def test_vllm_without_the_hooks_is_not_patched(monkeypatch):
     assert not hasattr(StructuredOutputManager, "_create_grammar")
 
 
-async def test_an_rpc_returns_a_result_from_every_engine():
-    client = AsyncMPClient.__new__(AsyncMPClient)
-    client.core_engines = [b"0", b"1"]
+class TwoEngines:
+    """vLLM's client of two engines. Each has two ranks, which return how they were called."""
 
-    async def call(method, *args, engine):
+    core_engines = (b"0", b"1")
+
+    async def _call_utility_async(self, method, *args, engine):
         await asyncio.sleep(0)
-        return method, args, engine
+        if method != "collective_rpc":
+            return method, args, engine
+        name, timeout, of_ranks, keywords = args
+        assert (timeout, keywords) == (None, None)
+        return [(name, of_ranks, engine, rank) for rank in range(2)]
 
-    client._call_utility_async = call
-    ask = vllm_host.make_rpc(SimpleNamespace(engine_core=client), "structured_output")
+
+async def test_an_rpc_returns_a_result_from_every_engine():
+    ask = vllm_host.make_rpc(SimpleNamespace(engine_core=TwoEngines()), "structured_output")
     assert await ask("toolgate_report") == [("toolgate_report", (), each) for each in (b"0", b"1")]
     assert await ask("toolgate_release", args=("holder", ["key"])) == [
         ("toolgate_release", ("holder", ["key"]), each) for each in (b"0", b"1")
+    ]
+
+
+async def test_an_rpc_returns_a_result_from_every_rank_of_every_engine():
+    ask = vllm_host.make_rpc(SimpleNamespace(engine_core=TwoEngines()), "logits_processor")
+    assert await ask("toolgate_release", args=("holder", ["key"])) == [
+        ("toolgate_release", ("holder", ["key"]), engine, rank)
+        for engine in (b"0", b"1")
+        for rank in range(2)
     ]
 
 
@@ -219,19 +234,24 @@ async def never(*args, **kwargs):
 
 async def test_an_rpc_fails_when_the_engine_dies():
     engine = Engine()
-    waiting = asyncio.create_task(while_engine_lives(engine, never)("load"))
+    call = while_engines_live(EngineWatch(engine).require_all, never)
+    waiting = asyncio.create_task(call("load"))
     await asyncio.sleep(0.05)
     engine.errored = True
     async with asyncio.timeout(10):
         with pytest.raises(BackendUnavailable, match="engine died"):
             await waiting
         with pytest.raises(BackendUnavailable, match="engine died"):
-            await while_engine_lives(engine, never)("load")
+            await call("load")
+
+
+def all_live():
+    """No engine is lost."""
 
 
 async def test_an_rpc_has_a_deadline():
     with pytest.raises(BackendUnavailable, match="did not respond within"):
-        await while_engine_lives(Engine(), never, deadline=0.1)("load")
+        await while_engines_live(all_live, never, deadline=0.1)("load")
 
 
 async def test_an_rpc_that_fails_after_its_deadline_is_not_reported():
@@ -244,7 +264,7 @@ async def test_an_rpc_that_fails_after_its_deadline_is_not_reported():
 
     async with no_loop_errors():
         with pytest.raises(BackendUnavailable):
-            await while_engine_lives(Engine(), late, deadline=0.1)("load")
+            await while_engines_live(all_live, late, deadline=0.1)("load")
 
 
 async def test_results_and_errors_are_passed_on():
@@ -253,7 +273,7 @@ async def test_results_and_errors_are_passed_on():
             raise ValueError(args)
         return [method, *args]
 
-    call = while_engine_lives(Engine(), rpc)
+    call = while_engines_live(all_live, rpc)
     assert await call("load", args=(1, 2)) == ["load", 1, 2]
     with pytest.raises(ValueError, match="3"):
         await call("fail", args=(3,))

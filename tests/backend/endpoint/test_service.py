@@ -50,6 +50,7 @@ class Engine:
         self.vllm_config = VllmConfig(model_config=self.model_config)
         self.renderer = renderer_from_config(self.vllm_config)
         self.engine_core = SimpleNamespace(core_engines=[b"0"])
+        self.errored = False
         self.asked = []
         self.fault = None
         self.trace_headers = None
@@ -76,6 +77,16 @@ def service(engine):
     engine.asked.clear()
     engine.fault = None
     return Service(engine, models, from_model_config(engine.model_config), Settings())
+
+
+async def test_a_backend_that_lacks_an_engine_refuses_requests(service):
+    service._watch._lost.add(1)
+    with pytest.raises(BackendUnavailable, match="Engine 1"):
+        service.info()
+    with pytest.raises(BackendUnavailable, match="Engine 1"):
+        await anext(service.generate(cut()))
+    with pytest.raises(BackendUnavailable, match="Engine 1"):
+        await service.status()
 
 
 def cut(*, side=None, max_tokens=None, accepted=()):

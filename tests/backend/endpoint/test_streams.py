@@ -19,6 +19,7 @@ from toolgate_backend.endpoint.routes import (
 )
 from toolgate_backend.endpoint.token_stream import LogprobFormat, TextDecoder, batched, raw_events
 from toolgate_core import wire
+from toolgate_core.errors import BackendFailed
 from toolgate_core.wire import (
     EndEvent,
     PromptLogprob,
@@ -261,6 +262,18 @@ async def test_events_of_two_choices_are_kept_apart(vocabulary):
     assert first == (None, {7: PromptLogprob(logprob=-9999.0, rank=3, decoded_token=text)})
     assert rest == [None, None]
     assert events[-1] == UsageEvent(prompt_tokens=20, completion_tokens=4, cached_tokens=16)
+
+
+async def test_a_response_that_its_engine_aborts_ends_with_an_error(vocabulary):
+    async def aborted():
+        async for output in outputs():
+            for choice in output.outputs:
+                choice.finish_reason = choice.finish_reason and "abort"
+            yield output
+
+    events = raw_events(aborted(), vocabulary, start=BEGUN)
+    with pytest.raises(BackendFailed, match="ended this request early"):
+        _ = [event async for event in events]
 
 
 async def test_cached_tokens_of_a_continued_response_are_those_of_its_prompt(vocabulary):
