@@ -13,6 +13,9 @@ from typing import Any
 
 import uvicorn
 
+KEEPALIVE_SECONDS = 75
+"""As `toolgate backend` sets it for vLLM's server."""
+
 
 @asynccontextmanager
 async def served(app: Any) -> AsyncIterator[str]:
@@ -31,7 +34,10 @@ async def served(app: Any) -> AsyncIterator[str]:
 def in_thread(app: Any, port: int = 0) -> Iterator[str]:
     """The URL of an ASGI app that runs in a thread; at a free port, if none is named. At the end
     it is gone at once, as if it had been killed."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+    config = uvicorn.Config(
+        app, log_level="critical", lifespan="off", timeout_keep_alive=KEEPALIVE_SECONDS
+    )
+    server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", port)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
