@@ -63,8 +63,13 @@ M = TypeVar("M", bound=wire.Message)
 class Backend:
     """Client of the backend at `base_url`. Use it within one event loop."""
 
-    def __init__(self, base_url: str, key: SecretStr | None, settings: Settings) -> None:
+    def __init__(
+        self, base_url: str, key: SecretStr | None, settings: Settings, model: str = ""
+    ) -> None:
+        """`model`: its name at the backend, for routers that choose a backend by it. It is used
+        until the backend has reported its own."""
         self._settings = settings
+        self._model = model
         self._base_url = base_url.rstrip("/").removesuffix("/v1")
         self._headers = {"Accept-Encoding": "identity"}
         if key is not None:
@@ -202,7 +207,7 @@ class Backend:
     ) -> aiohttp.ClientResponse:
         """Return the response, with its body not read yet. Raises the error of an unsuccessful
         one."""
-        content = encoded(op, message, self._last_info.model if self._last_info else "")
+        content = encoded(op, message, self._last_info.model if self._last_info else self._model)
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
         try:
             async with Within(limit, "start its response", begun=False):

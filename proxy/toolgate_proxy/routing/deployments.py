@@ -154,21 +154,22 @@ class Deployments:
         self.shared_cache = RedisCache.from_settings(settings)
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
-    def get(self, api_base: str | None, api_key: str | None) -> Deployment:
-        """Return the deployment at a place. Missing values are taken from the settings."""
+    def get(self, api_base: str | None, api_key: str | None, model: str = "") -> Deployment:
+        """Return the deployment at a place. Missing values are taken from the settings. `model`: a
+        name of a model there."""
         url = api_base or self._settings.backend_url
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
             label = _without_password(url)
-            backend = Backend(url, key, self._settings)
+            backend = Backend(url, key, self._settings, model)
             grammars = GrammarService(backend, self.shared_cache, label=label)
             state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
             self._deployments[name] = Deployment(label, backend, grammars, state)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:
-        return self.get(placement.api_base, placement.api_key)
+        return self.get(placement.api_base, placement.api_key, placement.model)
 
     async def aclose(self) -> None:
         """Close all connections."""
