@@ -1,4 +1,4 @@
-"""Routers between a gateway and its engines, each with its configuration from docs/guide/scaling.md.
+"""Routers between a gateway and its engines, as docs/guide/scaling.md configures them.
 
 The page is what is tested: only addresses and the balancing rule are replaced in its blocks.
 """
