@@ -56,6 +56,13 @@ def from_body(status: int, body: object) -> ToolgateError:
     return _generic(status, message)
 
 
+def is_ours(body: object) -> bool:
+    """Return whether the JSON body of an error is one of a Toolgate backend."""
+    error = body.get("error") if isinstance(body, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return any(kind.code == code for kind in _tree(ToolgateError))
+
+
 def _text(error: dict[str, Any], name: str) -> str | None:
     value = error.get(name)
     return value if isinstance(value, str) else None

@@ -3,6 +3,9 @@ chat completions (`chat/metrics.py`)."""
 
 from __future__ import annotations
 
+import math
+import os
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from toolgate_core.errors import (
@@ -41,6 +44,11 @@ GRAMMARS_KNOWN = Gauge(
     "Grammars that this process knows to be enforceable at a backend, by backend URL.",
     ["backend"],
     multiprocess_mode="livemax",
+)
+RESENT = Counter(
+    "toolgate_resent",
+    "Messages that were sent again to the same backend address, because a replica or a server in "
+    "front of it failed before the response.",
 )
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
@@ -143,3 +151,11 @@ CUSTOM_CALLS = Counter(
     ["result"],
 )
 begin_at_zero(CUSTOM_CALLS, ("valid", "invalid", "not_read", "too_long"))
+
+
+def forget(gauge: Gauge, backend: str) -> None:
+    """Remove the series of a backend that has left. Where processes share their metrics, none can
+    be removed: it becomes NaN, which no alert matches."""
+    gauge.labels(backend).set(math.nan)
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        gauge.remove(backend)

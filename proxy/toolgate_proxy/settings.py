@@ -106,8 +106,9 @@ class BodyLimitSettings(Section):
 class BackendSettings(Section):
     """Connections to backends"""
 
-    backend_url: str = Field(default="http://127.0.0.1:8000", pattern=r"^https?://")
-    """URL of the backend for deployments without `api_base`."""
+    backend_url: str = Field(default="http://127.0.0.1:8000", pattern=r"^(dns\+)?https?://")
+    """URL of the backend for deployments without `api_base`; with `dns+http` of all addresses of a
+    name."""
     backend_key: SecretStr | None = None
     """API key of the backend (its `--api-key`) for deployments without `api_key`."""
     first_token_timeout: float = Field(default=300.0, gt=0)

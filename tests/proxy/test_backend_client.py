@@ -31,6 +31,7 @@ from toolgate_proxy.backend_client.event_stream import EventStream, SseParser
 from toolgate_proxy.backend_client.message_json import LONG, Pieces, encoded
 from toolgate_proxy.json_values import exceeds
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.stack.processes import free_port
 
 START = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
 DIED = wire.ErrorEvent(status=502, error=BackendFailed("The engine died.").body()["error"])
@@ -186,7 +187,7 @@ async def test_a_backend_gets_the_session_but_not_its_text(seam, backend):
 
 
 async def test_info_is_cached_until_it_is_forgotten(seam, backend):
-    assert await seam.info() == INFO
+    assert await seam.info() == backend.described
     backend.info = INFO.model_copy(update={"model": "other"})
     try:
         assert (await seam.info()).model == "tiny"
@@ -248,6 +249,83 @@ async def test_a_broken_response_is_an_error(answer, error, stream):
     async with client_of(answer) as client:
         with pytest.raises(error):
             await events(client, request("x", stream=stream))
+
+
+FULL = {"error": {"message": "Full.", "code": "backend_unavailable"}}
+REFUSED = {"error": {"message": "No.", "code": "invalid_request"}}
+OF_VLLM = {"error": {"message": "Busy.", "code": 503}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "sends"),
+    [
+        ([502], None, 2),
+        ([503, 503], None, 3),
+        ([504], None, 2),
+        (["closes"], None, 2),
+        ([503, "closes", 503], BackendUnavailable, 2),
+        ([502, 502], BackendLost, 2),
+        ([504, 504], BackendLost, 2),
+        ([503] * 3, BackendUnavailable, 3),
+        (["closes"] * 2, BackendUnavailable, 2),
+        ([(503, OF_VLLM), 503], None, 3),
+        ([(503, FULL)], BackendUnavailable, 1),
+        ([(502, {"error": DIED.error})], BackendLost, 1),
+        ([500], BackendLost, 1),
+        ([(400, REFUSED)], InvalidRequest, 1),
+        ([429], BackendUnavailable, 1),
+    ],
+)
+async def test_a_message_is_sent_again_if_no_replica_had_it(answers, error, sends):
+    got = []
+
+    async def handler(received):
+        got.append(await received.read())
+        answer = answers[len(got) - 1] if len(got) <= len(answers) else (200, {"tokens": 5})
+        if answer == "closes":
+            return await closing(received)
+        status, body = (answer, None) if isinstance(answer, int) else answer
+        return web.Response(status=status, text="<html>" if body is None else json.dumps(body))
+
+    message = wire.CountTokens(model="tiny", prompt=request("hi").prompt)
+    async with client_of(handler) as client:
+        if error is None:
+            assert await client.count(message) == 5
+        else:
+            with pytest.raises(error):
+                await client.count(message)
+    assert len(got) == sends
+    assert len({*got}) == 1
+
+
+async def test_a_long_message_is_sent_again_in_its_pieces():
+    got = []
+
+    async def handler(received):
+        got.append(await received.read())
+        return web.Response(status=502 if len(got) == 1 else 200, text='{"tokens": 5}')
+
+    message = wire.CountTokens(model="tiny", prompt=request("x" * LONG).prompt)
+    async with client_of(handler) as client:
+        assert await client.count(message) == 5
+    assert len(got[0]) > LONG
+    assert got[0] == got[1]
+
+
+async def test_a_refused_connection_is_tried_again_at_the_address(monkeypatch):
+    url, tried = f"http://127.0.0.1:{free_port()}", []
+    client = Backend(url, None, Settings())
+    connect = client._request
+
+    async def counted(*arguments):
+        tried.append(arguments)
+        return await connect(*arguments)
+
+    monkeypatch.setattr(client, "_request", counted)
+    with pytest.raises(BackendUnavailable):
+        await client.info()
+    assert len(tried) == 3
+    await client.aclose()
 
 
 async def test_continued_response_keeps_the_first_deadline(seam, backend):

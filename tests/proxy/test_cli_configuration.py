@@ -66,7 +66,8 @@ def test_an_address_in_a_variable_needs_a_scheme(written):
     path = written(GOOD)
     with pytest.raises(BadConfig, match=r"\(TOOLGATE_BACKEND_URL\) is 'gpu:8000', which has no"):
         check(path, SET | {"TOOLGATE_BACKEND_URL": "gpu:8000"})
-    check(path, SET | {"TOOLGATE_BACKEND_URL": "http://gpu:8000"})
+    for scheme in ("http", "https", "dns+http", "dns+https"):
+        check(path, SET | {"TOOLGATE_BACKEND_URL": f"{scheme}://gpu:8000"})
 
 
 def test_variables_of_the_file_and_of_a_secret_manager_are_set(written):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 from opentelemetry.trace import SpanKind
@@ -12,7 +14,12 @@ from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
 
 from toolgate_core import tracing, wire
-from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import (
+    ContextLengthExceeded,
+    FingerprintMismatch,
+    InvalidRequest,
+    UnsupportedParameter,
+)
 from toolgate_core.wire import ReasoningMode
 
 from ..adapters import vllm_host
@@ -108,6 +115,13 @@ class TurnStart:
             yield token
 
 
+def _replica(reports: Sequence[Mapping[str, Any]]) -> str:
+    """Return an opaque name of the engines that sent these reports. All API processes in front of
+    the same engines have the same one."""
+    names = sorted(str(report["process"]) for report in reports)
+    return blake2b(" ".join(names).encode(), digest_size=8).hexdigest()
+
+
 logger = init_logger(__name__)
 
 FIT_PART = 16
@@ -134,6 +148,7 @@ class Service:
         self._tracer = Tracer(vocabulary)
         self._max_grammars = configured.max_grammars
         self._registry, self._quarantine = make_registry(self._rpc, vocabulary, configured)
+        self._replica = ""
 
     @classmethod
     async def start(cls, engine_client: Any, state: Any, args: Namespace) -> Service:
@@ -147,7 +162,8 @@ class Service:
         before_shutdown(engine_client, in_flight.close, in_flight.wait_until_idle)
         service._log_dialect()
         await service._renderer.learn_form()
-        await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
+        reports = await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
+        service._replica = _replica(reports)
         if service._vocabulary.dialect.calls:
             await service._quarantine.warm_up()
         return service
@@ -162,11 +178,26 @@ class Service:
     def info(self) -> wire.Info:
         """Raise BackendUnavailable while the backend is shutting down."""
         self._in_flight.require_open()
+        return self._description.model_copy(
+            update={
+                "models": (*self._served_names(), *self._models.lora_requests),
+                "in_flight": self._in_flight.count,
+                "fingerprint": self._fingerprint,
+                "replica": self._replica,
+            }
+        )
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return wire.fingerprint_of(self._description)
+
+    @cached_property
+    def _description(self) -> wire.Info:
+        """The part that does not change."""
         return wire.Info(
             model=self._served_names()[0],
-            models=(*self._served_names(), *self._models.lora_requests),
+            models=(),
             vllm_version=vllm_host.version(),
-            in_flight=self._in_flight.count,
             adapter=self._adapter,
             dialect=self._vocabulary.dialect.name,
             marks=self._vocabulary.marks,
@@ -238,6 +269,11 @@ class Service:
             span = tracing.begin("toolgate.generate", kind, attributes, headers=headers or {})
             stack.enter_context(tracing.ended(span))
             stack.enter_context(self._in_flight.track())
+            if request.fingerprint not in (None, self._fingerprint):
+                raise FingerprintMismatch(
+                    "This replica differs from the one whose description the request is based on. "
+                    "Start all replicas behind one address with the same release and flags."
+                )
             lora = self._lora(request.model)
             enforcement = request.enforcement
             sources = needed_sources(request)
@@ -286,6 +322,8 @@ class Service:
                 prompt_text=self._prompt_text(request, prompt_ids),
                 adapted=adapted,
                 verdicts=tuple(self._registry.verdicts(report)),
+                fingerprint=self._fingerprint,
+                replica=self._replica,
             )
             prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(

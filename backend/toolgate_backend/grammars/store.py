@@ -15,12 +15,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import Any
 
@@ -245,8 +246,9 @@ def host_methods(
         store_of(host).release(owner, keys)
 
     def report(host: Any) -> dict[str, int]:
-        """Numbers for tests and status pages."""
-        return {"grammars": len(store_of(host)), "sequences": count_sequences(host)}
+        """Numbers for tests and status pages, and an opaque one for this process."""
+        grammars, sequences = len(store_of(host)), count_sequences(host)
+        return {"grammars": grammars, "sequences": sequences, "process": _process_number()}
 
     return {
         "toolgate_load": load,
@@ -254,6 +256,12 @@ def host_methods(
         "toolgate_release": release,
         "toolgate_report": report,
     }
+
+
+@cache
+def _process_number() -> int:
+    """Made at the first report: processes that are forks of one have different ones."""
+    return secrets.randbits(62)
 
 
 _installed: GrammarStore | None = None

@@ -72,6 +72,19 @@ class GrammarsRefused(ToolgateError):
         return {"verdicts": list(self.verdicts)}
 
 
+class FingerprintMismatch(ToolgateError):
+    """The replica that got the request differs from the one that the gateway's message is based on,
+    for example in its model or its limits. The gateway repeats the request with a new description,
+    so clients do not see this error.
+
+    Nothing.
+    """
+
+    status = 409
+    type = "invalid_request_error"
+    code = "fingerprint_mismatch"
+
+
 class BackendUnavailable(ToolgateError):
     """No backend is reachable, responds to health checks and accepts the gateway's key, or the
     backend is at capacity.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from .grammars import GrammarVerdict
-from .message import Count, Many, Message
+from .message import Count, Many, Message, Name
 
 Byte = Annotated[int, Field(ge=0, le=255)]
 Logprob = Annotated[float, Field(allow_inf_nan=False)]
@@ -42,6 +42,9 @@ class StartEvent(Message):
     are none, so that earlier gateways understand the message."""
     verdicts: Many[GrammarVerdict] = Field(default=(), exclude_if=not_)
     """Of the grammars whose verdict the request asks for, with their blobs."""
+    fingerprint: Name = Field(default="", exclude_if=not_)
+    replica: Name = Field(default="", exclude_if=not_)
+    """As in `Info`."""
 
 
 class PromptLogprob(Message):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from .message import FORMAT, MAX_COUNT, Count, Many, Message
+from .message import FORMAT, MAX_COUNT, Count, Many, Message, Name
 
 
 class MarkIds(Message):
@@ -60,6 +61,25 @@ class Info(Message):
     """Form of call ids. Kimi's template needs ids of the form `functions.<name>:<number>`."""
     in_flight: Count | None = None
     """Requests of all gateways that the backend is working on. None if it does not report them."""
+    fingerprint: Name = ""
+    """See `fingerprint_of`."""
+    replica: Name = ""
+    """An opaque name of the engine: replicas behind one address have different ones."""
+
+
+COMMON = (
+    *("format", "model", "dialect", "marks", "tokenizer", "grammar_format"),
+    *("limits", "images", "call_ids"),
+)
+"""What a gateway relies on when it writes a message or reads a response. Releases with the same
+format work together. LoRA adapters may be loaded at one replica after another: a request that names
+one is refused where it is missing."""
+
+
+def fingerprint_of(info: Info) -> str:
+    """Return a short hash of what must be the same at all replicas behind one address."""
+    content = info.model_dump_json(include={*COMMON}).encode()
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 class Status(Message):

@@ -15,6 +15,9 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 """A number of tokens, a position, or the id of a token. A peer may be broken: a number beyond these
 bounds is an invalid message, before anything is counted or computed with it."""
 
+Name = Annotated[str, Field(max_length=64)]
+"""An opaque name."""
+
 T = TypeVar("T")
 Many = Annotated[tuple[T, ...], Field(fail_fast=True)]
 """A sequence of any length. Validation ends at the first invalid entry, because the errors of a

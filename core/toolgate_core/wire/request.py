@@ -135,6 +135,9 @@ class GenerateRequest(Message):
     """None disables all masks. The stream then has all tokens, including marker tokens."""
     grammars: tuple[NeededGrammar, ...] = ()
     """Those that `enforcement` names."""
+    fingerprint: str | None = None
+    """That of the description on which this message is based. A replica with another one refuses
+    it. None disables the check."""
     open_objects: Literal[True] | None = None
     """Whether objects that declare properties may have further ones, in the schemas of the prompt's
     tools. None leaves the field out."""

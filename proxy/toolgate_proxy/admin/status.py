@@ -27,6 +27,14 @@ class BackendDescription(BaseModel):
     """Context length, in tokens."""
 
 
+class ReplicaStatus(BaseModel):
+    replica: str
+    """An opaque name of its engine."""
+    fingerprint: str
+    """Of what must be the same at all replicas of an address: the model, its tokenizer and dialect,
+    and limits."""
+
+
 class BackendStatus(BaseModel):
     url: str
     model: str
@@ -41,6 +49,8 @@ class BackendStatus(BaseModel):
     """In-flight requests of this gateway process."""
     grammars_known: int
     """Grammars that this gateway process has seen loaded at the backend."""
+    replicas: list[ReplicaStatus]
+    """Those behind the address that responded to this gateway process in the last minute."""
     description: BackendDescription | None
     """None until the backend has responded."""
 
@@ -156,6 +166,10 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         probe_ms=state.probe_ms,
         requests=deployment.load.requests,
         grammars_known=deployment.grammars.known_count,
+        replicas=[
+            ReplicaStatus(replica=each.name, fingerprint=each.fingerprint)
+            for each in deployment.backend.replicas.seen()
+        ],
         description=_description(deployment),
     )
 

@@ -24,12 +24,15 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from .. import metrics
 from ..background import without_owner
+from ..discovery import PinnedResolver, addressed, without_password
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
-from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error
+from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error, repeats
 from .message_json import Pieces, encoded
+from .replicas import Replicas
 
 IDLE_SECONDS = 120.0
 """Time limit without any data from a backend during a response. Its keep-alives count as data."""
@@ -46,11 +49,13 @@ GRAMMAR_TIMEOUT = 60.0
 """Seconds for a backend's response about grammars. It is longer than the backend needs to refuse a
 schema that takes too long (WALL_SECONDS of its quarantine)."""
 INFO_TTL = 15.0
-"""Seconds for which a backend's description of itself is believed. An error of the backend, as
-after a restart with another model, ends it at once."""
+"""Seconds for which a backend's description of itself is used. A backend that has another one, as
+after a restart with another model, refuses requests (409), which ends it at once."""
 INFO_TIMEOUT = 10.0
 """Seconds for a backend's description. It needs no computation, so a backend that takes longer does
 not respond; as nothing was asked of it yet, another one can serve the request."""
+RESEND_PAUSE = 0.1
+"""Seconds before a message is sent again for the second time to an address whose replicas left."""
 SESSION_TEXT = 20_000
 """Characters of a conversation's begin that tell it from others."""
 READ_BUFFER_BYTES = 128 * 1024
@@ -70,7 +75,10 @@ class Backend:
         until the backend has reported its own."""
         self._settings = settings
         self._model = model
-        self._base_url = base_url.rstrip("/").removesuffix("/v1")
+        url, self._pinned = addressed(base_url)
+        self._base_url = url.rstrip("/").removesuffix("/v1")
+        self.label = without_password(base_url)
+        """For display."""
         self._headers = {"Accept-Encoding": "identity"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key.get_secret_value()}"
@@ -79,6 +87,7 @@ class Backend:
         self._last_info: wire.Info | None = None
         self._info_at = 0.0
         self._info_request: asyncio.Task[wire.Info] | None = None
+        self.replicas = Replicas(self.label)
 
     async def info(self) -> wire.Info:
         """Return the backend's description, cached for `INFO_TTL`.
@@ -100,11 +109,14 @@ class Backend:
 
     async def probe(self) -> int | None:
         """Request the backend's description. Returns the number of its in-flight requests, if it
-        reports them. Raises the error if there is no valid response."""
-        return (await self._fetch_info()).in_flight
+        reports them. Raises the error if there is no valid response.
+
+        Of several replicas one responds, and the others are assumed to have as many requests."""
+        in_flight = (await self._fetch_info()).in_flight
+        return None if in_flight is None else in_flight * max(1, len(self.replicas.seen()))
 
     def forget_info(self) -> None:
-        """Drop the cached description: the backend may have restarted with another model."""
+        """Drop the cached description: a replica has another one."""
         self._info = None
 
     async def load_grammars(
@@ -152,7 +164,8 @@ class Backend:
         response = await self._send("generate", request, limit)
         bound, idle = bound_of(request, self._last_info), IDLE_SECONDS
         try:
-            return EventStream(response, request, bound, idle, deadline, begin_by)
+            note = self.replicas.note
+            return EventStream(response, request, bound, idle, deadline, begin_by, note)
         except BackendFailed:
             response.close()
             raise
@@ -172,6 +185,7 @@ class Backend:
             self._info = _checked_info(await self._json("info", limit=INFO_TIMEOUT))
             self._last_info = self._info
             self._info_at = time.monotonic()
+            self.replicas.note(self._info)
             return self._info
         except BackendTimeout as error:
             raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER) from error
@@ -209,12 +223,23 @@ class Backend:
         one."""
         content = encoded(op, message, self._last_info.model if self._last_info else self._model)
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
-        try:
-            async with Within(limit, "start its response", begun=False):
-                response = await self._request(content, session)
-        except ToolgateError:
-            self.forget_info()
-            raise
+        due, repeated = time.monotonic() + limit, 0
+        while True:
+            try:
+                return await self._sent(content, session, due - time.monotonic())
+            except ToolgateError as error:
+                if repeated >= repeats(error):
+                    raise
+            metrics.RESENT.inc()
+            await asyncio.sleep(repeated * RESEND_PAUSE)
+            repeated += 1
+
+    async def _sent(
+        self, content: bytes | Pieces, session: str, limit: float
+    ) -> aiohttp.ClientResponse:
+        """As `_send`, without sending again."""
+        async with Within(limit, "start its response", begun=False):
+            response = await self._request(content, session)
         if 200 <= response.status < 300:
             return response
         try:
@@ -250,7 +275,9 @@ class Backend:
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE_SECONDS
+                    limit=MAX_CONNECTIONS,
+                    keepalive_timeout=KEEPALIVE_SECONDS,
+                    resolver=None if self._pinned is None else PinnedResolver(self._pinned),
                 ),
                 headers=self._headers,
                 # `Within` times reads: the limits for the first token and for the next one differ.
@@ -266,7 +293,7 @@ class Backend:
         return self._session
 
     def _error(self, status: int, body: object) -> ToolgateError:
-        if status == 409 or status >= 500:
+        if status == 409:
             self.forget_info()
         if status in (401, 403):
             # The body reports an invalid key. Our client would take that for its own key.

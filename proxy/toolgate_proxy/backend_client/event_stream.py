@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 
 import aiohttp
@@ -35,8 +35,10 @@ class EventStream:
         idle_timeout: float,
         deadline: float,
         begin_by: float,
+        note_start: Callable[[wire.StartEvent], None] | None = None,
     ) -> None:
         """Raises BackendFailed for a response that is compressed or too large."""
+        self._note_start = note_start
         self._response = response
         self._body = Body(response, bound.body)
         self._bound = bound
@@ -132,6 +134,8 @@ class EventStream:
             case wire.StartEvent():
                 self._prompt_tokens = event.prompt_tokens
                 valid = event.prompt_tokens <= self._bound.prompt_tokens
+                if self._note_start is not None:
+                    self._note_start(event)
             case wire.UsageEvent():
                 valid = (
                     event.prompt_tokens == self._prompt_tokens

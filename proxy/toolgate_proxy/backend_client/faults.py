@@ -7,7 +7,7 @@ from types import TracebackType
 
 import aiohttp
 
-from toolgate_core.error_body import from_body
+from toolgate_core.error_body import from_body, is_ours
 from toolgate_core.errors import (
     BackendFailed,
     BackendLost,
@@ -67,22 +67,44 @@ class Within:
         return BackendUnavailable(text, retry_after=RETRY_AFTER)
 
 
+class NoReplica(Exception):
+    """A server between the gateway and the replicas of an address responded instead of them."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+OF_ROUTERS = (502, 503, 504)
+"""Statuses with which servers respond for a replica that left, or has not responded in time."""
+
+
+def repeats(error: ToolgateError) -> int:
+    """Return how often a message is sent again to the same address after an error without any part
+    of a response. Another replica may be behind it. A message that a replica may have got is sent
+    again once, because it might have crashed that replica."""
+    cause = error.__cause__
+    if isinstance(cause, NoReplica):
+        return 2 if cause.status == 503 else 1
+    if isinstance(cause, aiohttp.ConnectionTimeoutError):
+        return 0  # it was tried twice, which took seconds
+    if refused_connection(error):
+        return 2
+    broke = isinstance(cause, aiohttp.ClientError | ConnectionError)
+    return int(broke and isinstance(error, BackendUnavailable))
+
+
 def refused_connection(error: ToolgateError) -> bool:
     """Return whether no connection could be made: nothing listens, or the host can't be found."""
     cause = error.__cause__
     return isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
 
 
-def lost_connection(error: ToolgateError) -> bool:
-    """Return whether an established connection broke before any response. Most likely the backend
-    closed an idle connection while the request was sent on it, so the same backend can be tried
-    again."""
-    broke = isinstance(error.__cause__, aiohttp.ClientError | ConnectionError)
-    return isinstance(error, BackendUnavailable) and broke and not refused_connection(error)
-
-
 def backend_error(status: int, body: object) -> ToolgateError:
     """Return the error of an HTTP response, or of an ErrorEvent in the middle of a stream."""
     error = from_body(status, body)
     # An untyped server error is most likely an engine that died.
-    return BackendLost(error.message) if type(error) is BackendFailed else error
+    found = BackendLost(error.message) if type(error) is BackendFailed else error
+    if status in OF_ROUTERS and not is_ours(body):
+        found.__cause__ = NoReplica(status)
+    return found

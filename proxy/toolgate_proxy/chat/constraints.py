@@ -51,7 +51,7 @@ class Constraints:
             context.request_id,
             open_objects=self.open_objects,
             metered=context.key is not None and context.key.limits.counts_output,
-        )
+        ).model_copy(update={"fingerprint": self.prepared.info.fingerprint or None})
         return resample_request(message, self.resample) if self.resample else message
 
 

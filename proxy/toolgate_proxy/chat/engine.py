@@ -19,12 +19,15 @@ from functools import partial
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     BackendFailed,
+    BackendUnavailable,
     ContextLengthExceeded,
+    FingerprintMismatch,
     GrammarsRefused,
     InvalidRequest,
     PermissionDenied,
 )
 
+from ..backend_client.faults import RETRY_AFTER
 from ..context import RequestContext
 from ..grammars.service import read_verdicts
 from ..routing.deployments import Deployment
@@ -40,7 +43,11 @@ from .response import ChatResponse, ResponseEvent
 
 MAX_SENDS = 3
 """Maximum number of times a request is sent: again if new schemas are refused, without their tools
-if the settings omit them."""
+if the settings omit them, and once if the backend is not the one that described itself."""
+REPLICAS_DIFFER = (
+    "The replicas behind one address of this model differ, so the response can't be enforced. "
+    "Retry shortly. If this continues, start all replicas with the same release, model and flags."
+)
 
 NO_VERDICT = (
     "The backend doesn't say which grammars of this request it can enforce. Install the same "
@@ -97,6 +104,7 @@ class Engine:
     ) -> Generation:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
+        mismatched = False
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
@@ -104,6 +112,11 @@ class Engine:
             answers = None if request.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
+            except FingerprintMismatch:
+                if mismatched:
+                    raise BackendUnavailable(REPLICAS_DIFFER, retry_after=RETRY_AFTER) from None
+                mismatched = True
+                continue
             except GrammarsRefused as refused:
                 deployment.grammars.learn(
                     read_verdicts(refused.verdicts), plan.grammars, found.info

@@ -13,7 +13,7 @@ from typing import TypeVar
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
-from ..backend_client.faults import RETRY_AFTER, UNRESPONSIVE, lost_connection, refused_connection
+from ..backend_client.faults import RETRY_AFTER, UNRESPONSIVE, refused_connection, repeats
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
@@ -82,8 +82,10 @@ class Failover:
     ) -> AsyncIterator[T]:
         """Yield what `begin` yields, at `first` or at the first alternative that does not fail."""
         remaining: list[Placement] = [first]
-        others: Sequence[Placement] | None = None
+        moved = False
         lost = 0
+        again = set[Placement]()
+        """The addresses that were asked again."""
         while True:
             placement = remaining.pop()
             deployment = self._deployments.at(placement)
@@ -98,19 +100,21 @@ class Failover:
                 except (BackendUnavailable, BackendLost) as error:
                     _note_failure(deployment, error)
                     lost += isinstance(error, BackendLost)
-                    if others is None:
-                        others = alternatives(deployment)
-                        retry = [placement] if lost_connection(error) else []
-                        remaining = [*others] or retry
+                    if placement not in again and _may_have_another(deployment, error):
+                        again.add(placement)
+                        remaining.append(placement)
+                    elif not moved:
+                        moved, remaining = True, [*alternatives(deployment)]
                     if not remaining or lost >= MAX_LOST:
                         raise
                     metrics.FAILOVERS.inc()
                     logger.warning(
-                        "Backend %s failed, so the request is sent to another one: %s",
+                        "Backend %s failed, so the request is sent to another one, or again: %s",
                         deployment.url,
                         error.message,
                     )
                     continue
+                deployment.state.note_response()
                 yield result
                 return
 
@@ -155,7 +159,15 @@ def _require_up(deployment: Deployment) -> None:
         raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER)
 
 
+def _may_have_another(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> bool:
+    """Return whether another replica at the same address may respond. The client of the backend has
+    already asked again after errors of connections."""
+    several = deployment.backend.replicas.are_several
+    return several and not repeats(error) and not deployment.state.is_down
+
+
 def _note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
-    """Remove a backend that refuses connections from the rotation, until a probe succeeds."""
-    if refused_connection(error):
+    """Remove a backend that refuses connections from the rotation, until a probe succeeds. Of
+    several replicas one may have left, so probes decide."""
+    if refused_connection(error) and not deployment.backend.replicas.are_several:
         deployment.state.note_failure(cause_of(error), at_once=True)

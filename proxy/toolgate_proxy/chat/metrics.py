@@ -8,7 +8,8 @@ from toolgate_core.metric_series import begin_at_zero
 
 FAILOVERS = Counter(
     "toolgate_moved",
-    "Requests that were sent to another backend because the first one failed.",
+    "Requests that were sent to another backend, or to another replica behind the same address, "
+    "because the first one failed.",
 )
 VIOLATIONS = Counter(
     "toolgate_enforcement_violations",

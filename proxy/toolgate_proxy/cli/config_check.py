@@ -21,7 +21,7 @@ PROVIDER = "toolgate/"
 """Beginning of the name of a Toolgate model."""
 DEFAULT = "TOOLGATE_BACKEND_URL"
 """Setting with the default of `api_base`."""
-SCHEMES = ("http://", "https://")
+SCHEMES = ("http://", "https://", "dns+http://", "dns+https://")
 NULL = "tag:yaml.org,2002:null"
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 HANDLER = "toolgate_proxy.provider.toolgate"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import httpx
 from pydantic import SecretStr
 
+from .. import metrics
 from ..backend_client.client import Backend
+from ..discovery import Discovery, is_discovered, is_name
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
 from ..settings import Settings
@@ -78,6 +79,11 @@ class BackendState:
         if not self.up:
             logger.warning("Backend %s responds again. It gets requests again.", self.url)
             self.up, self.since = True, time.time()
+
+    def note_response(self) -> None:
+        """Note a response to a request: the backend, or one of its replicas, responds, whatever
+        happened to the last probe."""
+        self.failures = 0
 
     def note_failure(self, error: str, *, at_once: bool) -> None:
         """Note a failure. `at_once`: one failure is sufficient."""
@@ -152,6 +158,7 @@ class Deployments:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.shared_cache = RedisCache.from_settings(settings)
+        self.discovery = Discovery()
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None, model: str = "") -> Deployment:
@@ -161,15 +168,33 @@ class Deployments:
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
-            label = _without_password(url)
             backend = Backend(url, key, self._settings, model)
-            grammars = GrammarService(backend, self.shared_cache, label=label)
-            state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
-            self._deployments[name] = Deployment(label, backend, grammars, state)
+            grammars = GrammarService(backend, self.shared_cache, label=backend.label)
+            state = BackendState(backend.label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
+            self._deployments[name] = Deployment(backend.label, backend, grammars, state)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:
         return self.get(placement.api_base, placement.api_key, placement.model)
+
+    def replicas_of(self, placement: Placement) -> list[Placement]:
+        """Return the placements of the replicas of a name; the placement itself for any other
+        address."""
+        url = placement.api_base or self._settings.backend_url
+        if not is_name(url):
+            return [placement]
+        return [replace(placement, api_base=each) for each in self.discovery.replicas(url)]
+
+    async def forget_left(self, current: Collection[Deployment]) -> None:
+        """Close the replicas that have left, once their requests have ended. `current`: those that
+        have not."""
+        for name, deployment in [*self._deployments.items()]:
+            gone = is_discovered(name[0]) and all(each is not deployment for each in current)
+            if gone and not deployment.load.requests:
+                del self._deployments[name]
+                for gauge in (metrics.BACKEND_UP, metrics.GRAMMARS_KNOWN):
+                    metrics.forget(gauge, deployment.url)
+                await deployment.backend.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -177,7 +202,3 @@ class Deployments:
             await self.shared_cache.aclose()
         for deployment in self._deployments.values():
             await deployment.backend.aclose()
-
-
-def _without_password(url: str) -> str:
-    return str(httpx.URL(url).copy_with(username=None, password=None))

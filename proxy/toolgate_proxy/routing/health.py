@@ -50,6 +50,7 @@ class Health:
         """Probe all backends concurrently, each one once."""
         deployments = {id(each): each for each in map(self._deployments.at, self._placements())}
         await asyncio.gather(*(self._probe(each) for each in deployments.values()))
+        await self._deployments.forget_left(deployments.values())
 
     async def _probe(self, deployment: Deployment) -> None:
         state, began = deployment.state, time.monotonic()
@@ -58,7 +59,8 @@ class Health:
                 in_flight = await deployment.backend.probe()
         except (ToolgateError, TimeoutError) as error:
             refused = isinstance(error, ToolgateError) and error.code == "backend_unavailable"
-            state.note_failure(cause_of(error), at_once=refused)
+            several = deployment.backend.replicas.are_several
+            state.note_failure(cause_of(error), at_once=refused and not several)
         else:
             state.note_success(time.monotonic() - began)
             deployment.load.note_reported(in_flight)

@@ -50,7 +50,8 @@ class Route:
     @classmethod
     def parse(cls, text: str) -> Route:
         """Parse `NAME[=BACKEND_MODEL][@URL]`. Raise ValueError."""
-        models, _, url = text.partition("@http")
+        found = re.search(r"@((?:dns\+)?http.*)", text)
+        models, url = (text[: found.start()], found[1]) if found else (text, None)
         name, _, backend_model = models.partition("=")
         if not name:
             raise ValueError(f"Invalid model {text!r}: expected NAME[=BACKEND_MODEL][@URL].")
@@ -58,7 +59,7 @@ class Route:
             raise ValueError(
                 f"The URL in {text!r} has no scheme. Write @http://{without_scheme[1]} or @https://…."
             )
-        return cls(name, backend_model or name, f"http{url}" if url else None)
+        return cls(name, backend_model or name, url)
 
 
 def make_config(routes: Sequence[Route]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tests.support.grammars.registry_bench import (
     source,
 )
 from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
-from toolgate_backend.endpoint.service import Service
+from toolgate_backend.endpoint.service import Service, _replica
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import from_model_config
 from toolgate_core import tracing, wire
@@ -30,6 +30,7 @@ from toolgate_core.errors import (
     BackendUnavailable,
     ContextLengthExceeded,
     EnforcementFailed,
+    FingerprintMismatch,
     GrammarsRefused,
     InvalidRequest,
 )
@@ -286,6 +287,30 @@ async def test_a_request_with_refused_grammars_does_not_reach_the_engine(
         await anext(service.generate(with_tools(source("a"), source("b", type="strange"))))
     assert not engine.asked
     assert registry.pinned == 0
+
+
+async def test_a_request_that_is_based_on_another_description_is_refused(service, engine):
+    """It gets no response, and needs no grammar first."""
+    info = service.info()
+    assert info.fingerprint == wire.fingerprint_of(info)
+    for fingerprint, accepted in ((None, True), (info.fingerprint, True), ("other", False)):
+        engine.asked.clear()
+        request = chat("t").model_copy(update={"fingerprint": fingerprint})
+        if accepted:
+            start = [each async for each in service.generate(request)][0]
+            assert (start.fingerprint, start.replica) == (info.fingerprint, info.replica)
+            assert engine.asked
+        else:
+            with pytest.raises(FingerprintMismatch):
+                await anext(service.generate(request))
+            assert not engine.asked
+    assert service.info().in_flight == 0
+
+
+def test_api_processes_of_one_engine_have_the_name_of_its_replica():
+    one, two = {"grammars": 0, "process": 1}, {"grammars": 3, "process": 2}
+    assert _replica([one, two]) == _replica([two, one | {"grammars": 9}])
+    assert len({_replica([one]), _replica([two]), _replica([one, two])}) == 3
 
 
 @pytest.mark.parametrize("truncated", [None, -1, 10])

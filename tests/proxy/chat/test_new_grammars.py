@@ -15,6 +15,7 @@ from tests.support.dialects.model import calls_in
 from tests.support.servers.fake_backend import ASKED, KEY, FakeBackend
 from tests.support.servers.fleet import tool
 from tests.support.servers.loopback import in_thread
+from tests.support.servers.round_robin import RoundRobin
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
@@ -245,18 +246,6 @@ async def test_an_answer_is_kept_once_the_verdicts_are_known(gateway, backend):
 
 
 # --- replicas behind one address ---
-class RoundRobin:
-    """Sends each request to the next replica."""
-
-    def __init__(self, replicas: list[FakeBackend]) -> None:
-        self._apps = [each.app() for each in replicas]
-        self._turns = itertools.cycle(self._apps)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        app = next(self._turns) if scope["type"] == "http" else self._apps[0]
-        await app(scope, receive, send)
-
-
 @pytest.fixture
 def replicas() -> list[FakeBackend]:
     return [FakeBackend(), FakeBackend()]
@@ -264,7 +253,7 @@ def replicas() -> list[FakeBackend]:
 
 @pytest.fixture
 def address(replicas: list[FakeBackend]) -> Iterator[str]:
-    with in_thread(RoundRobin(replicas)) as url:  # type: ignore[arg-type]
+    with in_thread(RoundRobin(replicas)) as url:
         yield url
 
 

@@ -307,6 +307,9 @@ async def test_the_status_has_the_requests_of_the_last_minutes(http, backend, ro
     assert times or route == "litellm"  # LiteLLM's handler does not report the first token
     assert all(0 < each["p50"] <= each["p90"] <= each["p99"] for each in times)
     assert status["database"] is False
+    [tiny] = [each["backends"] for each in status["models"] if each["model"] == "tiny"]
+    about = backend.described
+    assert tiny[0]["replicas"] == [{"replica": about.replica, "fingerprint": about.fingerprint}]
 
 
 def _totals(status: dict[str, list[dict[str, int]]]) -> dict[str, int]:

@@ -61,6 +61,8 @@ def urls(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     of one on LiteLLM's."""
     routes = [Route("tiny", "tiny", backend.url) for backend in backends.all]
     routes += [Route(name, "tiny", each.url) for name in STRATEGIES for each in backends.all[:2]]
+    port = backends.all[0].url.rpartition(":")[2]
+    routes.append(Route("named", "tiny", f"dns+http://localhost:{port}"))
     config = make_config(routes)
     groups = config["router_settings"]["routing_groups"] = []
     for name in STRATEGIES:
@@ -208,6 +210,19 @@ async def test_same_cache_key_goes_to_one_backend(gateways, backends, route):
         each.cancel()
     await backends.under_way(0)
     assert await sent(gateways[0], backends, with_key(0, 0), route) == homes[0]
+
+
+async def test_a_name_is_resolved_to_its_addresses(gateways, backends):
+    """By the system's resolver."""
+    for http in gateways:
+        body = asked("hi", system="") | {"model": "named"}
+        assert await sent(http, backends, body) == 0
+        models = (await http.get("/toolgate/status")).json()["models"]
+        [named] = [each for each in models if each["model"] == "named"]
+        assert [each["url"] for each in named["backends"]] == [
+            backends.all[0].url.replace("http://127.0.0.1", "dns+http://localhost") + "#127.0.0.1"
+        ]
+        assert named["backends"][0]["up"]
 
 
 async def test_short_prompts_are_spread(http, backends):

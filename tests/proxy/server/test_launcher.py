@@ -41,6 +41,7 @@ def test_route_arguments():
         ("m=org/M@v1", Route("m", "org/M@v1")),
         ("m@http://h:1", Route("m", "m", "http://h:1")),
         ("m=org/M@https://h/x", Route("m", "org/M", "https://h/x")),
+        ("m=M@dns+http://h:1", Route("m", "M", "dns+http://h:1")),
     ):
         assert Route.parse(text) == route
     with pytest.raises(ValueError, match="NAME"):

@@ -19,6 +19,7 @@ from toolgate_proxy import pipeline
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.callbacks import response_hooks
 from toolgate_proxy.litellm_host.deployments import own_route as own_routes
+from toolgate_proxy.litellm_host.deployments import router
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
@@ -67,6 +68,7 @@ async def own_route(
         stored_responses,
         pipeline,
         probes,
+        router,
         response_hooks,
         recording,
         request_scope,

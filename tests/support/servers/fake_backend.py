@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -24,7 +25,7 @@ from tests.support.servers.script import Script, events
 from toolgate_backend.endpoint.needed_grammars import needed_sources
 from toolgate_core import wire
 from toolgate_core.chat_shape import SHAPED, ChatShape, message_in
-from toolgate_core.errors import GrammarsRefused, ToolgateError
+from toolgate_core.errors import FingerprintMismatch, GrammarsRefused, ToolgateError
 from toolgate_core.grammar_key import grammar_key, tool_hash
 
 KEY = "backend-key"
@@ -110,11 +111,18 @@ class FakeBackend:
         self.silent = False
         """Whether responses begin without the verdicts that are asked for."""
         self.info = INFO
+        self.replica = secrets.token_hex(8)
         self.key = KEY
         self.running = 0
         self.left: list[float] = []
         """When clients hung up before the end of their answer, by time.monotonic."""
         self.url = ""
+
+    @property
+    def described(self) -> wire.Info:
+        """The description as gateways get it."""
+        about = {"fingerprint": wire.fingerprint_of(self.info), "replica": self.replica}
+        return self.info.model_copy(update=about)
 
     def messages(self, at: int = -1) -> list[dict[str, Any]]:
         """The messages of a request's prompt."""
@@ -172,7 +180,7 @@ class FakeBackend:
     async def _info(self, request: Request) -> Response:
         if refusal := self._unauthorized(request):
             return refusal
-        return JSONResponse(self.info.model_dump(mode="json"))
+        return JSONResponse(self.described.model_dump(mode="json"))
 
     async def _grammars(self, request: Request) -> Response:
         message = await message_of(wire.LoadGrammars, request)
@@ -254,6 +262,8 @@ class FakeBackend:
         message = await message_of(wire.GenerateRequest, request)
         self.requests.append(message)
         self.headers.append(dict(request.headers))
+        if message.fingerprint not in (None, self.described.fingerprint):
+            raise FingerprintMismatch("Another replica.")
         verdicts = await self._load_needed(message)
         script = self.script_of(message)
         if script.error_status is not None:
@@ -283,15 +293,24 @@ class FakeBackend:
         with self._counted():
             yield ": keep-alive\n\n"
             await asyncio.sleep(script.queued)
-            async for event in events(script, message, verdicts):
+            async for event in self._events(script, message, verdicts):
                 yield ": hm\n\n" if event is None else f"data: {event.model_dump_json()}\n\n"
+
+    async def _events(
+        self, script: Script, message: wire.GenerateRequest, verdicts: Verdicts
+    ) -> AsyncIterator[wire.StreamEvent | None]:
+        info = self.described
+        about = {"fingerprint": info.fingerprint, "replica": info.replica}
+        async for event in events(script, message, verdicts):
+            begins = isinstance(event, wire.StartEvent)
+            yield event.model_copy(update=about) if event and begins else event
 
     async def _whole(
         self, script: Script, message: wire.GenerateRequest, verdicts: Verdicts, request: Request
     ) -> Response:
         sent = []
         with self._counted():
-            async for event in events(script, message, verdicts):
+            async for event in self._events(script, message, verdicts):
                 if event is not None:
                     sent.append(event.model_dump(mode="json"))
                 if await request.is_disconnected():
@@ -316,9 +335,9 @@ class FakeBackend:
 
 
 @contextmanager
-def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
+def running(backend: FakeBackend, port: int = 0, host: str = "127.0.0.1") -> Iterator[FakeBackend]:
     """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
     end it is gone at once, as if it had been killed."""
-    with in_thread(backend.app(), port) as url:
+    with in_thread(backend.app(), port, host) as url:
         backend.url = url
         yield backend

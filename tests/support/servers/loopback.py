@@ -13,7 +13,7 @@ from typing import Any
 
 import uvicorn
 
-KEEPALIVE_SECONDS = 75
+KEEPALIVE: dict[str, Any] = {"timeout_keep_alive": 75}
 """As `toolgate backend` sets it for vLLM's server."""
 
 
@@ -31,20 +31,18 @@ async def served(app: Any) -> AsyncIterator[str]:
 
 
 @contextmanager
-def in_thread(app: Any, port: int = 0) -> Iterator[str]:
+def in_thread(app: Any, port: int = 0, host: str = "127.0.0.1", **options: Any) -> Iterator[str]:
     """The URL of an ASGI app that runs in a thread; at a free port, if none is named. At the end
-    it is gone at once, as if it had been killed."""
-    config = uvicorn.Config(
-        app, log_level="critical", lifespan="off", timeout_keep_alive=KEEPALIVE_SECONDS
-    )
+    it is gone at once, as if it had been killed. `options`: of uvicorn."""
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", **KEEPALIVE | options)
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", port)) as listening:
+    with socket.create_server((host, port)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.01)
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield f"http://{host}:{listening.getsockname()[1]}"
         finally:
             server.should_exit = server.force_exit = True
             thread.join(5)

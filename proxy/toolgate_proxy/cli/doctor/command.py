@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from toolgate_core.wire import FORMAT, Info
 
+from ...discovery import addressed
 from ...keys.redis_store import RECORDS, UNUSED
 from ...settings import Settings, settings
 from ...stack.key_file import BadKeyFile
@@ -63,7 +64,7 @@ def redis(settings: Settings) -> Finding:
 
 def backend(settings: Settings) -> Finding:
     """Ask the backend of TOOLGATE_BACKEND_URL for its description."""
-    url, key = settings.backend_url.rstrip("/"), settings.backend_key
+    url, key = addressed(settings.backend_url)[0].rstrip("/"), settings.backend_key
     topic = f"backend {url}"
     secret = key.get_secret_value() if key is not None else None
     status, body = gateways.request(f"{url}/v1/toolgate/info", secret)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from starlette.types import Scope
@@ -72,6 +73,15 @@ class Events(Protocol):
     def chosen(self, row: Row) -> None: ...
 
 
+def _at_replica(model: str, target: Target, body: Mapping[str, Any], owner: str) -> Target:
+    """Return the target at one of its replicas, if its address is a name."""
+    placement = selection().replica(model, target.placement, body, owner=owner)
+    if placement == target.placement:
+        return target
+    params = {**target.row["litellm_params"], "api_base": placement.api_base}
+    return replace(target, row={**target.row, "litellm_params": params}, placement=placement)
+
+
 class Choice:
     def __init__(self) -> None:
         self._held = ExitStack()
@@ -94,6 +104,7 @@ class Choice:
                     assert events is not None  # a model whose strategy is None has events
                     prompt = body.get("messages") or body.get("input")
                     target = await events.choose(route.model, prompt, slots.taken, self._held)
+                    target = _at_replica(route.model, target, body, owner)
             self._chosen = target.row
             if events is not None:
                 events.chosen(target.row)

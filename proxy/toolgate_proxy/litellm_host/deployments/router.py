@@ -13,7 +13,10 @@ from typing import Any
 import litellm
 from litellm.types.utils import CustomPricingLiteLLMParams
 
+from ...discovery import is_name
 from ...routing.deployments import Placement
+from ...settings import settings
+from ...state import gateway
 
 PROVIDER = "toolgate"
 PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
@@ -55,7 +58,25 @@ def router() -> Any:
 
 def rows_of(model: str | None, asker: Asker | None = None) -> list[Row]:
     """Return the deployments of a model, by a name, alias, routing group or wildcard match; None:
-    of all models. `asker`: only those that may serve its requests."""
+    of all models. `asker`: only those that may serve its requests. A name that is discovered has
+    one for each of its replicas."""
+    return [each for row in _configured(model, asker) for each in _replicas_of(row)]
+
+
+def _replicas_of(row: Row) -> list[Row]:
+    """Return a row for each replica of a deployment whose `api_base` is a name. They share the id
+    of the deployment, its limits and its weight."""
+    place, params = placement_of(row), row["litellm_params"]
+    if place is None or not is_name(place.api_base or settings().backend_url):
+        return [row]
+    found = gateway().deployments.replicas_of(place)
+    share = {"weight": params["weight"] / len(found)} if params.get("weight") else {}
+    return [
+        {**row, "litellm_params": {**params, **share, "api_base": each.api_base}} for each in found
+    ]
+
+
+def _configured(model: str | None, asker: Asker | None) -> list[Row]:
     held = router()
     if held is None:
         return []
@@ -121,6 +142,11 @@ def placement_of(row: Row) -> Placement | None:
     if provider != PROVIDER:
         return None
     return Placement(model, params.get("api_base"), params.get("api_key"))
+
+
+def id_of(row: Row) -> str:
+    """Return the id of a deployment, which its replicas share."""
+    return str(row["model_info"]["id"])
 
 
 def team_of(row: Row) -> str | None:

@@ -20,7 +20,7 @@ from ...routing.deployments import Deployments, Placement
 from ...routing.prefix_affinity import PrefixAffinity
 from ...state import gateway
 from ..context import owner_of
-from .router import Row, Target, is_limited, placement_of, router, weights_of
+from .router import Row, Target, id_of, is_limited, placement_of, router, weights_of
 
 PARALLEL = "max_parallel_requests"
 RETRY_AFTER = "1"
@@ -42,7 +42,7 @@ class Slots:
     def has_free(self, row: Row) -> bool:
         """Return whether a deployment may have another request."""
         limit = limit_of(row)
-        return limit is None or self._taken[row["model_info"]["id"]] < limit
+        return limit is None or self._taken[id_of(row)] < limit
 
     @contextmanager
     def taken(self, row: Row) -> Iterator[None]:
@@ -52,7 +52,7 @@ class Slots:
             return
         if not self.has_free(row):
             raise _full(row["model_name"])
-        deployment = row["model_info"]["id"]
+        deployment = id_of(row)
         self._taken[deployment] += 1
         try:
             yield
@@ -133,14 +133,43 @@ class Selection:
         """
         if len(rows) < 2:
             return [*rows], None
+        if any(placement_of(row) is None or is_limited(row) for row in rows):
+            return [*rows], None
+        return self._preferred(model, rows, request, messages, owner)
+
+    def replica(
+        self,
+        model: str,
+        placement: Placement,
+        request: Mapping[str, Any],
+        messages: object = None,
+        owner: str = "",
+    ) -> Placement:
+        """Return one of the replicas of a placement that LiteLLM has selected; the placement itself
+        if it is not that of a name."""
+        found = self._deployments.replicas_of(placement)
+        if len(found) == 1:
+            return found[0]
+        left = [each for each in found if self._deployments.at(each).state.up] or found
+        weights = dict.fromkeys(left, 1.0)
+        preferred = self._affinity.choose(model, weights, request, messages, owner)
+        return preferred or random.choice(left)  # noqa: S311
+
+    def _preferred(
+        self,
+        model: str,
+        rows: Sequence[Row],
+        request: Mapping[str, Any],
+        messages: object,
+        owner: str,
+    ) -> tuple[list[Row], Placement | None]:
         rows_at: dict[Placement, list[Row]] = defaultdict(list)
         weights: dict[Placement, float] = defaultdict(float)
         for row, weight in zip(rows, weights_of(rows), strict=True):
-            placement = placement_of(row)
-            if placement is None or is_limited(row):
-                return [*rows], None
-            rows_at[placement].append(row)
-            weights[placement] += weight
+            replicas = self._places(row)
+            for each in replicas:
+                rows_at[each].append(row)
+                weights[each] += weight / len(replicas)
         placement = self._affinity.choose(model, weights, request, messages, owner)
         return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
@@ -159,28 +188,38 @@ class Selection:
         random.shuffle(left)
         if held is None or all(limit_of(row) is None for row in rows):
             return left
+        own = {id_of(row) for row in rows if self._is_at(row, tried)}
         for placement in left:
             for row in rows:
-                if placement_of(row) == placement and self.slots.has_free(row):
+                if placement_of(row) != placement:
+                    continue
+                if id_of(row) in own:  # another replica of its deployment, whose slot it has
+                    return [placement]
+                if self.slots.has_free(row):
                     held.enter_context(self.slots.taken(row))
                     return [placement]
         return []
 
     def row_at(self, rows: Sequence[Row], deployment: object) -> Row | None:
         """Return the first row at a Deployment."""
-        for row in rows:
-            placement = placement_of(row)
-            if placement is not None and self._deployments.at(placement) is deployment:
-                return row
-        return None
+        return next((row for row in rows if self._is_at(row, deployment)), None)
+
+    def _is_at(self, row: Row, deployment: object) -> bool:
+        placement = placement_of(row)
+        return placement is not None and self._deployments.at(placement) is deployment
 
     def _is_up(self, row: Row) -> bool:
-        placement = placement_of(row)
-        return placement is None or self._deployments.at(placement).state.up
+        places = self._places(row)
+        return not places or any(self._deployments.at(place).state.up for place in places)
 
     def _load(self, row: Row) -> int:
         placement = placement_of(row)
         return 0 if placement is None else self._deployments.at(placement).load.total
+
+    def _places(self, row: Row) -> list[Placement]:
+        """Return the placements of a deployment's replicas; none for another provider's."""
+        placement = placement_of(row)
+        return [] if placement is None else self._deployments.replicas_of(placement)
 
 
 @lru_cache(maxsize=1)
@@ -236,7 +275,7 @@ def _is_retry(rows: Sequence[Row], request: Mapping[str, Any]) -> bool:
     last deployment."""
     if request.get("_excluded_deployment_ids"):
         return True
-    ids = {row["model_info"]["id"] for row in rows}
+    ids = {id_of(row) for row in rows}
     held = [request.get(name) or {} for name in ("metadata", "litellm_metadata")]
     return any(
         each.get("attempted_retries") or (each.get("model_info") or {}).get("id") in ids

@@ -87,10 +87,12 @@ def _kept(chunk: Chunk) -> Chunk:
 @asynccontextmanager
 async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Respond with the deployment that LiteLLM selected, or with another one if that fails."""
-    here = gateway()
-    base = {"api_base": call.placement.api_base}
-    call.logging.pre_call(call.body["messages"], None, additional_args=base)
-    context, model = current(), call.placement.model
+    here, messages = gateway(), call.body["messages"]
+    model = call.group or call.placement.model
+    placement = selection().replica(model, call.placement, call.body, messages, call.owner)
+    base = {"api_base": placement.api_base}
+    call.logging.pre_call(messages, None, additional_args=base)
+    context, model = current(), placement.model
     request = here.reader.read(COMPLETIONS, call.body, context, model=model, owner=call.owner)
     if any(tool.custom for tool in request.tools):
         raise UnsupportedParameter(
@@ -100,7 +102,7 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, E
         )
     request = await here.documents.read(request, call.owner, context)
     respond = here.failover.respond
-    async with respond(request, call.placement, call.alternatives, context) as responding:
+    async with respond(request, placement, call.alternatives, context) as responding:
         yield responding
 
 
