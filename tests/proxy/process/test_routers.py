@@ -18,7 +18,7 @@ import yaml
 
 from tests.proxy.process.kit import CHAT
 from tests.support.apis.replies import read
-from tests.support.effort import repeats
+from tests.support.effort import repeats, rotating
 from tests.support.servers.backends import Backends, backends_of
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.gateway_process import MASTER_KEY, serving
@@ -52,7 +52,7 @@ TEXT = "Hello there, friend. " * 10
 REFUSED = {"message": "Full.", "code": "backend_unavailable"}
 SCRIPTS = {
     "waits": Script((TEXT,), hang_after=1),
-    "minutes": Script(("Hello",), pause=35.0),
+    "minutes": Script(("Hello",), pause=25.0),
     "full": Script(("",), error_status=503, error=REFUSED),
 }
 
@@ -225,6 +225,7 @@ async def test_a_busy_engine_is_a_503(routed):
         assert int(response.headers["retry-after"]) > 0
 
 
+@rotating("routed", OTHERS, one_in=3, indirect=True)
 async def test_a_large_request_passes(routed):
     """A body near the gateway's bound."""
     with routed.backends.counted() as used:
@@ -293,7 +294,7 @@ async def whole(routed: Routed, body: dict[str, Any]) -> Outcome:
     return Outcome(False, None if response.status_code == 200 else response.text)
 
 
-@pytest.mark.parametrize("routed", ROUTERS, indirect=True)
+@rotating("routed", ROUTERS, one_in=3, indirect=True)
 async def test_a_killed_replica_cuts_only_streams_that_had_begun(routed, monkeypatch):
     """Streams run, and requests are sent 16 at a time, while one of two replicas dies."""
     held = Script((TEXT,), hang_after=1)
