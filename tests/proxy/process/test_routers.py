@@ -27,6 +27,7 @@ from tests.support.servers.routers import routing
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
 from toolgate_core import wire
+from toolgate_proxy.backend_client.client import KEEPALIVE_SECONDS
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 from toolgate_verify.terms import Api
@@ -270,8 +271,9 @@ async def test_turns_of_a_conversation_go_to_one_replica(routed):
 
 class Outcome(NamedTuple):
     begun: bool
-    """Whether the client got a part of the message."""
+    """Whether the client of a stream got a part of the message."""
     error: str | None
+    stream: bool
 
 
 async def streamed(routed: Routed, body: dict[str, Any], begun: list[bool]) -> Outcome:
@@ -281,17 +283,17 @@ async def streamed(routed: Routed, body: dict[str, Any], begun: list[bool]) -> O
     async with routed.http.stream("POST", CHAT, json=body) as response:
         async for line in response.aiter_lines():
             if "error" in line:
-                return Outcome(shown, line)
+                return Outcome(shown, line, stream=True)
             ended = ended or line == "data: [DONE]"
             if not shown and ('"content":"' in line or '"arguments":"' in line):
                 shown = True
                 begun.append(True)
-    return Outcome(shown, None if ended else "no end")
+    return Outcome(shown, None if ended else "no end", stream=True)
 
 
 async def whole(routed: Routed, body: dict[str, Any]) -> Outcome:
     response = await routed.post(body)
-    return Outcome(False, None if response.status_code == 200 else response.text)
+    return Outcome(False, None if response.status_code == 200 else response.text, stream=False)
 
 
 @rotating("routed", ROUTERS, one_in=3, indirect=True)
@@ -325,13 +327,15 @@ async def test_a_killed_replica_cuts_only_streams_that_had_begun(routed, monkeyp
 
 
 async def until_both_are_used(routed: Routed) -> None:
-    """Wait until the router has found the replica that is back."""
-    async with asyncio.timeout(60):
+    """Wait until the router has found the replica that is back. One that balances connections uses
+    it for new ones only, and the gateway closes those that are idle for some seconds."""
+    pause = KEEPALIVE_SECONDS + 1 if routed.model == "haproxy-tcp" else 0.2
+    async with asyncio.timeout(90):
         used = [0, 0]
         while min(used) == 0:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(pause)
             with routed.backends.counted() as now:
-                await calls(routed, "known", f"{next(NUMBERS)}")
+                await all_at_once(AT_ONCE, lambda _: calls(routed, "known", f"{next(NUMBERS)}"))
             used = [some + more for some, more in zip(used, now, strict=True)]
 
 

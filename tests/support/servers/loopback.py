@@ -44,8 +44,18 @@ def in_thread(app: Any, port: int = 0, host: str = "127.0.0.1", **options: Any) 
         try:
             yield f"http://{host}:{listening.getsockname()[1]}"
         finally:
+            server.servers[0].get_loop().call_soon_threadsafe(_cut, server)
             server.should_exit = server.force_exit = True
             thread.join(5)
+
+
+def _cut(server: uvicorn.Server) -> None:
+    """Close everything in one step, as the kernel does. uvicorn itself would close connections one
+    after the other, and take requests meanwhile."""
+    for listening in server.servers:
+        listening.close()
+    for connection in [*server.server_state.connections]:
+        connection.transport.abort()
 
 
 class Handler(BaseHTTPRequestHandler):
