@@ -27,7 +27,6 @@ from tests.support.servers.routers import routing
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
 from toolgate_core import wire
-from toolgate_proxy.backend_client.client import KEEPALIVE_SECONDS
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 from toolgate_verify.terms import Api
@@ -46,6 +45,8 @@ ROUTERS = {
 }
 SESSIONS = [name for name in ROUTERS if name.endswith("-session")]
 OTHERS = [name for name in ROUTERS if name not in SESSIONS]
+# With the others, a request without output can meet the dead replica in each of its attempts.
+SURVIVING = [name for name in ROUTERS if name not in ("haproxy-tcp", "envoy-session")]
 NUMBERS = itertools.count()
 AT_ONCE = 16
 REQUESTS = repeats(60, nightly=1000)
@@ -296,7 +297,9 @@ async def whole(routed: Routed, body: dict[str, Any]) -> Outcome:
     return Outcome(False, None if response.status_code == 200 else response.text, stream=False)
 
 
-@rotating("routed", ROUTERS, one_in=3, indirect=True)
+@pytest.mark.slow
+@pytest.mark.timed
+@pytest.mark.parametrize("routed", SURVIVING, indirect=True)
 async def test_a_killed_replica_cuts_only_streams_that_had_begun(routed, monkeypatch):
     """Streams run, and requests are sent 16 at a time, while one of two replicas dies."""
     held = Script((TEXT,), hang_after=1)
@@ -327,13 +330,11 @@ async def test_a_killed_replica_cuts_only_streams_that_had_begun(routed, monkeyp
 
 
 async def until_both_are_used(routed: Routed) -> None:
-    """Wait until the router has found the replica that is back. One that balances connections uses
-    it for new ones only, and the gateway closes those that are idle for some seconds."""
-    pause = KEEPALIVE_SECONDS + 1 if routed.model == "haproxy-tcp" else 0.2
-    async with asyncio.timeout(90):
+    """Wait until the router has found the replica that is back."""
+    async with asyncio.timeout(60):
         used = [0, 0]
         while min(used) == 0:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(0.2)
             with routed.backends.counted() as now:
                 await all_at_once(AT_ONCE, lambda _: calls(routed, "known", f"{next(NUMBERS)}"))
             used = [some + more for some, more in zip(used, now, strict=True)]
