@@ -83,6 +83,20 @@ async def test_a_probe_notes_the_requests_that_a_backend_reports(
     assert (found.state.has_responded, found.load.total) == (True, total)
 
 
+async def test_the_first_probe_names_the_model_for_routers_that_choose_a_backend_by_it():
+    received = []
+
+    async def answer(request):
+        received.append((await request.json())["model"])
+        return web.json_response(INFO.model_dump(mode="json"))
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", answer)
+    async with TestServer(app) as server:
+        await probed(str(server.make_url("")))
+    assert received == ["tiny"]
+
+
 async def cause_at(url, key=KEY):
     return (await probed(url, key)).state.error
 

@@ -72,10 +72,13 @@ class Backend:
         base_url: str,
         key: SecretStr | None,
         settings: Settings,
+        model: str = "",
         note: Callable[[wire.Info | wire.StartEvent], object] = lambda _: None,
     ) -> None:
-        """`note` gets what a replica says about itself."""
+        """`model`: its name at the backend, for routers that choose a backend by it. It is used
+        until the backend has reported its own. `note` gets what a replica says about itself."""
         self._settings = settings
+        self._model = model
         url, self._pinned = addressed(base_url)
         self._base_url = url.rstrip("/").removesuffix("/v1")
         self._headers = {"Accept-Encoding": "identity"}
@@ -216,7 +219,7 @@ class Backend:
     ) -> aiohttp.ClientResponse:
         """Return the response, with its body not read yet. Raises the error of an unsuccessful
         one."""
-        content = encoded(op, message, self._last_info.model if self._last_info else "")
+        content = encoded(op, message, self._last_info.model if self._last_info else self._model)
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
         due, repeated = time.monotonic() + limit, 0
         while True:

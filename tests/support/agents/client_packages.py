@@ -37,6 +37,16 @@ def mcp_python() -> Path:
     return _made(_make_mcp_python).result()
 
 
+def router_python() -> Path:
+    """The interpreter of a virtual environment with `requirements-routers.txt`."""
+    return _made(_make_router_python).result()
+
+
+def nginx_command() -> Path:
+    """nginx: the system's, or Debian's package, unpacked below .cache/clients."""
+    return _made(_make_nginx).result()
+
+
 def node_folder() -> Path:
     """A folder with the packages of the clients' `package.json` and with their programs."""
     return _made(_make_node_folder).result()
@@ -81,6 +91,8 @@ def prepare(modules: Iterable[str]) -> None:
         _make_python: ("client_python",),
         _make_mcp_python: ("mcp_python",),
         _make_anthropic_python: ("anthropic_python", "bundled_claude"),
+        _make_router_python: ("servers.routers",),
+        _make_nginx: ("servers.routers",),
     }
     for make, names in needs.items():
         if any(name in source for source in sources for name in names):
@@ -115,6 +127,25 @@ def _make_anthropic_python() -> Path:
 
 def _make_mcp_python() -> Path:
     return _virtual_environment("mcp", "requirements-mcp.txt")
+
+
+def _make_router_python() -> Path:
+    return _virtual_environment("routers", "requirements-routers.txt")
+
+
+def _make_nginx() -> Path:
+    if found := shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"):
+        return Path(found)
+    if shutil.which("apt-get") is None:
+        pytest.skip("nginx is not installed")
+    folder = CACHE / "nginx"
+    program = folder / "usr" / "sbin" / "nginx"
+    if not program.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        get = "apt-get download nginx || { apt-get update && apt-get download nginx; }"
+        _install(["sh", "-c", f"{get}; dpkg -x nginx_*.deb ."], cwd=folder)
+    _install([str(program), "-v"], cwd=folder)  # its libraries are there
+    return program
 
 
 def _virtual_environment(name: str, packages: str) -> Path:

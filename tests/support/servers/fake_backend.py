@@ -166,6 +166,7 @@ class FakeBackend:
         app = Starlette(
             exception_handlers={ToolgateError: refusal},
             routes=[
+                Route("/health", lambda _: Response()),
                 Route("/v1/toolgate/info", self._info, methods=["GET", "POST"]),
                 Route("/v1/toolgate/grammars", self._grammars, methods=["POST"]),
                 Route("/v1/toolgate/instances", self._instances, methods=["POST"]),

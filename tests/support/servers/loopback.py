@@ -13,6 +13,9 @@ from typing import Any
 
 import uvicorn
 
+KEEPALIVE: dict[str, Any] = {"timeout_keep_alive": 75}
+"""As `toolgate backend` sets it for vLLM's server."""
+
 
 @asynccontextmanager
 async def served(app: Any) -> AsyncIterator[str]:
@@ -31,7 +34,7 @@ async def served(app: Any) -> AsyncIterator[str]:
 def in_thread(app: Any, port: int = 0, host: str = "127.0.0.1", **options: Any) -> Iterator[str]:
     """The URL of an ASGI app that runs in a thread; at a free port, if none is named. At the end
     it is gone at once, as if it had been killed. `options`: of uvicorn."""
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", **options)
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", **KEEPALIVE | options)
     server = uvicorn.Server(config)
     with socket.create_server((host, port)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
@@ -41,8 +44,18 @@ def in_thread(app: Any, port: int = 0, host: str = "127.0.0.1", **options: Any) 
         try:
             yield f"http://{host}:{listening.getsockname()[1]}"
         finally:
+            server.servers[0].get_loop().call_soon_threadsafe(_cut, server)
             server.should_exit = server.force_exit = True
             thread.join(5)
+
+
+def _cut(server: uvicorn.Server) -> None:
+    """Close everything in one step, as the kernel does. uvicorn itself would close connections one
+    after the other, and take requests meanwhile."""
+    for listening in server.servers:
+        listening.close()
+    for connection in [*server.server_state.connections]:
+        connection.transport.abort()
 
 
 class Handler(BaseHTTPRequestHandler):
