@@ -52,7 +52,7 @@ class Loading(threading.Thread):
         while not self.results or self.results[-1][0] != "ConnectError":
             began = time.monotonic()
             try:
-                answer = httpx.put(self._url, headers=HEADERS, json=self._body(), timeout=60)
+                answer = httpx.post(self._url, headers=HEADERS, json=self._body(), timeout=60)
                 outcome = str(answer.status_code)
             except httpx.HTTPError as error:
                 outcome = type(error).__name__
