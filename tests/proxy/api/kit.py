@@ -1,13 +1,9 @@
 """The three APIs: rows of data files, small bodies, parsed requests, answers whole and streamed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,17 +12,13 @@ from pydantic import BaseModel
 from tests.support.apis.chat_events import answer_to, batches
 from tests.support.apis.messages_api import CLIENT
 from tests.support.servers.fake_backend import INFO
-from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
-from toolgate_proxy.api.surface import Client, Surface
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
 
-Json = dict[str, Any]
-APIS: dict[str, Surface] = {"chat": COMPLETIONS, "responses": RESPONSES, "messages": MESSAGES}
-HI: list[Json] = [{"role": "user", "content": "hi"}]
-BODIES: dict[str, Json] = {
+APIS = {"chat": COMPLETIONS, "responses": RESPONSES, "messages": MESSAGES}
+HI = [{"role": "user", "content": "hi"}]
+BODIES = {
     "chat": {"model": "tiny", "messages": HI},
     "responses": {"model": "tiny", "input": HI},
     "messages": {"model": "tiny", "max_tokens": 100, "messages": HI},
@@ -36,31 +28,29 @@ SCHEMA = {"type": "object"}
 
 
 @cache
-def rows(name: str) -> Any:
+def rows(name):
     """The rows of a data file of this folder."""
     text = (Path(__file__).parent / f"{name}.yaml").read_text()
     return yaml.load(text, yaml.CSafeLoader)
 
 
-def each_api(names: str = "api") -> pytest.MarkDecorator:
+def each_api(names="api"):
     return pytest.mark.parametrize(names, APIS)
 
 
-def parsed(
-    api: str, body: Json | None = None, *, client: Client = CLIENT, **options: Any
-) -> ChatRequest:
+def parsed(api, body=None, *, client=CLIENT, **options):
     """A small request with the members of `body`."""
     given = BODIES[api] | (body or {})
     return APIS[api].parse(given, model="tiny", client=client, **options)
 
 
-def refused(api: str, body: Json, **options: Any) -> InvalidRequest:
+def refused(api, body, **options):
     with pytest.raises(InvalidRequest) as error:
         parsed(api, body, **options)
     return error.value
 
 
-def function(api: str, name: str = "look", **more: Any) -> Json:
+def function(api, name="look", **more):
     """A tool in the form of the API; `more` beside its schema."""
     if api == "chat":
         return {"type": "function", "function": {"name": name, "parameters": SCHEMA, **more}}
@@ -69,15 +59,15 @@ def function(api: str, name: str = "look", **more: Any) -> Json:
     return {"name": name, "input_schema": SCHEMA, **more}
 
 
-def changes(asked: ChatRequest) -> list[list[str]]:
+def changes(asked):
     return [[each.kind, each.path] for each in asked.history_changes]
 
 
-def names(asked: ChatRequest) -> list[str]:
+def names(asked):
     return [tool.name for tool in asked.tools]
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """A value of a request as a data file has it. Of objects: what differs from the defaults."""
     match value:
         case Tool():
@@ -97,11 +87,11 @@ def plain(value: Any) -> Any:
     return {type(value).__name__: shown}
 
 
-def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+def _fields(value):
     return dataclasses.fields(value)
 
 
-def with_plain_ids(messages: Iterable[Json], body: Json) -> list[Json]:
+def with_plain_ids(messages, body):
     """The messages, with `new 1`, `new 2` … for ids of calls that the request does not have."""
     shown, sent = [*messages], json.dumps(body)
     made = [call["id"] for each in shown for call in each.get("tool_calls") or ()]
@@ -109,17 +99,10 @@ def with_plain_ids(messages: Iterable[Json], body: Json) -> list[Json]:
     text = json.dumps(shown)
     for at, each in enumerate(ids, 1):
         text = text.replace(json.dumps(each), f'"new {at}"')
-    found: list[Json] = json.loads(text)
-    return found
+    return json.loads(text)
 
 
-def answered(
-    api: str,
-    asked: ChatRequest,
-    sent: list[wire.StreamEvent],
-    cuts: Iterable[int] = (),
-    info: wire.Info = INFO,
-) -> tuple[bytes, Json]:
+def answered(api, asked, sent, cuts=(), info=INFO):
     """The stream and the whole response, made of the backend's events in batches."""
     surface, answer = APIS[api], answer_to(asked, info)
     stream, whole = surface.stream(answer, "tiny"), surface.whole(answer, "tiny")
@@ -131,7 +114,7 @@ def answered(
     return data + stream.end(), whole.body()
 
 
-def flat(topics: Json) -> Iterator[tuple[str, Any]]:
+def flat(topics):
     """Each API and each row of it, of a file with topics."""
     for api, inside in topics.items():
         for found in inside.values():

@@ -1,11 +1,7 @@
 """Answers in all APIs (answers.yaml): what a model writes, and what clients read of it, whole and
 streamed, whatever the backend's events arrive together with."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,13 +15,11 @@ from tests.support.apis.chat_events import events
 from tests.support.apis.read_responses import of_whole
 from tests.support.effort import repeats, rotating
 from tests.support.servers.script import call
-from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.chat_completions.chunks import DONE
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_verify.terms import Api
 
-from .kit import Json, answered, function, parsed, rows
+from .kit import answered, function, parsed, rows
 
 API = {"chat": Api.CHAT, "responses": Api.RESPONSES, "messages": Api.MESSAGES}
 CASES = {f"{api}: {row['name']}": (api, row) for row in rows("answers") for api in row["read"]}
@@ -37,9 +31,9 @@ NAMED = {
 IDS = ("id", "call_id")
 
 
-def asked(api: str, row: Json) -> ChatRequest:
+def asked(api, row):
     """The neutral members of `asks` in the form of the API, and its own ones."""
-    asks, body = row.get("asks", {}), dict[str, Any]()
+    asks, body = row.get("asks", {}), {}
     for name, value in asks.items():
         if name == "tools":
             body[name] = [function(api, x) if isinstance(x, str) else x for x in value]
@@ -56,7 +50,7 @@ def asked(api: str, row: Json) -> ChatRequest:
     return parsed(api, body)
 
 
-def written(row: Json) -> list[wire.StreamEvent]:
+def written(row):
     """The backend's events. A mapping in a text is a call."""
     texts = [
         "".join(part if isinstance(part, str) else call(*next(iter(part.items()))) for part in text)
@@ -68,7 +62,7 @@ def written(row: Json) -> list[wire.StreamEvent]:
     return events(*texts, finish="length" if row.get("finish") == "length" else "stop", **how)
 
 
-def shown(reply: replies.Reply) -> Json:
+def shown(reply):
     """What of a reply is not empty."""
     answer = reply.answer
     found = {
@@ -84,7 +78,7 @@ def shown(reply: replies.Reply) -> Json:
     return {name: value for name, value in found.items() if value}
 
 
-def parts(api: str, body: Json) -> list[Any]:
+def parts(api, body):
     """Of chat, the reasons of the ends and the members of the messages. Of the others, items or
     blocks: type, status and namespace of those that replies show, all but the ids of the rest."""
     if api == "chat":
@@ -103,7 +97,7 @@ def parts(api: str, body: Json) -> list[Any]:
     ]
 
 
-def read(api: str, row: Json, cuts: Iterable[int]) -> tuple[Json, Json, list[replies.Reply]]:
+def read(api, row, cuts):
     """The whole response, what the stream adds up to, and what clients read. Both have the same,
     and keep the rules of the API."""
     data, whole = answered(api, asked(api, row), written(row), cuts)
@@ -133,7 +127,7 @@ def test_an_answer_is_read_as_the_model_meant_it(name):
 
 
 @pytest.mark.exhaustive
-@rotating("name", CASES, one_in=3)
+@rotating("name", CASES, one_in=6)
 @settings(deadline=None, max_examples=repeats(12, nightly=30))
 @given(cuts=st.lists(st.integers(0, 80), max_size=10))
 def test_streamed_equals_whole_for_any_split(name, cuts):
@@ -165,7 +159,7 @@ def test_custom_calls_of_chat_have_the_same_input_whole_and_streamed(logprobs, c
     text = call("shell", {"input": TEXT}) + "\n" + call("look", {})
     request = parsed("chat", {"tools": [shell, function("chat")]})
     data, whole = answered("chat", request, events(text, logprobs=logprobs), cuts)
-    calls: list[Json] = []
+    calls = []
     for chunk in map(json.loads, SseParser().feed(data.removesuffix(DONE))):
         parts = [part for each in chunk["choices"] for part in each["delta"].get("tool_calls", ())]
         for delta in parts:

@@ -1,12 +1,9 @@
 """Chunks of chat completions: how they are cut and encoded, and what the first and last ones have.
 What they add up to is in test_answers.py."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,16 +27,14 @@ from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
 from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
+from toolgate_proxy.chat.choice import ChoiceStarted, TokenIds
 from toolgate_proxy.chat.metrics import REPETITIONS
 from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
-
-from .kit import Json
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 
 
-def plain_answer(**changes: Any) -> Any:
+def plain_answer(**changes):
     """What chunks are made of, besides the events; each call id is `call_1`."""
     names = ("legacy_functions", "continuous_usage", "include_usage", "call_done")
     fields = dict.fromkeys(names, False)
@@ -61,7 +56,7 @@ def plain_answer(**changes: Any) -> Any:
 TEXTS = st.text(max_size=8)
 LOGPROB = wire.TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
 LOGPROBS = st.sampled_from([(), (LOGPROB,)])
-EVENTS: st.SearchStrategy[ChoiceEvent] = st.one_of(
+EVENTS = st.one_of(
     st.builds(ContentDelta, TEXTS, LOGPROBS),
     st.builds(ReasoningDelta, TEXTS, LOGPROBS),
     st.builds(ArgumentsDelta, st.integers(0, 2), TEXTS, LOGPROBS),
@@ -76,16 +71,16 @@ BATCHES = st.lists(
 )
 
 
-def parsed(data: bytes) -> list[Json]:
+def parsed(data):
     return [json.loads(payload) for payload in SseParser().feed(data)]
 
 
-def as_litellm_writes(chunk: Json, model: str) -> Json:
+def as_litellm_writes(chunk, model):
     """A chunk of our provider as LiteLLM's handler sends it, but for two differences that OpenAI's
     API allows: it leaves out a `finish_reason` that is null, and repeats the `type` of a call."""
     made = ModelResponseStream(**chunk)
     made.model = model
-    event: Json = json.loads(made.model_dump_json(exclude_none=True, exclude_unset=True))
+    event = json.loads(made.model_dump_json(exclude_none=True, exclude_unset=True))
     for choice in event["choices"]:
         choice.setdefault("finish_reason", None)
         for part in choice["delta"].get("tool_calls") or []:
@@ -94,7 +89,7 @@ def as_litellm_writes(chunk: Json, model: str) -> Json:
     return event
 
 
-def without_null_content(event: Json) -> Json:
+def without_null_content(event):
     """LiteLLM leaves out the null content of a first delta."""
     for choice in event["choices"]:
         if choice["delta"].get("content", "") is None:
@@ -119,12 +114,18 @@ def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done
     assert all(event["object"] == "chat.completion.chunk" for event in parsed(written))
 
 
-def test_the_events_of_a_batch_are_encoded_together():
+def test_the_events_of_a_batch_are_encoded_together_and_end_with_the_requested_usage():
     stream = ChatCompletionStream(plain_answer(), "m")
     deltas = [(0, ContentDelta("a")), (0, ReasoningDelta("b")), (1, Finish("stop"))]
     assert len(parsed(stream.events([ResponseEvent(at, each) for at, each in deltas]))) == 5
     assert stream.events([ResponseEvent(0, CallEnd(0))]) == b""
     assert stream.events([]) == server_sent([]) == b""
+    assert ChatCompletionStream(plain_answer(), "m").end() == DONE
+    end = ChatCompletionStream(plain_answer(include_usage=True), "m").end()
+    assert end.endswith(DONE)
+    [event] = parsed(end.removesuffix(DONE))
+    assert (event["model"], event["choices"]) == ("m", [])
+    assert event["usage"]["completion_tokens"] == 2
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\r", "\n"])
@@ -138,15 +139,6 @@ def test_a_text_with_line_separators_stays_in_one_line(character):
     assert all(line.startswith("data: ") for line in lines)
     deltas = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
     assert "".join(delta.get("content") or "" for delta in deltas) == text
-
-
-def test_the_stream_ends_with_the_requested_usage_and_done():
-    assert ChatCompletionStream(plain_answer(), "m").end() == DONE
-    end = ChatCompletionStream(plain_answer(include_usage=True), "m").end()
-    assert end.endswith(DONE)
-    [event] = parsed(end.removesuffix(DONE))
-    assert (event["model"], event["choices"]) == ("m", [])
-    assert event["usage"]["completion_tokens"] == 2
 
 
 def test_the_model_is_named_as_the_client_named_it():
@@ -163,7 +155,7 @@ def test_the_model_is_named_as_the_client_named_it():
         assert whole.body()["model"] == name
 
 
-def arguments_of(chunks: list[Json]) -> list[str]:
+def arguments_of(chunks):
     return [
         part["function"]["arguments"]
         for chunk in chunks
@@ -188,7 +180,7 @@ def test_continuous_usage_grows_with_the_chunks():
     assert counted[-1] == len(tokenize("Hello there, you<|im_end|>"))
 
 
-def ends_of_calls(chunks: list[Json]) -> list[tuple[int, int]]:
+def ends_of_calls(chunks):
     """The position of each mark in the stream, and the index of its call."""
     return [
         (at, choice["delta"]["tool_calls"][0]["index"])

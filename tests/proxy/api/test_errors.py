@@ -1,7 +1,5 @@
 """Errors of later steps in the words of each API, with the paths of its bodies."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -21,7 +19,7 @@ from toolgate_proxy.api.messages.surface import error_body
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
 from toolgate_proxy.backend_client.event_stream import SseParser
 
-from .kit import APIS, HI, Json, each_api, function, parsed, refused
+from .kit import APIS, each_api, function, parsed, refused, rows
 
 OUTSIDE = {"type": "object", "properties": {"a": {"$ref": "http://example.com/schema"}}}
 PLACES = {
@@ -52,15 +50,12 @@ def test_an_error_is_the_same_object_in_a_body_and_in_a_stream(api):
     assert len(rest) == (api == "responses")
 
 
-def test_an_error_before_the_first_event_of_messages():
+def test_an_error_before_the_first_event():
     body = MESSAGES.error(BackendLost("Gone."), None, "req_1")
     [data] = SseParser().feed(MESSAGES.error_event(body))
     assert json.loads(data) == body
     assert body["request_id"] == "req_1"
     check_error(body)
-
-
-def test_an_error_before_the_first_event_of_responses_ends_as_failed():
     body = RESPONSES.error(BackendLost("Gone.", param="messages"))
     event, failed = (json.loads(data) for data in SseParser().feed(RESPONSES.error_event(body)))
     check_event(event)
@@ -74,27 +69,10 @@ def test_an_error_before_the_first_event_of_responses_ends_as_failed():
 
 CALLS = [{"id": name, "function": {"name": "look"}} for name in ("a", "b")]
 RESULTS = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("b", "a")]
-CHAT: Json = {"messages": [{"role": "assistant", "tool_calls": CALLS}, *RESULTS]}
+CHAT = {"messages": [{"role": "assistant", "tool_calls": CALLS}, *RESULTS]}
 """Later steps see sorted results."""
-ITEMS: Json = {
-    "input": [
-        {"role": "user", "content": "a"},
-        {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "c", "output": "x"},
-        {"role": "user", "content": "b"},
-    ]
-}
-IMAGE = {"type": "image", "source": {"type": "url", "url": "https://a.example/x.png"}}
-USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
-RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [IMAGE]}
-BLOCKS: Json = {
-    "system": "s",
-    "messages": [
-        *HI,
-        {"role": "assistant", "content": [USE]},
-        {"role": "user", "content": [RESULT, {"type": "text", "text": "a"}, IMAGE]},
-    ],
-}
+ITEMS = rows("tables")["items"]
+BLOCKS = rows("tables")["blocks"]
 
 
 @pytest.mark.parametrize(
@@ -125,16 +103,13 @@ def test_errors_name_the_places_of_the_request(api, body, param, shown):
         assert APIS[api].error(error)["error"]["param"] == param
 
 
-def test_a_message_about_the_budget_has_the_name_of_responses():
+def test_words_of_responses_and_types_of_messages():
     text = "max_tokens allows 5 tokens, but a call takes 9. Set max_tokens to 9."
     error = RESPONSES.error(BudgetTooSmall(text, least=9, param="max_tokens"), parsed("responses"))
     shown = error["error"]
     assert (shown["param"], shown["code"]) == ("max_output_tokens", "max_tokens_too_small")
     assert shown["message"].count("max_output_tokens") == 2
     assert RESPONSES.error(InvalidRequest("x", param="messages"))["error"]["param"] == "input"
-
-
-def test_types_of_errors_of_messages():
     body = MESSAGES.error(ModelNotFound("No.", param="model"), None, "req_1")
     assert (body["type"], body["request_id"]) == ("error", "req_1")
     found = {name: body["error"][name] for name in ("type", "code", "param")}

@@ -1,8 +1,6 @@
 """Histories of other services, damaged ones, and what only this gateway knows of its own: each
 becomes one that templates can render. Single examples are rows of requests.yaml."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -27,12 +25,12 @@ from toolgate_proxy.api.shared.history import (
 from toolgate_proxy.request_fields import Fields
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
-from .kit import HI, Json, changes, parsed, refused, rows
+from .kit import HI, changes, parsed, refused, rows
 
-USER: Json = {"role": "user", "content": "and?"}
+USER = {"role": "user", "content": "and?"}
 
 
-def called(*calls: tuple[str | None, str]) -> Json:
+def called(*calls):
     made = [
         {"type": "function", "function": {"name": name, "arguments": "{}"}}
         | ({} if call_id is None else {"id": call_id})
@@ -41,12 +39,12 @@ def called(*calls: tuple[str | None, str]) -> Json:
     return {"role": "assistant", "content": None, "tool_calls": made}
 
 
-def result(call_id: str | None, text: str, name: str | None = None) -> Json:
+def result(call_id, text, name=None):
     fields = {"role": "tool", "content": text, "tool_call_id": call_id, "name": name}
     return {field: value for field, value in fields.items() if value is not None}
 
 
-def paired(*messages: Json) -> tuple[list[Json], list[str], list[str]]:
+def paired(*messages):
     """The messages, their paths, and what was changed, at which."""
     history = History()
     pairs = with_results([(each, f"m{at}") for at, each in enumerate(messages)], history)
@@ -88,9 +86,9 @@ def test_results_follow_their_calls(messages, contents, paths, notes):
     check_pairs(got)
 
 
-def check_pairs(got: list[Json]) -> None:
+def check_pairs(got):
     """Each turn with calls is followed by results of these, in their order."""
-    turns: list[tuple[Json, list[str]]] = []
+    turns = []
     for message in got:
         if message["role"] == "tool":
             turns[-1][1].append(message["tool_call_id"])
@@ -116,7 +114,7 @@ def test_results_without_a_call_get_one_each():
 
 IDS = st.sampled_from(["a", "b", "c", "", None])
 NAMES = st.sampled_from(["f", "g"])
-MESSAGES: st.SearchStrategy[Json] = st.one_of(
+MESSAGES = st.one_of(
     st.builds(dict, role=st.sampled_from(["user", "system"]), content=st.just("hi")),
     st.lists(st.tuples(IDS, NAMES), max_size=3).map(lambda calls: called(*calls)),
     st.builds(result, IDS, st.just("x"), NAMES | st.none()),
@@ -142,12 +140,18 @@ def test_arguments_are_the_text_of_an_object_or_an_empty_one(sent):
     assert history.changes == (() if valid else (HistoryChange("arguments", "p"),))
 
 
-def test_fields_that_clients_add_are_left_out():
+def test_fields_that_clients_add_are_left_out_and_places_are_bounded():
     history = History()
     sent = {"role": "user", "metadata_passthrough": {"a": 1}, "phase": None, "a.b": 1}
     history.note_unknown(Fields(sent, "input[0]"), ("role",))
     paths = [change.path for change in history.changes]
     assert paths == ["input[0].metadata_passthrough", 'input[0]["a.b"]']
+    history = History()
+    for at in range(1000):
+        history.note("left_out", f"input[{at}]")
+    history.note("arguments", "input[1000].arguments")
+    assert len(history.changes) == MAX_PLACES + 1
+    assert history.changes[-1].kind == "arguments"
 
 
 @pytest.mark.parametrize(
@@ -164,15 +168,6 @@ def test_an_entry_of_another_service_is_its_text_or_is_left_out(entry, text):
 @pytest.mark.parametrize("value", [None, 3, {}, [], "", {"text": None}, {"text": 3}, [[]]])
 def test_values_without_text(value):
     assert text_of(value) == ""
-
-
-def test_the_number_of_places_is_bounded():
-    history = History()
-    for at in range(1000):
-        history.note("left_out", f"input[{at}]")
-    history.note("arguments", "input[1000].arguments")
-    assert len(history.changes) == MAX_PLACES + 1
-    assert history.changes[-1].kind == "arguments"
 
 
 SDK_ITEMS = {*tool_types(ResponseInputItemParam)} - {*FIELDS, "item_reference"}
@@ -197,7 +192,7 @@ def test_unknown_blocks_are_errors_in_the_latest_turn_only():
     assert (error.code, error.param) == ("unsupported_parameter", "messages[2].content[0].type")
 
 
-def thinking(of: str, seal: OwnerSeal = SEAL) -> Json:
+def thinking(of, seal=SEAL):
     return {"type": "thinking", "thinking": of, "signature": sign(seal, of)}
 
 
@@ -217,7 +212,7 @@ def test_thinking_is_restored_by_its_signature_and_nobody_elses():
         own | {"signature": changed},
     ]
 
-    def turn(*blocks: Json) -> tuple[Json, list[list[str]]]:
+    def turn(*blocks):
         said = {"role": "assistant", "content": [*blocks, {"type": "text", "text": "b"}]}
         asked = parsed("messages", {"messages": [*HI, said, *HI]})
         return asked.messages[1], changes(asked)

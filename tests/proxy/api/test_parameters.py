@@ -1,10 +1,7 @@
 """The tables of parameters: each row parses its examples into the field that it names, refuses
 other values by its name, and is one that the other APIs have or lack on purpose."""
 
-from __future__ import annotations
-
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
@@ -26,7 +23,6 @@ from toolgate_proxy.api.shared.collection_types import (
 from toolgate_proxy.api.shared.parameter import (
     FOREIGN,
     MAX_LISTED,
-    Parameter,
     make_table,
     read_parameters,
     without_unknown,
@@ -39,13 +35,12 @@ from toolgate_proxy.api.shared.value_types import (
     Integer,
     Number,
     Text,
-    ValueType,
 )
 
-from .kit import APIS, Json, each_api, parsed, refused, rows
+from .kit import APIS, each_api, parsed, refused, rows
 
 TABLES = {"chat": chat.PARAMETERS, "responses": responses.PARAMETERS, "messages": MESSAGES}
-BESIDE: dict[str, dict[str, Json]] = {
+BESIDE = {
     "chat": {
         "stream_options": {"stream": True},
         "top_logprobs": {"logprobs": True},
@@ -58,7 +53,7 @@ BESIDE: dict[str, dict[str, Json]] = {
 ROWS = [row for table in TABLES.values() for row in table]
 
 
-def given(api: str, row: Parameter, value: Any) -> ChatRequest:
+def given(api, row, value):
     return parsed(api, BESIDE[api].get(row.name, {}) | {row.name: value})
 
 
@@ -117,7 +112,7 @@ def test_refused_parameters_are_refused_with_their_reason(api):
             assert row.note in error.message
 
 
-def test_rows_have_a_type_if_values_are_read_and_name_fields_that_exist():
+def test_tables_are_consistent():
     for row in ROWS:
         assert (row.type is not None) or row.support != "supported"
         assert (row.type is None) or row.support in ("supported", "ignored")
@@ -133,15 +128,9 @@ def test_rows_have_a_type_if_values_are_read_and_name_fields_that_exist():
     request = {row.request for row in table if row.request}
     request |= {name for row in table for name in row.members.values()}
     assert request < {each.name for each in fields(ChatRequest)}
-
-
-def test_a_table_with_two_rows_of_one_name_is_an_error():
     with pytest.raises(ValueError, match="'temperature'"):
         make_table([chat.BY_NAME["temperature"]] * 2)
-
-
-def test_every_parameter_of_chat_has_a_counterpart_in_responses():
-    """All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling."""
+    # All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling
     others = {
         "messages", "n", "max_tokens", "max_completion_tokens", "functions", "function_call",
         "response_format", "modalities", "audio", "prediction", "web_search_options", "verbosity",
@@ -163,7 +152,7 @@ def test_every_parameter_of_chat_has_a_counterpart_in_responses():
 def test_errors_about_unknown_parameters_say_what_to_send_instead(sent, advice):
     known = dict.fromkeys(("temperature", "max_tokens", "tool_choice"))
     with pytest.raises(UnsupportedParameter) as refusal:
-        read_parameters({sent: 1}, known)  # type: ignore[arg-type]
+        read_parameters({sent: 1}, known)
     assert advice in refusal.value.message
 
 
@@ -199,7 +188,7 @@ def test_each_request_has_an_id_of_the_api(api, prefix):
 
 SIDE = Choice(("left", "right"))
 SIZE = Object({"size": Integer(1)}, required=("size",))
-TYPES: tuple[ValueType, ...] = (
+TYPES = (
     Integer(-1), Integer(1, 128), Integer(INT64_MIN, INT64_MAX), Number(0), Number(-2, 2),
     Number(0, 1, exclusive_minimum=True), Flag(), Text(), Text(minimum=1, maximum=8, in_path=True),
     SIDE, Texts(3), Texts(3, single=True), Texts(3, blank=False), TokenIds(), TokenIds(minimum=1),

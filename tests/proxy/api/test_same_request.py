@@ -1,37 +1,39 @@
 """A request means the same in every API that can express it: the same messages for the template,
 tools, sampling and enforcement."""
 
-from __future__ import annotations
-
+import copy
 import dataclasses
 import json
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.long.fuzz.checks import values_of
-from tests.support.apis.messages_api import CLIENT
+from tests.support.apis.messages_api import CLIENT, LOOK, SEAL, check_error
 from tests.support.apis.neutral_bodies import (
     Assistant,
     Call,
     NeutralRequest,
     Result,
     Thinking,
-    Turn,
     User,
     bodies,
 )
 from tests.support.effort import repeats
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
+from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.messages.parameters import BY_NAME as MESSAGES
 from toolgate_proxy.api.responses.parameters import BY_NAME as RESPONSES
 from toolgate_proxy.api.surfaces import SURFACES
 
+from .kit import APIS, each_api, parsed, rows
+
+ROWS = rows("same_request")
 PARSERS = {surface.name: surface.parse for surface in SURFACES}
 OWN = {
     "request_id": "an id of the API",
@@ -48,11 +50,7 @@ COMPARED = [each.name for each in dataclasses.fields(ChatRequest) if each.name n
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 NAMES = ["look", "walk", "a.b-c"]
-SCHEMAS: list[dict[str, Any]] = [
-    {"type": "object"},
-    {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
-    {"type": "object", "properties": {"b": {"enum": [1, "é", None]}, "a": {"type": "number"}}},
-]
+SCHEMAS = ROWS["schemas"]
 SCHEMA = st.sampled_from(SCHEMAS)
 ARGUMENTS = st.dictionaries(TEXTS, st.integers(-9, 9) | TEXTS | st.none() | st.lists(TEXTS))
 SAMPLING = {
@@ -60,35 +58,16 @@ SAMPLING = {
     for name, examples in values_of(CHAT).sampling.items()
     if name in RESPONSES and name in MESSAGES
 }
-MORE: dict[str, tuple[Any, ...]] = {
-    "temperature": (0, 0.7, 2),
-    "min_tokens": (0, 1),
-    "ignore_eos": (True, False),
-    "stop_token_ids": ([], [300, 301.0]),
-    "bad_words": ([], ["é"]),
-    "logit_bias": ({}, {"300": -1.5}),
-    "stream": (True, False),
-    "include_stop_str_in_output": (True, False),
-    "priority": (0, -3),
-    "cache_salt": ("salt",),
-    "return_token_ids": (True, False),
-    "return_prompt_text": (True, False),
-    "toolgate": ({"call_tokens": 30}, {"repetition_guard": False}),
-    "truncate_prompt_tokens": (-1, 50),
-    "truncation_side": ("left", "right"),
-    "add_special_tokens": (True, False),
-    "chat_template_kwargs": ({"a": [1]}, {}),
-    "documents": ([{"title": "t", "text": "d"}],),
-}
+MORE = ROWS["parameters"]
 SHARED = st.fixed_dictionaries(
     {}, optional={name: st.sampled_from(values) for name, values in (SAMPLING | MORE).items()}
 )
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> tuple[Turn, ...]:
+def conversations(draw):
     """The turns alternate, because the Messages API joins consecutive messages of one role."""
-    turns: list[Turn] = []
+    turns = []
     made = 0
     for _ in range(draw(st.integers(0, 3))):
         turns.append(draw(_users()))
@@ -104,26 +83,26 @@ def conversations(draw: st.DrawFn) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def _texts() -> st.SearchStrategy[tuple[str, ...]]:
+def _texts():
     return st.lists(TEXTS, min_size=1, max_size=2).map(tuple)
 
 
-def _users() -> st.SearchStrategy[User]:
+def _users():
     return st.builds(User, _texts(), st.booleans())
 
 
 @st.composite
-def _assistants(draw: st.DrawFn, ids: list[str]) -> Assistant:
+def _assistants(draw, ids):
     calls = tuple(Call(each, draw(st.sampled_from(NAMES)), draw(ARGUMENTS)) for each in ids)
     text = draw(TEXTS) if not calls or draw(st.booleans()) else ""
     return Assistant(draw(st.just("") | TEXTS), text, calls)
 
 
 @st.composite
-def _tools(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
+def _tools(draw):
     made = []
     for name in draw(st.lists(st.sampled_from(NAMES), unique=True)):
-        tool: dict[str, Any] = {"name": name}
+        tool = {"name": name}
         if draw(st.booleans()):
             tool["description"] = draw(TEXTS)
         tool["parameters"] = draw(SCHEMA)
@@ -134,7 +113,7 @@ def _tools(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> NeutralRequest:
+def requests(draw):
     tools = draw(_tools())
     names = st.sampled_from([tool["name"] for tool in tools]) if tools else st.nothing()
     kind = draw(st.sampled_from(["mode", "named", "allowed"])) if tools else "mode"
@@ -216,3 +195,80 @@ def test_a_damaged_history_means_the_same_in_every_api():
     first, *others = (each.messages for each in parsed)
     assert all(other == first for other in others)
     assert '"arguments": "{}"' in json.dumps(first)
+
+
+# --- a request with any JSON anywhere is parsed or refused, and a refusal names a field -----------
+
+DAMAGED = ROWS["messages"] | {
+    "tools": [LOOK | {"description": "d", "strict": True, "eager_input_streaming": True}]
+}
+DAMAGED["messages"][1]["content"][0]["signature"] = sign(SEAL, "hm")
+WORDS = ROWS["words"]
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.sampled_from(WORDS),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=5), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+def places(value, path=()):
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for name, each in inner:
+        found.append((*path, name))
+        if isinstance(each, dict | list):
+            found += places(each, (*path, name))
+    return found
+
+
+BY_CHAT, BY_RESPONSES, _ = bodies(RICH).values()
+BODIES = {"chat": BY_CHAT, "responses": BY_RESPONSES, "messages": DAMAGED}
+PLACES = {api: places(body) for api, body in BODIES.items()}
+
+
+@each_api()
+def test_the_body_is_valid_before_it_is_damaged(api):
+    roles = [each["role"] for each in parsed(api, BODIES[api]).messages]
+    if api == "messages":
+        assert roles == ["system", "user", "assistant", "tool", "system", "user", "assistant"]
+    else:
+        assert roles == ["system", "user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.exhaustive
+@each_api()
+@settings(deadline=None, max_examples=repeats(40, nightly=400))
+@given(data=st.data())
+def test_a_damaged_request_is_parsed_or_refused(api, data):
+    body = copy.deepcopy(BODIES[api])
+    damage = st.tuples(st.sampled_from(PLACES[api]), JSON, st.booleans())
+    for path, value, removed in data.draw(st.lists(damage, min_size=1, max_size=3)):
+        at = body
+        try:
+            for name in path[:-1]:
+                at = at[name]
+            if removed:
+                del at[path[-1]]
+            else:
+                at[path[-1]] = copy.deepcopy(value)
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier damage removed the place
+    try:
+        asked = parsed(api, body)
+    except InvalidRequest as error:
+        shown = APIS[api].error(error, None, "req_1")
+        assert shown["error"]["param"]
+        if api == "messages":
+            check_error(shown)
+        return
+    assert len(asked.messages) == len(asked.message_paths)
+    if api == "messages":
+        assert len(asked.messages) == len(asked.repeated["part_paths"])

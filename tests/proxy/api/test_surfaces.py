@@ -1,8 +1,6 @@
 """API surfaces: their paths and those of LiteLLM, the routes that a virtual key opens, and what a
 request gets before it is parsed (salts of prefix caches, a search for tools)."""
 
-from __future__ import annotations
-
 import pytest
 from litellm.proxy import proxy_server
 from litellm.proxy.anthropic_endpoints import endpoints
@@ -84,7 +82,7 @@ OWN, SAME, OTHER = (
 SHARED = RequestReader(Settings(prefix_cache="shared"), Sealer(b"s" * 32))
 
 
-def salt(reader: RequestReader, owner: str, sent: str | None = None) -> str | None:
+def salt(reader, owner, sent=None):
     body = {"messages": HI, "cache_salt": sent}
     request = reader.read(COMPLETIONS, body, RequestContext(), model="tiny", owner=owner)
     return request.cache_salt

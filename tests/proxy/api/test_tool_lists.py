@@ -1,29 +1,29 @@
 """Which tools of a request are offered: those that a provider would run, deferred ones, those that
 the conversation adds. A prompt in which tools are found grows only at its end."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
-from typing import Any
+from typing import get_args
 
 import jinja2
+import jsonschema_rs
 import pytest
-from anthropic.types.beta import BetaToolUnionParam
+from anthropic.types.beta import BetaMemoryTool20250818Command, BetaToolUnionParam
 from openai.types.responses import ToolParam
 
 from tests.support.apis.value_examples import tool_types
 from toolgate_backend.endpoint.added_tools import AddedTools
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_proxy.api.messages.client_tools.table import TABLE
 from toolgate_proxy.api.messages.tools import TOOLSETS
+from toolgate_proxy.api.responses.builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
 from toolgate_proxy.api.responses.request import parse_request
 from toolgate_proxy.api.shared.tools import HostedTools
 from toolgate_proxy.chat.constraints import chat_prompt, schema_params
 from toolgate_proxy.chat.request.invalid_tools import without
 
-from .kit import HI, SCHEMA, TURNS, Json, each_api, function, names, parsed, refused
+from .kit import HI, SCHEMA, TURNS, each_api, function, names, parsed, refused, rows
 
 WEB = {"type": "web_search_20260209", "name": "web_search", "max_uses": 5}
 HOSTED = [WEB, {"type": "mcp", "server_label": "a"}, {"type": "web_search"}]
@@ -81,7 +81,7 @@ def test_a_choice_can_not_name_a_hosted_tool():
 def test_open_objects_allow_additional_properties(form, open_objects):
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     own = {"name": "look", "parameters": schema}
-    given: Json = {
+    given = {
         "tools": [{"type": "function", "function": own}],
         "functions": [own],
         "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
@@ -95,7 +95,7 @@ def test_open_objects_allow_additional_properties(form, open_objects):
 CLOSE = {"name": "close", "input_schema": SCHEMA}
 LATER = {**CLOSE, "defer_loading": True}
 SEARCH = {"name": "search", "input_schema": SCHEMA}
-SEARCHED: list[Json] = [
+SEARCHED = [
     *HI,
     {
         "role": "assistant",
@@ -104,7 +104,7 @@ SEARCHED: list[Json] = [
 ]
 
 
-def found(name: str) -> list[Json]:
+def found(name):
     reference = {"type": "tool_reference", "tool_name": name}
     block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [reference]}
     return [*SEARCHED, {"role": "user", "content": [block]}]
@@ -131,13 +131,10 @@ def test_ten_thousand_deferred_tools_are_read_only_if_they_are_found():
     assert refused("messages", {"tools": eager}).param == "tools"
 
 
-def test_the_gateway_runs_the_search_of_the_messages_api():
+def test_searches_are_run_and_found_tools_stay():
     name = "tool_search_tool_regex"
     asked = parsed("messages", {"tools": [{"type": f"{name}_20251119", "name": name}, LATER]})
     assert [*asked.gateway_tools] == names(asked) == [name]
-
-
-def test_tools_of_a_conversation_that_is_continued_stay_found():
     items = [
         *HI,
         {"type": "tool_search_call", "call_id": "c", "arguments": {"query": "a"}},
@@ -156,8 +153,8 @@ COUNT = 10
 """Turns, in each of which another tool is found."""
 
 
-async def rendered(asked: ChatRequest) -> str:
-    async def render(messages: Sequence[Any], tools: Sequence[Any] | None) -> str:
+async def rendered(asked):
+    async def render(messages, tools):
         return TEMPLATE.render(messages=messages, tools=tools)
 
     prompt = chat_prompt(asked)
@@ -165,7 +162,7 @@ async def rendered(asked: ChatRequest) -> str:
     return TEMPLATE.render(messages=json.loads(json.dumps(messages)), tools=prompt.tools)
 
 
-def a_turn(api: str, at: int) -> list[Json]:
+def a_turn(api, at):
     """A search that finds a tool, its result, and what is said then."""
     name = f"tool_{at}"
     reference = {"type": "tool_reference", "tool_name": name}
@@ -212,3 +209,95 @@ async def test_a_prompt_begins_with_the_earlier_prompt(api):
         assert f"tool_{at}" not in text
         assert len(asked.prompt_tools) == 1
         earlier, turns = text, turns + a_turn(api, at)
+
+
+# --- tools that Anthropic and OpenAI define and clients run ---------------------------------------
+
+FAMILIES = ("bash_", "text_editor_", "memory_", "computer_")
+BASH = {"type": "bash_20250124", "name": "bash"}
+MEMORY = {"type": "memory_20250818", "name": "memory"}
+SCREEN = {"display_width_px": 800, "display_height_px": 600}
+
+
+def entry(kind):
+    if kind in BY_TYPE:
+        return {"type": kind}
+    screen = SCREEN if kind.startswith("computer_") else {}
+    return {"type": kind, "name": TABLE[kind].name, **screen}
+
+
+def tool_of(given):
+    (tool,) = parsed(
+        "responses" if given["type"] in BY_TYPE else "messages", {"tools": [given]}
+    ).tools
+    return tool
+
+
+@pytest.mark.parametrize("kind", [*TABLE, *BY_TYPE])
+def test_masks_enforce_each_schema_completely(kind):
+    strict = {} if kind in BY_TYPE else {"strict": True}
+    tool = tool_of(entry(kind) | strict)
+    assert tool.name == (kind if kind in BY_TYPE else TABLE[kind].name)
+    assert bool(tool.strict) == bool(strict)
+    assert prepare(tool.parameters).residual == ()
+    shown = tool.definition["function"]
+    assert shown["description"]
+    assert shown["parameters"]["properties"], "chat templates show the members"
+    if kind in BY_TYPE:
+        assert shown["parameters"] == BY_TYPE[kind].parameters
+
+
+@pytest.mark.parametrize(("given", "arguments", "valid"), rows("tables")["client tools"])
+def test_only_calls_that_the_client_can_run_are_valid(given, arguments, valid):
+    masks = prepare(tool_of(given).parameters).schema
+    assert jsonschema_rs.is_valid(masks, arguments) is valid
+
+
+def test_all_versions_of_the_sdk_are_known():
+    kinds = {kind for kind in tool_types(BetaToolUnionParam) if kind.startswith(FAMILIES)}
+    assert {kind for kind in kinds if not kind.startswith(TOOLSETS)} == {*TABLE}
+
+
+def test_commands_of_memory_have_the_members_of_the_sdk():
+    alternatives = tool_of(MEMORY).definition["function"]["parameters"]["anyOf"]
+    made = {
+        each["properties"]["command"]["const"]: (set(each["properties"]), set(each["required"]))
+        for each in alternatives
+    }
+    (union, *_) = get_args(BetaMemoryTool20250818Command)
+    declared = {}
+    for model in get_args(union):
+        (command,) = get_args(model.model_fields["command"].annotation)
+        needed = {name for name, field in model.model_fields.items() if field.is_required()}
+        declared[command] = (set(model.model_fields), needed)
+    assert made == declared
+
+
+@pytest.mark.parametrize(("given", "words"), rows("tables")["descriptions"])
+def test_members_of_an_entry_are_in_its_description(given, words):
+    assert words in tool_of(given).definition["function"]["description"]
+
+
+def test_fields_without_effect_and_grammars_of_tools_of_the_client():
+    more = {
+        "cache_control": {"type": "ephemeral"},
+        "allowed_callers": ["direct"],
+        "defer_loading": False,
+        "input_examples": [{"command": "ls"}],
+    }
+    assert tool_of(BASH | more) == tool_of(BASH)
+    form = {"type": "grammar", "syntax": "regex", "definition": "(?s).*"}
+    (tool,) = parsed(
+        "responses", {"tools": [{"type": "custom", "name": "a", "format": form}]}
+    ).tools
+    assert grammar_of(tool.parameters) == Grammar("regex", "(?s).*")
+
+
+def test_the_client_runs_them_where_hosted_tools_are_refused():
+    tools = [{"type": kind} for kind in BY_TYPE]
+    asked = parsed("responses", {"tools": tools}, omit_hosted=False)
+    assert names(asked) == [tool.type for tool in BUILTIN_TOOLS]
+    assert asked.omitted_tools == ()
+    remote = {"type": "shell", "environment": {"type": "container_auto"}}
+    with pytest.raises(UnsupportedParameter):
+        parsed("responses", {"tools": [remote, function("responses")]}, omit_hosted=False)

@@ -1,11 +1,8 @@
 """Events and bodies of Messages and Responses beyond what they add up to (test_answers.py): when
 calls begin and end, what a cut call and an error leave, usage, fields that repeat the request."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from orjson import dumps
@@ -23,7 +20,7 @@ from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES
 from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
 
-from .kit import APIS, Json, answered, each_api, function, parsed, rows
+from .kit import APIS, answered, each_api, function, parsed, rows
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 TWO_CALLS = "<think>hm</think>\n\nI look.\n" + call("look", LONG) + "\n" + call("walk", {})
@@ -38,19 +35,17 @@ EAGER = {
 }
 
 
-def tools(api: str) -> Json:
+def tools(api):
     return {"tools": [function(api, name) for name in ("look", "walk")]}
 
 
-def made(
-    api: str, body: Json, text: str, finish: str = "stop", **how: Any
-) -> tuple[list[Json], Json]:
+def made(api, body, text, finish="stop", **how):
     """The events of the stream, and the whole response."""
     data, whole = answered(api, parsed(api, body), events(text, finish=finish, **how))
     return read_events(data), whole
 
 
-def types(sent: list[Json], at: int | None = None) -> list[str]:
+def types(sent, at=None):
     return [
         event["type"].removeprefix("response.")
         for event in sent
@@ -126,22 +121,11 @@ def test_a_cut_call_of_responses_is_never_said_to_be_complete():
 
 CUSTOM = {"type": "custom", "name": "shell"}
 SEARCH = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}}
-PATCH = {"operation": {"diff": "+a\n", "type": "update_file", "path": "a.py"}}
-COMMANDS = {"commands": ["ls", "pwd"]}
 
 
 @pytest.mark.parametrize(
     ("tool", "name", "arguments", "between"),
-    [
-        (CUSTOM, "shell", {"input": "ls"},
-         ["custom_tool_call_input.delta", "custom_tool_call_input.done"]),
-        (SEARCH, "tool_search", {"query": "a"}, []),
-        ({"type": "shell"}, "shell", COMMANDS,
-         [f"shell_call_command.{each}" for each in ("added", "delta", "done")] * 2),
-        ({"type": "local_shell"}, "local_shell", {"command": ["ls"]}, []),
-        ({"type": "apply_patch"}, "apply_patch", PATCH,
-         ["apply_patch_call_operation_diff.delta", "apply_patch_call_operation_diff.done"]),
-    ],
+    rows("tables")["kinds of calls"],
     ids=lambda value: value["type"] if isinstance(value, dict) and "type" in value else "",
 )  # fmt: skip
 def test_calls_of_other_kinds_have_their_own_events(tool, name, arguments, between):
@@ -208,7 +192,7 @@ def test_the_signature_has_the_thinking(display):
     assert "Let me see" not in block["signature"]
 
 
-def test_reasoning_of_responses_is_content_or_summary():
+def test_reasoning_and_logprobs_of_responses_are_where_the_request_wants_them():
     _, whole = made("responses", {}, REASONED)
     reasoning = whole["output"][0]
     assert reasoning["summary"] == []
@@ -219,9 +203,6 @@ def test_reasoning_of_responses_is_content_or_summary():
     assert "content" not in reasoning
     assert {"reasoning_summary_part.added", "reasoning_summary_text.done"} <= {*types(sent)}
     assert not [name for name in types(sent) if "reasoning_text" in name]
-
-
-def test_logprobs_of_responses_are_in_events_and_in_the_part():
     body = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
     sent, whole = made("responses", body, "Hello there, you", logprobs=True)
     tokens = [token["token"] for token in whole["output"][0]["content"][0]["logprobs"]]

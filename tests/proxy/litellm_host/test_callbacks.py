@@ -1,8 +1,6 @@
 """Callbacks of LiteLLM: which send requests its way, and which get hooks and events on ours; the
 hook by which limits of keys apply on LiteLLM's way."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import logging
@@ -189,7 +187,7 @@ def test_callback_given_as_a_string_enables_hooks_and_events(monkeypatch):
     assert shown() == "hooks events"
 
 
-def test_built_in_callbacks_of_litellm_and_the_gateway_are_ignored():
+def test_built_in_callbacks_and_those_of_the_router_are_ignored():
     """LiteLLM registers them in every process."""
     ProxyLogging(user_api_key_cache=litellm.DualCache())._add_proxy_hooks(None)
     litellm.callbacks.append(of_limits)
@@ -197,10 +195,7 @@ def test_built_in_callbacks_of_litellm_and_the_gateway_are_ignored():
     assert len(litellm.callbacks) > 4
     assert isinstance(selection(), Selection)
     assert shown() == ""
-
-
-def test_callbacks_of_the_router_itself_are_ignored():
-    """LiteLLM registers them until 1.109; from 1.110 on, its router counts by itself."""
+    # LiteLLM registers them until 1.109; from 1.110 on, its router counts by itself
     router = Router(model_list=[row("a")], disable_cooldowns=True)
     for held in (litellm.success_callback, litellm._async_success_callback):
         held.append(router.deployment_callback_on_success)
@@ -287,14 +282,11 @@ async def after(context, **usage):
     await in_request(context, of_limits.async_log_success_event, {}, response, None, None)
 
 
-async def test_limit_hook_does_nothing_outside_our_gateway():
+async def test_a_context_is_visible_only_within_its_request_of_our_gateway():
     data = {"model": "m"}
     await before(None, data)
     assert data == {"model": "m"}
     await after(None, prompt_tokens=1)
-
-
-async def test_context_is_visible_only_within_its_request():
     assert carried() is None
     context = RequestContext("mine")
 
@@ -370,14 +362,11 @@ async def test_another_provider_has_read_the_prompt_once_the_request_is_admitted
     assert context.uncounted == Tokens(context.reserved_tokens.input, output)
 
 
-async def test_tokens_counted_by_the_engine_are_not_counted_again():
+async def test_tokens_are_counted_once_and_the_master_key_has_no_limits():
     context = RequestContext()
     context.note_tokens(3, 4)
     await after(context, prompt_tokens=1, total_tokens=9)
     assert (context.prompt_tokens, context.completion_tokens) == (3, 4)
-
-
-async def test_master_key_has_no_limits():
     limiter = Limiter(Settings(redis_url=None, limits_without_redis="open"))
     context = RequestContext()
     await limiter.reserve(context, CHAT)

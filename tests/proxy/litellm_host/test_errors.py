@@ -1,26 +1,14 @@
 """Errors between the gateway and LiteLLM: ours as its exceptions, its exceptions as ours, its
 bodies with our codes, and the texts of its calls of MCP servers that fail."""
 
-from __future__ import annotations
-
 import litellm
 import pytest
 from fastapi import HTTPException
 from litellm.experimental_mcp_client.client import MCPClient
 from litellm.proxy._types import ProxyException
 
-from toolgate_core.errors import (
-    BackendFailed,
-    BackendTimeout,
-    BackendUnavailable,
-    ContextLengthExceeded,
-    EnforcementFailed,
-    InvalidKey,
-    PermissionDenied,
-    RateLimited,
-    ToolgateError,
-    UnknownTool,
-)
+from tests.proxy.kit import beside
+from toolgate_core import errors
 from toolgate_proxy.litellm_host.error_bodies import repaired
 from toolgate_proxy.litellm_host.errors import (
     HostRefused,
@@ -35,8 +23,10 @@ from toolgate_proxy.litellm_host.errors import (
 from toolgate_proxy.litellm_host.mcp import OF_SERVERS, noted_failures
 from toolgate_proxy.provider import toolgate
 
+CASES = beside(__file__)
 
-class NotFound(ToolgateError):
+
+class NotFound(errors.ToolgateError):
     status = 404
 
 
@@ -52,16 +42,16 @@ def _patched():
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (UnknownTool("No.", param="tool_choice"), litellm.BadRequestError),
-        (ContextLengthExceeded("No.", param="messages"), litellm.ContextWindowExceededError),
-        (InvalidKey("No."), litellm.AuthenticationError),
-        (PermissionDenied("No."), litellm.BadRequestError),
+        (errors.UnknownTool("No.", param="tool_choice"), litellm.BadRequestError),
+        (errors.ContextLengthExceeded("No.", param="messages"), litellm.ContextWindowExceededError),
+        (errors.InvalidKey("No."), litellm.AuthenticationError),
+        (errors.PermissionDenied("No."), litellm.BadRequestError),
         (NotFound("No."), litellm.NotFoundError),
-        (RateLimited("No.", param="model", retry_after=7), litellm.RateLimitError),
-        (BackendUnavailable("No.", retry_after=3), litellm.ServiceUnavailableError),
-        (BackendFailed("No."), litellm.BadGatewayError),
-        (BackendTimeout("No."), litellm.Timeout),
-        (EnforcementFailed("No."), litellm.InternalServerError),
+        (errors.RateLimited("No.", param="model", retry_after=7), litellm.RateLimitError),
+        (errors.BackendUnavailable("No.", retry_after=3), litellm.ServiceUnavailableError),
+        (errors.BackendFailed("No."), litellm.BadGatewayError),
+        (errors.BackendTimeout("No."), litellm.Timeout),
+        (errors.EnforcementFailed("No."), litellm.InternalServerError),
     ],
 )
 def test_our_errors_become_litellm_exceptions_with_the_same_status_and_body(error, kind):
@@ -83,33 +73,33 @@ def test_our_errors_become_litellm_exceptions_with_the_same_status_and_body(erro
     assert shown.code == str(error.status)
 
 
-def test_litellm_retries_our_429_and_not_our_401():
+def test_litellm_retries_our_429_and_keeps_its_own_bodies():
     """LiteLLM decides on retries and fallbacks by class and status."""
-    limited, denied = host_error(RateLimited("No."), "m"), host_error(InvalidKey("No."), "m")
+    limited, denied = (
+        host_error(errors.RateLimited("No."), "m"),
+        host_error(errors.InvalidKey("No."), "m"),
+    )
     assert not isinstance(denied, litellm.RateLimitError)
     assert litellm._should_retry(limited.status_code)
     assert not litellm._should_retry(denied.status_code)
+    shown = ProxyException(message="No.", type="t", param="p", code=400)
+    assert shown.to_dict() == {"message": "No.", "type": "t", "param": "p", "code": "400"}
+    made = proxy_exception(errors.RateLimited("Wait.", retry_after=7))
+    assert made.to_dict()["code"] == "rate_limit_exceeded"
+    assert (str(made.code), made.headers["retry-after"]) == ("429", "7")
 
 
 @pytest.mark.parametrize(
     ("error", "ours", "provider"),
     [
-        (EnforcementFailed("No."), True, "toolgate"),
-        (EnforcementFailed("No."), False, None),
-        (UnknownTool("No."), True, None),
+        (errors.EnforcementFailed("No."), True, "toolgate"),
+        (errors.EnforcementFailed("No."), False, None),
+        (errors.UnknownTool("No."), True, None),
     ],
 )
 def test_only_server_errors_of_our_models_have_our_provider_name(error, ours, provider):
     """LiteLLM logs an exception without a provider as the client's fault, without a traceback."""
     assert host_error(error, "m", ours=ours).llm_provider == provider
-
-
-def test_litellm_errors_keep_their_bodies_and_those_of_authentication_ours():
-    shown = ProxyException(message="No.", type="t", param="p", code=400)
-    assert shown.to_dict() == {"message": "No.", "type": "t", "param": "p", "code": "400"}
-    made = proxy_exception(RateLimited("Wait.", retry_after=7))
-    assert made.to_dict()["code"] == "rate_limit_exceeded"
-    assert (str(made.code), made.headers["retry-after"]) == ("429", "7")
 
 
 # --- LiteLLM's as ours ----------------------------------------------------------------------------
@@ -143,27 +133,21 @@ def test_litellm_exceptions_become_our_errors_with_the_same_status(
     assert (body["message"], body["code"], body["param"]) == (message, code, None)
 
 
-def test_param_and_retry_after_of_litellm_exceptions_are_kept():
+def test_litellm_exceptions_keep_param_retry_after_and_their_cause():
     error = own_error(ProxyException("No.", "bad_request", "tools", 400))
     assert (error.param, error.retry_after) == ("tools", None)
     assert own_error(ProxyException("No.", "bad_request", "None", 400)).param is None
     for given, seconds in (("3", 3), ("Wed, 21 Oct 2026 07:28:00 GMT", None)):
         limited = HTTPException(429, {"error": "Wait."}, headers={"Retry-After": given})
         assert own_error(limited).retry_after == seconds
+    cause = HTTPException(403, {"error": "Not on Mondays."})
+    with pytest.raises(HostRefused, match="Not on Mondays") as raised, own_errors():
+        raise cause
+    assert raised.value.__cause__ is cause
+    assert (raised.value.status, HostRefused.status) == (403, errors.ToolgateError.status)
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, "invalid_request_error"),
-        (401, "authentication_error"),
-        (403, "permission_error"),
-        (404, "invalid_request_error"),
-        (429, "requests"),
-        (500, "server_error"),
-        (503, "server_error"),
-    ],
-)
+@pytest.mark.parametrize(("status", "kind"), CASES["types"])
 def test_litellm_error_type_depends_on_its_status(status, kind):
     assert HostRefused("No.", status).body()["error"]["type"] == kind
     assert HostRefused("No.", status, param="model").param == "model"
@@ -176,27 +160,11 @@ def test_exception_without_an_error_status_becomes_a_500(status):
     assert own_error(exception).status == 500
 
 
-def test_own_errors_converts_litellm_exceptions_and_keeps_the_cause():
-    cause = HTTPException(403, {"error": "Not on Mondays."})
-    with pytest.raises(HostRefused, match="Not on Mondays") as raised, own_errors():
-        raise cause
-    assert raised.value.__cause__ is cause
-    assert (raised.value.status, HostRefused.status) == (403, ToolgateError.status)
-
-
 def body(message, code, kind="invalid_request_error"):
     return {"message": message, "type": kind, "param": "None", "code": code}
 
 
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("litellm.BadRequestError: No.\n\nLiteLLM: model group 'm' failed.", "No."),
-        ("/chat/completions: Missing 'messages'.", "Missing 'messages'."),
-        ("litellm.APIError: It broke.\nTraceback (most recent call last):\n  File", "It broke."),
-        ("Plain.", "Plain."),
-    ],
-)
+@pytest.mark.parametrize(("said", "meant"), CASES["messages"])
 def test_litellm_class_names_and_tracebacks_are_removed_from_messages(said, meant):
     assert cleaned(said) == own_error(RuntimeError(said)).message == meant
     status, shown = repaired(400, body(said, "400"))
@@ -204,20 +172,11 @@ def test_litellm_class_names_and_tracebacks_are_removed_from_messages(said, mean
     assert (shown["code"], shown["param"]) == ("invalid_request", None)
 
 
-UNSUPPORTED = "litellm.APIConnectionError: 'toolgate' is not a valid LlmProviders"
 OPERATION = "Toolgate models do not support this operation."
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "of_litellm", "status", "code", "message"),
-    [
-        (400, "/x: Invalid model name passed in model=y.", "400", 404, "model_not_found", "y"),
-        (400, "No connected db.", "400", 401, "invalid_api_key", ""),
-        (400, "litellm.X: kept", "unknown_tool", 400, "unknown_tool", "litellm.X: kept"),
-        (500, UNSUPPORTED, "500", 400, "invalid_request", OPERATION),
-        (500, " - invalid provider: toolgate", "500", 400, "invalid_request", OPERATION),
-        (500, "'other' is not a valid LlmProviders", "500", 500, None, ""),
-    ],
+    ("given", "said", "of_litellm", "status", "code", "message"), CASES["bodies"]
 )
 def test_litellms_bodies_get_our_status_and_code(given, said, of_litellm, status, code, message):
     kind = "no_db_connection" if status == 401 else "invalid_request_error"

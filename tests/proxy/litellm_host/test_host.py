@@ -1,7 +1,5 @@
 """LiteLLM's side of authentication, its database, fields and operations, and its private names."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -27,6 +25,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from typer.testing import CliRunner
 
+from tests.proxy.kit import beside
 from tests.support.litellm import prisma_stand_in
 from tests.support.litellm.router import foreign, row, use
 from tests.support.servers.virtual_keys import key_of
@@ -51,6 +50,8 @@ from toolgate_proxy.litellm_host.private_names import (
 from toolgate_proxy.server import launcher
 from toolgate_proxy.server.body_guard import NESTED
 
+CASES = beside(__file__)
+
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -66,7 +67,7 @@ def chat_with(*headers):
     return request_with(*headers, path="/v1/chat/completions", method="POST")
 
 
-def test_only_the_exact_master_key_is_accepted(monkeypatch):
+async def test_only_the_exact_master_key_is_that_of_litellms_administrator(monkeypatch):
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
     assert host.is_master_key("sk-master")
     for wrong in ("", "sk-maste", "sk-master ", "SK-MASTER", "sk-mastér", "\ud800"):
@@ -74,9 +75,6 @@ def test_only_the_exact_master_key_is_accepted(monkeypatch):
     monkeypatch.setattr(proxy_server, "master_key", None)
     assert not host.is_master_key("")
     assert not host.is_master_key("None")
-
-
-async def test_caller_with_the_master_key_equals_litellms_administrator(monkeypatch):
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
     monkeypatch.setattr(proxy_server, "user_custom_auth", None)
     made = host.administrator()
@@ -154,7 +152,7 @@ async def test_our_custom_auth_reads_the_key_from_the_headers(monkeypatch):
     assert host.route_of(request_with((b"host", b"x/key/list?y="))) == "/v1/models"
 
 
-def test_our_custom_auth_is_recognised(monkeypatch):
+def test_our_custom_auth_is_recognised_and_both_checks_of_models_must_be_on(monkeypatch):
     for settings, used, ours in (
         ({}, auth.authenticate, True),
         ({"litellm_key_header_name": "x-key"}, auth.authenticate, False),
@@ -163,6 +161,11 @@ def test_our_custom_auth_is_recognised(monkeypatch):
         monkeypatch.setattr(proxy_server, "general_settings", settings)
         monkeypatch.setattr(proxy_server, "user_custom_auth", used)
         assert host.is_ours() is ours
+    for general in ({}, {"custom_auth_run_common_checks": True}):
+        for post in (False, True):
+            monkeypatch.setattr(proxy_server, "general_settings", general)
+            monkeypatch.setattr(litellm, "enable_post_custom_auth_checks", post, raising=False)
+            assert host.checks_models() == (bool(general) and post)
 
 
 def test_the_limit_hook_is_registered_once():
@@ -172,24 +175,9 @@ def test_the_limit_hook_is_registered_once():
     assert litellm.callbacks == [hook]
 
 
-def test_both_checks_of_models_must_be_on(monkeypatch):
-    for general in ({}, {"custom_auth_run_common_checks": True}):
-        for post in (False, True):
-            monkeypatch.setattr(proxy_server, "general_settings", general)
-            monkeypatch.setattr(litellm, "enable_post_custom_auth_checks", post, raising=False)
-            assert host.checks_models() == (bool(general) and post)
-
-
 @pytest.mark.parametrize(
     ("allowed", "named", "permitted"),
-    [
-        ((), "anything", True), (("small",), "small", True), (("small",), "large", False),
-        (("small",), "SMALL", False), (("sm*",), "small", True), (("la*",), "small", False),
-        (("team/*",), "team/large", True), (("team/*",), "large", False),
-        (("a-group",), "grouped", True), (("a-group",), "small", False), (("nick",), "nick", True),
-        (("small",), "nick", True), (("nick",), "small", False), (("small",), "", False),
-        (("small", "large"), "large", True),
-    ],
+    CASES["models"],
 )  # fmt: skip
 async def test_key_allows_models_by_name_wildcard_or_access_group(
     monkeypatch, allowed, named, permitted
@@ -201,7 +189,7 @@ async def test_key_allows_models_by_name_wildcard_or_access_group(
         row("grouped", group="grouped", info={"access_groups": ["a-group"]}),
         model_group_alias={"nick": "small"},
     )
-    key = key_of(new_key(), models=allowed)
+    key = key_of(new_key(), models=tuple(allowed))
     if permitted:
         await host.check_model(host.caller(key), named)
         return
@@ -213,12 +201,8 @@ async def test_key_allows_models_by_name_wildcard_or_access_group(
 
 # --- fields that LiteLLM reads as settings of its own ---------------------------------------------
 
-SETTINGS = """api_base base_url api_key model_list mock_response mock_anything fallbacks
-    custom_llm_provider num_retries user_config litellm_params no-log deployment_id
-    router_settings_override additional_drop_params _target_order""".split()  # noqa: SIM905
-PARAMETERS = """model messages tools metadata user stream timeout input previous_response_id
-    instructions max_output_tokens reasoning store priority chat_template_kwargs cache_salt system
-    thinking service_tier prompt encoding_format""".split()  # noqa: SIM905
+SETTINGS = CASES["settings"]
+PARAMETERS = CASES["parameters"]
 
 
 def test_litellms_settings_are_control_fields_and_parameters_of_the_apis_are_not():
@@ -234,20 +218,14 @@ def test_litellms_settings_are_control_fields_and_parameters_of_the_apis_are_not
 # --- operations that models of ours do not support ------------------------------------------------
 
 
-def test_chat_and_other_models_are_allowed(monkeypatch):
+async def test_operations_of_our_models_that_are_refused_have_litellms_names(monkeypatch):
     use(monkeypatch, row("a"), foreign("openai/x"), row("b", group="mixed"))
     for call_type in ("acompletion", "aresponses", "anthropic_messages"):
         check_operation("tiny", call_type)
     for model in ("openai/x", "unknown", None):
         check_operation(model, "aembedding")
-
-
-def test_operations_have_litellms_names():
     names = {each.value for each in CallTypes} | set(get_args(CallTypesLiteral))
     assert UNSUPPORTED.keys() - {"image_variation"} <= names | {"create_fine_tuning_job"}
-
-
-async def test_provider_refuses_embeddings_of_a_model_with_other_deployments():
     ours = {"model": "toolgate/tiny", "api_base": "http://127.0.0.1:1"}
     with pytest.raises(litellm.BadRequestError, match="do not support embeddings"):
         await litellm.aembedding(input="x", **ours)
@@ -269,9 +247,6 @@ def test_own_route_runs_inside_cors_and_outside_path_matching():
     insert_own_route(app, Gateway)
     order = [each.cls for each in app.user_middleware]
     assert order == [CORSMiddleware, Gateway, LazyFeatureMiddleware]
-
-
-def test_litellms_path_matching_middleware_has_the_expected_name():
     from litellm.proxy.proxy_server import app
 
     names = {getattr(each.cls, "__name__", "") for each in app.user_middleware}
@@ -292,7 +267,8 @@ URL = "postgresql://u:secret@127.0.0.1:9/litellm"
 )
 def test_the_tables_are_migrated_before_the_gateway_starts(tmp_path, monkeypatch, program, said):
     started = []
-    monkeypatch.setattr("uvicorn.run", lambda *_, **__: started.append(os.environ["DATABASE_URL"]))
+    url = "DATABASE_URL"
+    monkeypatch.setattr("uvicorn.run", lambda *_, **more: started.append((os.environ[url], more)))
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("faulthandler.enable", lambda: None)
     monkeypatch.setattr("toolgate_proxy.server.logs.set_up", lambda **_: None)
@@ -319,20 +295,20 @@ def test_the_tables_are_migrated_before_the_gateway_starts(tmp_path, monkeypatch
     if said is None:
         [migration] = [x for x in (tmp_path / "log").read_text().splitlines() if "deploy" in x]
         assert "litellm_proxy_extras: migrate deploy" in migration
-        assert migration.endswith(started[0])
-        assert started[0].startswith(f"{URL}?connection_limit=7")
+        [(used, options)] = started
+        assert migration.endswith(used)
+        assert used.startswith(f"{URL}?connection_limit=7")
+        # Imports on busy cores take longer than uvicorn waits by itself.
+        assert options["timeout_worker_healthcheck"] >= 30
 
 
 # --- the probe of private names at the start of the gateway ---------------------------------------
 
 
-def test_installed_litellm_is_a_tested_release_and_has_every_private_name_that_is_listed():
+def test_private_names_are_probed_and_found_by_their_current_or_older_name(monkeypatch):
     check_private_names()
     assert version("litellm") in SpecifierSet(private_names.TESTED)
     assert len({each.target for each in PRIVATE_NAMES}) == len(PRIVATE_NAMES)
-
-
-def test_error_includes_the_version_all_problems_and_the_fix(monkeypatch):
     names = tuple(PrivateName(f"json:{name}", "streams") for name in ("loads", "gone", "lost"))
     monkeypatch.setattr(private_names, "PRIVATE_NAMES", names)
     with pytest.raises(LiteLLMChanged) as raised:
@@ -343,9 +319,6 @@ def test_error_includes_the_version_all_problems_and_the_fix(monkeypatch):
     assert "json.lost is missing (used for: streams)" in message
     assert "loads" not in message
     assert f"pip install 'litellm[proxy]{private_names.TESTED}'" in message
-
-
-def test_attribute_is_found_by_its_current_or_older_name():
     for names in ({"limit": 1}, {"_limit": 1}, {"limit": 1, "_limit": 2}):
         assert either(SimpleNamespace(**names), "limit") == 1
     with pytest.raises(AttributeError):

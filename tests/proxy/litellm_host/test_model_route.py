@@ -1,8 +1,6 @@
 """Which route requests for a model take and why, and what its deployments are, by what LiteLLM's
 real Router and globals configure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import litellm
@@ -14,6 +12,7 @@ from litellm.router import Router
 from litellm.types.caching import LiteLLMCacheType
 from litellm.types.router import RoutingStrategy
 
+from tests.proxy.kit import beside
 from tests.support.litellm.router import foreign, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments import router
@@ -26,6 +25,8 @@ from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.routing.deployments import Placement
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import Settings
+
+CASES = beside(__file__)
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 A, B, OTHER = row("a"), row("b"), row("b", group="other")
@@ -126,18 +127,7 @@ def test_route_setting_sends_all_requests_to_litellm(monkeypatch):
     assert routes.find("unheard of") is None
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"tools": [TOOL]},
-        {"mock_response": "Hello"},
-        {"a_new_field_of_litellm": 1},
-        {"fallbacks": ["other"]},
-        {"messages": [{"role": "system", "content": "x"}]},
-        {"stream": True},
-    ],
-    ids=lambda params: next(iter(params)),
-)
+@pytest.mark.parametrize("params", CASES["unsupported"], ids=lambda params: next(iter(params)))
 def test_unsupported_deployment_field_sends_requests_to_litellm(monkeypatch, params):
     expected = f"`{next(iter(params))}` in litellm_params"
     assert reason(monkeypatch, A, row("b", **params)) == expected == route_of().reason
@@ -216,25 +206,10 @@ def test_budget_of_all_keys_needs_litellms_authentication(monkeypatch, custom):
 
 # --- defaults, and how long a route is known ------------------------------------------------------
 
-PARAMS = {
-    "temperature": 0.125, "max_tokens": 7, "seed": None, "extra_body": {"top_k": 3, "n": None},
-    "rpm": 3, "tags": ["x"], "input_cost_per_token": 0.1, "weight": 2, "stream_timeout": 5,
-}  # fmt: skip
-CONTENT = dict.fromkeys(("tools", "messages", "stream", "model"), "toolgate/x")
-OF_ROUTER = {"seed": 3, "temperature": 0.5}
-
 
 @pytest.mark.parametrize(
     ("given", "of_router", "expected"),
-    [
-        (PARAMS, {}, {"temperature": 0.125, "max_tokens": 7, "top_k": 3}),
-        ({}, {}, {}),
-        (CONTENT, {}, {}),
-        ({"top_k": 1, "extra_body": {"top_k": 2}}, {}, {"top_k": 2}),
-        ({}, OF_ROUTER | {"timeout": 9, "metadata": {"a": "b"}}, OF_ROUTER),
-        ({"seed": 1, "top_k": 2}, OF_ROUTER, OF_ROUTER | {"top_k": 2}),
-        ({"extra_body": {"seed": 4}}, OF_ROUTER, OF_ROUTER | {"seed": 4}),
-    ],
+    CASES["defaults"],
     ids=["parameters", "none", "content", "body", "router", "router first", "body of a deployment"],
 )
 def test_defaults_are_parameters_of_router_deployment_and_body_with_litellms_precedence(
@@ -244,7 +219,7 @@ def test_defaults_are_parameters_of_router_deployment_and_body_with_litellms_pre
     assert target_of(row("a", **given)).defaults == expected
 
 
-def test_model_route_is_cached_for_one_second(monkeypatch):
+def test_model_route_is_cached_for_one_second_with_bounded_memory(monkeypatch):
     """LiteLLM's configuration may change while it runs."""
     clock = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
@@ -260,9 +235,6 @@ def test_model_route_is_cached_for_one_second(monkeypatch):
     use(monkeypatch, foreign("tiny"))
     clock[0] += module.FRESH + 0.01
     assert known.find("tiny") is None
-
-
-def test_model_route_cache_has_bounded_memory(monkeypatch):
     use(monkeypatch, row("a", group="team/*", model="toolgate/*"))
     monkeypatch.setattr(module, "MOST", 10)
     known = ModelRoutes(Settings(route="auto"))
@@ -282,18 +254,7 @@ ROWS = [
 ALIASES = {"nick": "small", "hidden": {"model": "small", "hidden": True}, "alien": "hosted"}
 
 
-@pytest.mark.parametrize(
-    ("model", "places", "is_foreign"),
-    [
-        *((name, "ab", False) for name in ("small", "nick", "hidden")),
-        ("team/anything", "e", False),
-        ("any", "abc", False),
-        ("mixed", "m", False),
-        *((name, "", True) for name in ("hosted", "alien", "openai/gpt-x")),
-        *((name, "", False) for name in ("unheard of", "")),
-        (None, "abcem", None),
-    ],
-)
+@pytest.mark.parametrize(("model", "places", "is_foreign"), CASES["names"])
 def test_deployments_of_ours_are_found_by_the_clients_model_name(
     monkeypatch, model, places, is_foreign
 ):
@@ -306,10 +267,15 @@ def test_deployments_of_ours_are_found_by_the_clients_model_name(
     assert router.model_names() == sorted({each["model_name"] for each in ROWS})
 
 
-def test_no_deployments_are_found_without_a_router(monkeypatch):
+def test_limits_and_groups_are_read_from_either_place(monkeypatch):
     monkeypatch.setattr(proxy_server, "llm_router", None)
     assert router.placements(None) == router.placements("small") == router.model_names() == []
     assert not router.is_foreign("small")
+    named = {"model_group": "m"}
+    for params in ({"metadata": named}, {"metadata": None, "litellm_metadata": named}):
+        assert router.group_of(params) == "m"
+    for params in ({"metadata": {}}, {}):
+        assert router.group_of(params) is None
 
 
 @pytest.mark.parametrize(
@@ -340,11 +306,3 @@ def test_limits_are_read_from_parameters_and_model_info(name):
     assert router.is_limited(row("a", **{name: 1}))
     assert router.is_limited(row("a", info={name: 1}))
     assert not router.is_limited(row("a", **{name: None}))
-
-
-def test_model_group_is_read_from_either_metadata_field():
-    named = {"model_group": "m"}
-    for params in ({"metadata": named}, {"metadata": None, "litellm_metadata": named}):
-        assert router.group_of(params) == "m"
-    for params in ({"metadata": {}}, {}):
-        assert router.group_of(params) is None

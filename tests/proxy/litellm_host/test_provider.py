@@ -1,8 +1,6 @@
 """Our provider behind `litellm.acompletion`: streams and log events with a scripted backend, the
 patches of LiteLLM on its own way, by what they change, and the arguments that it gets."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import subprocess
@@ -114,12 +112,17 @@ async def test_a_file_becomes_text(recorder, backend, monkeypatch):
     )
 
 
-async def test_custom_tools_are_refused(recorder, backend):
+async def test_custom_tools_are_refused_and_mocks_replace_the_backend(recorder, backend):
     with pytest.raises(litellm.BadRequestError) as refusal:
         await ask("hi", tools=[{"type": "custom", "custom": {"name": "shell"}}])
     ours = carried(refusal.value)
     assert ours is not None
     assert (ours.code, ours.param) == ("unsupported_parameter", "tools")
+    router = made(row("a", mock_response="Hello"))
+    messages = [{"role": "user", "content": "hi"}]
+    response = await router.acompletion(model="tiny", messages=messages)
+    assert response.choices[0].message.content == "Hello"
+    assert backend.requests == []
 
 
 @pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])
@@ -131,18 +134,10 @@ async def test_litellms_rules_apply(recorder, monkeypatch, backend, name):
     assert len(backend.requests) == (0 if name == "pre_call_rules" else 1)
 
 
-async def test_litellms_mock_response_replaces_the_backends(recorder, backend):
-    router = made(row("a", mock_response="Hello"))
-    messages = [{"role": "user", "content": "hi"}]
-    response = await router.acompletion(model="tiny", messages=messages)
-    assert response.choices[0].message.content == "Hello"
-    assert backend.requests == []
-
-
 # --- patches of LiteLLM ---------------------------------------------------------------------------
 
 
-def test_registering_twice_patches_once():
+def test_the_provider_is_registered_and_patched_once():
     names = (
         "_complete_custom_providers",
         "get_optional_params",
@@ -156,13 +151,11 @@ def test_registering_twice_patches_once():
         assert inspect.unwrap(function) is not function
         assert inspect.unwrap(function) is inspect.unwrap(inspect.unwrap(function))
     assert (ProxyException.__init__, ProxyException.to_dict) == methods
-
-
-def test_provider_is_registered_with_the_methods_that_litellm_calls():
     assert patches.provider() is toolgate
     assert isinstance(toolgate, CustomLLM)
     for name in ("acompletion", "astreaming"):
         assert getattr(type(toolgate), name) is not getattr(CustomLLM, name)
+    assert ProxyException in proxy_server.app.exception_handlers
 
 
 def test_all_openai_parameters_reach_the_provider():
@@ -220,10 +213,6 @@ def test_proxy_exception_raised_from_our_error_has_our_body():
     assert later.to_dict()["message"] == "Other."
 
 
-def test_litellms_app_has_a_proxy_exception_handler():
-    assert ProxyException in proxy_server.app.exception_handlers
-
-
 @pytest.mark.parametrize(
     "name", [name for name in vars(PrismaDBExceptionHandler) if name.startswith("is_")]
 )
@@ -251,12 +240,19 @@ def call(sent=None, params=None, metadata=None, **changes):
     return read_call(arguments | changes, stream=False)
 
 
-def test_fields_that_litellm_drops_are_read_from_the_request_body():
+def test_a_call_is_read_back_from_its_arguments():
     params = {"tools": [], "extra_body": {"top_k": 1}}
     made = call({"tools": ["x"], "priority": 3}, params)
     assert made.body == {
         "tools": ["x"], "top_k": 1, "priority": 3, "model": "m", "messages": [], "stream": False,
     }  # fmt: skip
+    # Without the proxy, in a program that calls `litellm.acompletion`, these are all there is
+    params = {"temperature": 0.5, "extra_body": {"top_k": 1}}
+    made = call(None, params)
+    assert (made.body["temperature"], "priority" in made.body) == (0.5, False)
+    assert made.placement == Placement("m", "http://a", "k")
+    assert call(api_base=None, api_key=None).placement == Placement("m", None, None)
+    assert params == {"temperature": 0.5, "extra_body": {"top_k": 1}}
 
 
 @pytest.mark.parametrize("tools", [[{"type": "function"}], None, []])
@@ -264,16 +260,6 @@ def test_tools_changed_by_litellm_replace_those_of_the_body(tools):
     """A hook may have changed them."""
     changed = [{"type": "function", "function": {"name": "changed"}}]
     assert call({"tools": tools}, {"tools": changed}).body["tools"] == changed
-
-
-def test_provider_call_uses_and_keeps_its_arguments():
-    """Without the proxy, in a program that calls `litellm.acompletion`, these are all there is."""
-    params = {"temperature": 0.5, "extra_body": {"top_k": 1}}
-    made = call(None, params)
-    assert (made.body["temperature"], "priority" in made.body) == (0.5, False)
-    assert made.placement == Placement("m", "http://a", "k")
-    assert call(api_base=None, api_key=None).placement == Placement("m", None, None)
-    assert params == {"temperature": 0.5, "extra_body": {"top_k": 1}}
 
 
 def test_alternatives_are_other_deployments_of_the_requested_model(monkeypatch):

@@ -1,12 +1,11 @@
 """Which deployment gets a request: by our own strategies, and by the hook in LiteLLM's router."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import litellm
 import pytest
 
+from tests.proxy.kit import beside
 from tests.support.litellm.router import foreign, made, row, use
 from toolgate_proxy.litellm_host.deployments.model_route import target_of
 from toolgate_proxy.litellm_host.deployments.router import placement_of
@@ -21,6 +20,8 @@ from toolgate_proxy.litellm_host.deployments.selection import (
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
+
+CASES = beside(__file__)
 
 HI = [{"role": "user", "content": "hi"}]
 LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
@@ -164,16 +165,15 @@ def test_all_deployments_at_the_preferred_placement_are_kept(selection):
     assert selection.preferred("tiny", rows[::-1], {}, LONG) == (left, placement)
 
 
-def test_alternatives_are_the_other_available_backends(selection, deployments):
+def test_alternatives_are_other_available_backends_and_a_slot_is_held_for_one(
+    selection, deployments
+):
     rows = [A, B, C, row("c", weight=2), row("d"), foreign("tiny")]
     tried = deployments.at(Placement("tiny", "http://a", "k"))
     down(deployments, row("d"))
     assert sorted(bases(selection.alternatives(rows, tried))) == ["http://b", "http://c"]
     assert selection.alternatives([A, row("a", weight=2)], tried) == []
     assert len({tuple(bases(selection.alternatives(rows, tried))) for _ in range(40)}) == 2
-
-
-def test_only_one_alternative_with_limited_slots_which_is_held(selection, deployments):
     rows = [row(name, max_parallel_requests=1) for name in "abc"]
     tried = deployments.at(Placement("tiny", "http://a", "k"))
     assert len(selection.alternatives(rows, tried)) == 2
@@ -184,17 +184,7 @@ def test_only_one_alternative_with_limited_slots_which_is_held(selection, deploy
     assert len(selection.alternatives(rows, tried, ExitStack())) == 1
 
 
-@pytest.mark.parametrize(
-    ("params", "settings", "limit"),
-    [
-        ({}, {}, None),
-        ({"max_parallel_requests": 3}, {}, 3),
-        ({"max_parallel_requests": 3}, {"default_max_parallel_requests": 5}, 3),
-        ({}, {"default_max_parallel_requests": 5}, 5),
-        ({"max_parallel_requests": 0}, {}, None),
-        ({"rpm": 3}, {}, None),
-    ],
-)
+@pytest.mark.parametrize(("params", "settings", "limit"), CASES["limits"])
 def test_limit_is_that_of_the_deployment_or_the_default(monkeypatch, params, settings, limit):
     limited = row("a", **params)
     use(monkeypatch, limited, **settings)

@@ -1,12 +1,14 @@
-"""The gateway's own route in this process."""
+"""The gateway's own route in this process, and LiteLLM's MCP servers for all tests of a module."""
 
-from __future__ import annotations
+import asyncio
+from contextlib import contextmanager
 
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.litellm.mcp import shop
+from tests.support.litellm.mcp import LIST_SECONDS, serving
 from tests.support.litellm.own_route_process import own_route
+from tests.support.servers import mcp_shop
 from tests.support.servers.search_engine import running
 
 
@@ -16,11 +18,37 @@ async def gateway(backend, monkeypatch):
         yield made
 
 
+@contextmanager
+def configured(**servers):
+    """LiteLLM has these MCP servers, and has listed their tools."""
+    made = serving(**servers)
+
+    async def begin():
+        await made.__aenter__()
+        if listing := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(listing, timeout=LIST_SECONDS)
+
+    async def end():
+        await made.__aexit__(None, None, None)
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(begin())
+        yield
+        runner.run(end())
+
+
+@pytest.fixture(scope="module")
+def calls_of_module(tmp_path_factory):
+    calls = tmp_path_factory.mktemp("shop") / "calls"
+    with configured(shop=mcp_shop.command(calls)):
+        yield calls
+
+
 @pytest.fixture
-async def calls(tmp_path):
+def calls(calls_of_module):
     """LiteLLM has the MCP server `shop`: the file of the calls that it ran."""
-    async with shop(tmp_path / "calls"):
-        yield tmp_path / "calls"
+    calls_of_module.unlink(missing_ok=True)
+    return calls_of_module
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """Requests to the gateway's own route and its answers, in one form for the three APIs."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +14,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.support.apis import messages_api, responses_api
 from tests.support.apis.read_responses import read_events
-from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Header, Response, body_of
+from tests.support.litellm.own_route import MASTER, PATHS, Response, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -33,10 +30,10 @@ RANDOM = ("id", "tool_use_id", "tool_call_id", "call_id", "item_id", "index", "c
           "approval_request_id", "retrieved_at")  # fmt: skip
 """Members that are others in each response."""
 ALWAYS = {"type": "object", "properties": {}}
-REFUSALS: Json = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text())
+REFUSALS = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text())
 
 
-def function(api: str, name: str, schema: Any = ALWAYS, **more: Any) -> Json:
+def function(api, name, schema=ALWAYS, **more):
     """A tool of the client. `more`: its description, and other members."""
     if api == "messages":
         return {"name": name, "input_schema": schema, **more}
@@ -47,7 +44,7 @@ def function(api: str, name: str, schema: Any = ALWAYS, **more: Any) -> Json:
     return {"type": "function", "function": inner, **more}
 
 
-def required(api: str) -> Any:
+def required(api):
     return {"type": "any"} if api == "messages" else "required"
 
 
@@ -69,57 +66,55 @@ class Reply:
     body: Json = field(default_factory=dict)
 
     @property
-    def status(self) -> int:
+    def status(self):
         return self.response.status
 
     @property
-    def own(self) -> dict[str, str]:
+    def own(self):
         return own_headers(self.response.context)
 
     @cached_property
-    def error(self) -> Json:
+    def error(self):
         """The error of a refusal, or of the last event."""
         last = self.response.json if self.status != 200 else self.response.events[-1]
-        error: Json = last.get("response", last)["error"]
-        return error
+        return last.get("response", last)["error"]
 
     @property
-    def refusal(self) -> tuple[int, Any]:
+    def refusal(self):
         return self.status, self.error.get("param")
 
     @property
-    def failure(self) -> tuple[int, Any]:
+    def failure(self):
         return self.status, self.error.get("code")
 
     @cached_property
-    def parts(self) -> list[Json]:
+    def parts(self):
         """The items or blocks; the message of chat completions."""
         assert self.status == 200, self.response.bodies
         if self.api == "chat":
             return [self.body["choices"][0]["message"]]
-        found: list[Json] = self.body["output" if self.api == "responses" else "content"]
-        return found
+        return self.body["output" if self.api == "responses" else "content"]
 
     @property
-    def kinds(self) -> list[str]:
+    def kinds(self):
         return [part["type"] for part in self.parts]
 
     @property
-    def turn(self) -> list[Json]:
+    def turn(self):
         """The response in the conversation of the next request."""
         return [{"role": "assistant", "content": self.parts}] * (self.api == "messages") or [
             *self.parts
         ]
 
     @property
-    def text(self) -> str:
+    def text(self):
         if self.api == "chat":
             return self.parts[0].get("content") or ""
         said = {"message": _said, "text": lambda part: part["text"]}
         return "".join(said[each["type"]](each) for each in self.parts if each["type"] in said)
 
     @property
-    def calls(self) -> list[Json]:
+    def calls(self):
         """The calls of tools of the client, each with its `id`, `name` and `arguments`."""
         if self.api == "chat":
             calls = self.parts[0].get("tool_calls") or ()
@@ -136,12 +131,12 @@ class Reply:
         ]
 
     @property
-    def named(self) -> list[tuple[str, Any]]:
+    def named(self):
         """The calls of tools of the client: their names and arguments."""
         return [(each["name"], each["arguments"]) for each in self.calls]
 
     @property
-    def ran(self) -> list[Ran]:
+    def ran(self):
         """The calls of tools of MCP servers."""
         if self.api == "chat":
             given = self.parts[0].get("provider_specific_fields") or {}
@@ -166,7 +161,7 @@ class Reply:
         return [Ran(e["name"], json.loads(e["arguments"]), *rest) for e, *rest in calls]
 
     @property
-    def listed(self) -> list[str] | None:
+    def listed(self):
         """The names of the tools of MCP servers that the response lists."""
         if self.api == "chat":
             given = self.parts[0].get("provider_specific_fields") or {}
@@ -177,13 +172,13 @@ class Reply:
         return [tool["name"] for tool in tools]
 
     @property
-    def end(self) -> str:
+    def end(self):
         if self.api == "chat":
             return str(self.body["choices"][0]["finish_reason"])
         return str(self.body["status" if self.api == "responses" else "stop_reason"])
 
 
-def result(api: str, call_id: str, content: Any = "done") -> Json:
+def result(api, call_id, content="done"):
     """The result of a call of the client, in the conversation."""
     if api == "chat":
         return {"role": "tool", "tool_call_id": call_id, "content": content}
@@ -193,7 +188,7 @@ def result(api: str, call_id: str, content: Any = "done") -> Json:
     return {"role": "user", "content": [block]}
 
 
-def results(api: str, reply: Reply) -> list[Json]:
+def results(api, reply):
     """The results of all calls of the client."""
     made = [result(api, each["id"]) for each in reply.calls]
     if api != "messages" or not made:
@@ -202,31 +197,23 @@ def results(api: str, reply: Reply) -> list[Json]:
 
 
 async def ask(
-    gateway: Gateway,
-    api: str,
-    *turns: str | Script,
-    said: str = "go",
-    history: Sequence[Any] | None = None,
-    key: str | None = MASTER,
-    headers: dict[str, str] | None = None,
-    path: str | None = None,
-    **params: Any,
-) -> Reply:
+    gateway, api, *turns, said="go", history=None, key=MASTER, headers=None, path=None, **params
+):
     """`turns`: what the backend answers. `history`: the conversation instead of `said`."""
     backend = gateway.backend
     backend.turns = [each if isinstance(each, Script) else Script((each,)) for each in turns]
-    more: Json = {"max_tokens": 2000} if api == "messages" else {}
+    more = {"max_tokens": 2000} if api == "messages" else {}
     if params.get("stream") and api == "chat":
         more = {"stream_options": {"include_usage": True}}
     body = body_of(api, said, **{**more, **params})
     if history is not None:
         body[CONVERSATION[api]] = [*history]
-    sent: list[Header] = [(n.encode(), v.encode()) for n, v in (headers or {}).items()]
+    sent = [(n.encode(), v.encode()) for n, v in (headers or {}).items()]
     response = await gateway.ask(body, path=path or PATHS[api], key=key, headers=sent)
     return read(api, response)
 
 
-def read(api: str, response: Response) -> Reply:
+def read(api, response):
     """Check that a response keeps to the rules of its API."""
     if response.status != 200:
         return Reply(api, response)
@@ -243,7 +230,7 @@ def read(api: str, response: Response) -> Reply:
     return Reply(api, response, body)
 
 
-def _body_of_stream(api: str, response: Response) -> Json:
+def _body_of_stream(api, response):
     data = b"".join(response.bodies)
     if api == "chat":
         return _completion(response.events)
@@ -255,7 +242,7 @@ def _body_of_stream(api: str, response: Response) -> Json:
         return messages_api.accumulated(_with_summaries(events), beta=True)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
-    begun, done, texts = set[int](), dict[int, Json](), defaultdict[str, str](str)
+    begun, done, texts = set(), {}, defaultdict(str)
     for event in events:
         responses_api.check_event(event)
         if event["type"] == "response.output_item.added":
@@ -265,7 +252,7 @@ def _body_of_stream(api: str, response: Response) -> Json:
             done[event["output_index"]] = event["item"]
         elif event["type"].endswith(("arguments.delta", "output_text.delta")):
             texts[event["item_id"]] += event["delta"]
-    body: Json = last["response"]
+    body = last["response"]
     for at, item in enumerate(body["output"]):
         assert done.get(at) == item or item["status"] == "incomplete"
         if item["type"] in ("message", "function_call", "mcp_call"):
@@ -273,9 +260,9 @@ def _body_of_stream(api: str, response: Response) -> Json:
     return body
 
 
-def _with_summaries(events: list[Json]) -> list[Json]:
+def _with_summaries(events):
     """The events without the deltas of summaries, whose blocks begin with what these have."""
-    made: list[Json] = []
+    made = []
     for event in events:
         delta = event.get("delta", {})
         if delta.get("type") == "compaction_delta":
@@ -287,13 +274,13 @@ def _with_summaries(events: list[Json]) -> list[Json]:
     return made
 
 
-def _said(item: Json) -> str:
+def _said(item):
     return "".join(part.get("text", "") for part in item.get("content") or ())
 
 
-def _completion(chunks: list[Json]) -> Json:
-    choices: dict[int, Json] = {}
-    body: Json = {}
+def _completion(chunks):
+    choices = {}
+    body = {}
     for chunk in chunks:
         if "error" in chunk:
             return {}
@@ -307,7 +294,7 @@ def _completion(chunks: list[Json]) -> Json:
     return json.loads(json.dumps(body))
 
 
-def comparable(value: Any) -> Any:
+def comparable(value):
     """The value without what is null, and without members that are others in each response."""
     if isinstance(value, dict):
         return {
@@ -318,7 +305,7 @@ def comparable(value: Any) -> Any:
     return [comparable(each) for each in value] if isinstance(value, list) else value
 
 
-async def same(gateway: Gateway, api: str, *turns: str | Script, **params: Any) -> Reply:
+async def same(gateway, api, *turns, **params):
     """Ask twice. The stream has what the whole response has, which is returned."""
     streamed = await ask(gateway, api, *turns, stream=True, **params)
     assert streamed.status == 200, streamed.response.bodies
@@ -333,7 +320,7 @@ async def same(gateway: Gateway, api: str, *turns: str | Script, **params: Any) 
     return whole
 
 
-async def goes_on(gateway: Gateway, reply: Reply, first: Sequence[Any], **params: Any) -> Reply:
+async def goes_on(gateway, reply, first, **params):
     """Send the conversation with the reply. Its prompt begins as that of the last request."""
     seen = _without_ids(gateway.backend.messages())
     after = results(reply.api, reply) or [MORE]
@@ -346,7 +333,7 @@ async def goes_on(gateway: Gateway, reply: Reply, first: Sequence[Any], **params
     return again
 
 
-def _without_ids(messages: list[Json]) -> list[Json]:
+def _without_ids(messages):
     shown = []
     for message in messages:
         kept = {name: value for name, value in message.items() if name != "tool_call_id"}

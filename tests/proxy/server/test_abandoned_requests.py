@@ -1,12 +1,9 @@
 """Clients that leave: whatever a request waits for at that moment, its place is free again, only
 what a backend has read and generated counts, a tool that runs ends, and nothing stays behind."""
 
-from __future__ import annotations
-
 import asyncio
 import os
-from collections.abc import Coroutine, Generator
-from typing import Any
+from itertools import product
 
 import psutil
 import pytest
@@ -14,17 +11,16 @@ from litellm.proxy import proxy_server
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 from pydantic import SecretStr
 
-from tests.proxy.server.kit import STREAM, Json
-from tests.support.effort import sampled
+from tests.proxy.server.kit import STREAM
+from tests.support.effort import rotating, sampled
 from tests.support.litellm.mcp import LOOKUP, ran
-from tests.support.litellm.own_route import PATHS, Gateway, body_of, chat
+from tests.support.litellm.own_route import PATHS, body_of, chat
 from tests.support.servers import mcp_shop
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy import background
-from toolgate_proxy.keys.key import Key, new_key
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.server import request_scope
@@ -40,16 +36,16 @@ class Interrupted:
     """Awaits `work`, and cancels its task when it suspends for the `at`-th time, after `delay`
     iterations of the event loop, in which what it waits for goes on."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], at: int, delay: int) -> None:
+    def __init__(self, work, at, delay):
         self._work = work
         self._at = at
         self._delay = delay
         self.suspended = 0
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self):
         waited = self._work.__await__()
-        sent: Any = None
-        error: BaseException | None = None
+        sent = None
+        error = None
         while True:
             try:
                 future = waited.send(sent) if error is None else waited.throw(error)
@@ -67,7 +63,7 @@ class Interrupted:
                 error = raised
 
 
-def _cancel(task: asyncio.Task[Any], delay: int) -> None:
+def _cancel(task, delay):
     if delay:
         asyncio.get_running_loop().call_soon(_cancel, task, delay - 1)
     else:
@@ -77,7 +73,7 @@ def _cancel(task: asyncio.Task[Any], delay: int) -> None:
 @pytest.fixture(params=["memory", "redis"])
 async def limiter(request, gateway, monkeypatch):
     """The limiter of the gateway, whose requests are settled as in a process."""
-    redis: RedisServer | None = None
+    redis = None
     if request.param == "redis":
         redis = request.getfixturevalue("redis_at_hand")
     url = SecretStr(redis.url) if redis else None
@@ -90,7 +86,7 @@ async def limiter(request, gateway, monkeypatch):
     await limiter.aclose()
 
 
-async def counted(limiter: Limiter, key: Key) -> tuple[int, int, int]:
+async def counted(limiter, key):
     """Tokens of the minute, tokens of the day and requests in flight that count for a key."""
     await until(lambda: not (limiter.reservations._entries or background._tasks))
     probe = await limiter.admit(key, "probe", Tokens(), Tokens)
@@ -101,12 +97,11 @@ async def counted(limiter: Limiter, key: Key) -> tuple[int, int, int]:
     return LIMIT - minute, LIMIT - day, 8 - parallel - 1
 
 
-@pytest.mark.parametrize("delay", [0, 1, 2, 4, 8, 16])
-@STREAM
+@rotating("delay, stream", product([0, 1, 2, 4, 8, 16], [False, True]), one_in=6)
 async def test_a_request_that_is_cancelled_at_any_await_counts_only_what_was_generated(
     gateway, limiter, stream, delay
 ):
-    seen: set[int] = set()
+    seen = set()
     for at in range(1, 1000):
         sent = new_key()
         key = key_of(sent, tpm=LIMIT, tokens_per_day=LIMIT, max_parallel_requests=8)
@@ -130,7 +125,7 @@ async def test_a_request_that_is_cancelled_at_any_await_counts_only_what_was_gen
     assert 0 in seen
 
 
-async def _awaited(work: Interrupted) -> Any:
+async def _awaited(work):
     return await work
 
 
@@ -168,7 +163,7 @@ SEARCHES = {
 STAGES = ("listing", "sampling", "call", "result", "second sampling")
 
 
-def servers() -> list[psutil.Process]:
+def servers():
     """The processes of the MCP server."""
     found = []
     for process in psutil.Process(os.getpid()).children(recursive=True):
@@ -183,10 +178,10 @@ def servers() -> list[psutil.Process]:
 class Hanging:
     """What never answers."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.begun, self.ended = asyncio.Event(), asyncio.Event()
 
-    async def __call__(self, *_: object, **__: object) -> Any:
+    async def __call__(self, *_, **__):
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -194,7 +189,7 @@ class Hanging:
             self.ended.set()
 
 
-async def abandon(gateway: Gateway, api: str, body: Json, left: asyncio.Event) -> None:
+async def abandon(gateway, api, body, left):
     """Ask, and leave at the event. Nothing stays behind."""
     gateway._app = RequestScope(gateway._app)
     sent = new_key()
@@ -211,16 +206,16 @@ async def abandon(gateway: Gateway, api: str, body: Json, left: asyncio.Event) -
 WAYS = [(api, stream) for api in LOOPS for stream in (False, True)]
 
 
-@sampled("stage, way", STAGES, WAYS, one_in=3)
+@sampled("stage, way", STAGES, WAYS, one_in=5)
 async def test_a_client_that_leaves_ends_the_loop(gateway, calls, monkeypatch, stage, way):
     (api, stream), backend, listing = way, gateway.backend, Hanging()
     left = listing.begun
 
-    def parsed(_result: object) -> str:
+    def parsed(_result):
         left.set()
         return "Found."
 
-    async def reached() -> None:
+    async def reached():
         if stage == "call":
             await until(lambda: bool(ran(calls)))
         else:
@@ -230,7 +225,7 @@ async def test_a_client_that_leaves_ends_the_loop(gateway, calls, monkeypatch, s
 
     hangs = Script(("It is record",), hang_after=2)
     backend.turns = [Script((call(LOOKUP, {"id": 7}),)), hangs]
-    watched: asyncio.Task[None] | None = None
+    watched = None
     match stage:
         case "listing":
             # It has an underscore before 1.106.

@@ -1,16 +1,14 @@
 """Conversations that get shorter on the own route: by summaries and by edits of the context."""
 
-from __future__ import annotations
-
-from typing import Any
+from itertools import product
 
 import pytest
 from openai.types.responses import CompactedResponse
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import Json, Reply, goes_on, same
+from tests.proxy.server.kit import goes_on, same
 from tests.support.apis.responses_api import LOOK
-from tests.support.litellm.own_route import PATHS, Gateway, ours
+from tests.support.litellm.own_route import PATHS, ours
 from tests.support.litellm.router import row, use
 from tests.support.servers.fake_backend import KEY as KEY_OF_BACKEND
 from tests.support.servers.script import Script
@@ -34,18 +32,18 @@ KEY = "sk-1234567890abcdef1234567890abcdef"
 APIS = pytest.mark.parametrize("api", ["responses", "messages"])
 
 
-def user(content: Any) -> Json:
+def user(content):
     return {"role": "user", "content": content}
 
 
-def said(content: Any) -> Json:
+def said(content):
     return {"role": "assistant", "content": content}
 
 
 OLD = [user("hello"), said(LONG), user("next")]
 
 
-def compacting(api: str, **more: Any) -> Json:
+def compacting(api, **more):
     """Above 1,000 tokens."""
     if api == "responses":
         kind = {"type": "compaction", "compact_threshold": 1000}
@@ -56,11 +54,11 @@ def compacting(api: str, **more: Any) -> Json:
     }
 
 
-def texts(*parts: str) -> list[Json]:
+def texts(*parts):
     return [{"type": "text", "text": text} for text in parts]
 
 
-def contents(gateway: Gateway, at: int = -1) -> list[tuple[str, Any]]:
+def contents(gateway, at=-1):
     return [(each["role"], each["content"]) for each in gateway.backend.messages(at)]
 
 
@@ -73,14 +71,14 @@ def scripts(gateway):
     }
 
 
-async def ask(gateway: Gateway, api: str, *turns: str | Script, **params: Any) -> Reply:
+async def ask(gateway, api, *turns, **params):
     return await kit.ask(gateway, api, *turns, **{"history": OLD, **params})
 
 
 @APIS
 async def test_a_prompt_above_the_threshold_is_compacted(gateway, api):
     """The next turn has the summary instead of what is before it."""
-    rules: Json = {"system": "Be brief."}
+    rules = {"system": "Be brief."}
     if api == "responses":
         rules = {"instructions": "Be brief.", "seed": 7}
     given = {**compacting(api), **rules, "temperature": 0.5}
@@ -93,7 +91,7 @@ async def test_a_prompt_above_the_threshold_is_compacted(gateway, api):
     assert first.request_id != second.request_id
     usage, context = reply.body["usage"], reply.response.context
     assert context.prompt_tokens == 1990 + 11
-    earlier: list[list[Json]] = [OLD]
+    earlier = [OLD]
     if api == "responses":
         assert SUMMARY not in str(reply.body)
         assert usage["input_tokens"] == 1990 + 11
@@ -116,14 +114,11 @@ async def test_a_prompt_above_the_threshold_is_compacted(gateway, api):
         assert [content for _, content in contents(gateway)][1] == AFTER
 
 
-async def test_a_prompt_below_the_threshold_stays_as_it_is(gateway):
+async def test_a_prompt_is_compacted_above_the_threshold_or_without_room_for_the_response(gateway):
     gateway.backend.scripts["next"] = Script(("And on",))
     reply = await ask(gateway, "responses", **compacting("responses"))
     assert reply.kinds == ["message"]
     assert len(gateway.backend.requests) == 1
-
-
-async def test_a_prompt_without_room_for_the_response_is_compacted(gateway):
     gateway.backend.scripts["next"] = Script(("unused",), prompt_tokens=300)
     given = compacting("responses", compact_threshold=2000) | {"max_output_tokens": 3900}
     reply = await ask(gateway, "responses", SUMMARY, NEXT, **given)
@@ -160,7 +155,7 @@ async def test_instructions_are_part_of_the_request_for_the_summary(gateway):
     assert contents(gateway, 0)[-1] == ("user", asked(250, "Keep the names."))
 
 
-def used(number: int, text: str) -> list[Json]:
+def used(number, text):
     use = {"type": "tool_use", "id": f"toolu_{number}", "name": "look", "input": {"a": number}}
     seen = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text}
     return [said([use]), user([seen])]
@@ -200,17 +195,14 @@ async def test_another_key_does_not_get_what_a_summary_replaced(gateway, api):
     assert [role for role, _ in contents(gateway)] == ["assistant", "user"]
 
 
-async def test_a_block_without_a_summary_changes_nothing(gateway):
+async def test_neither_a_count_nor_a_block_without_a_summary_compacts(gateway):
+    reply = await ask(gateway, "messages", path=COUNT, **compacting("messages"))
+    assert reply.body["input_tokens"] == 2000
+    assert not gateway.backend.requests
     turn = said([{"type": "compaction", "content": None}, *texts("Hi.")])
     reply = await ask(gateway, "messages", history=[user("hello"), turn, user("next")])
     assert contents(gateway) == [("user", "hello"), ("assistant", "Hi."), ("user", "next")]
     assert "x-toolgate-history" not in reply.own
-
-
-async def test_a_count_does_not_compact(gateway):
-    reply = await ask(gateway, "messages", path=COUNT, **compacting("messages"))
-    assert reply.body["input_tokens"] == 2000
-    assert not gateway.backend.requests
 
 
 CUT = {
@@ -226,16 +218,16 @@ COMPACTED = {
 }
 
 
-@pytest.mark.parametrize("script", CUT.values(), ids=CUT)
-@pytest.mark.parametrize(("api", "given"), COMPACTED.values(), ids=COMPACTED)
-async def test_an_incomplete_summary_is_an_error(gateway, api, given, script):
+async def test_an_incomplete_summary_is_an_error(gateway):
     del gateway.backend.scripts[ASKED]
-    failed = await kit.ask(gateway, api, script, **{"history": OLD, **given})
-    assert failed.failure == (502, "compaction_failed")
-    assert len(gateway.backend.requests) == 1
+    for (way, (api, given)), (name, script) in product(COMPACTED.items(), CUT.items()):
+        gateway.backend.requests.clear()
+        failed = await kit.ask(gateway, api, script, **{"history": OLD, **given})
+        assert failed.failure == (502, "compaction_failed"), (way, name)
+        assert len(gateway.backend.requests) == 1
 
 
-def called(call_id: str) -> Json:
+def called(call_id):
     return {"type": "function_call", "call_id": call_id, "name": "look", "arguments": "{}"}
 
 
@@ -250,12 +242,12 @@ HISTORY = [
 ]
 
 
-async def compacted(gateway: Gateway, history: list[Any] = HISTORY, **params: Any) -> list[Json]:
+async def compacted(gateway, history=HISTORY, **params):
     """The output of `/responses/compact`. OpenAI's model of it has no messages of users, which
     OpenAI's documentation has."""
     reply = await kit.ask(gateway, "responses", history=history, path=COMPACT, **params)
     assert reply.status == 200, reply.response.bodies
-    output: list[Json] = reply.body["output"]
+    output = reply.body["output"]
     made = [item for item in output if item["type"] != "message"]
     CompactedResponse.model_validate({**reply.body, "output": made}, strict=True)
     return output
@@ -384,16 +376,13 @@ CLEARING = {"context_management": {"edits": [{"type": USES, "trigger": ONE, "kee
 SEEN = [user("Look."), *used(1, "Saw 1."), *used(2, "Saw 2.")]
 
 
-async def test_the_model_sees_the_edited_conversation(gateway):
+async def test_the_model_sees_the_edited_conversation_and_a_count_has_it(gateway):
     gateway.backend.scripts["Saw 2."] = Script(("Done.",))
     reply = await same(gateway, "messages", history=SEEN, **CLEARING)
     results = [each for each in gateway.backend.messages() if each["role"] == "tool"]
     assert [each["content"] for each in results] == [CLEARED, "Saw 2."]
     applied = {"type": USES, "cleared_tool_uses": 1, "cleared_input_tokens": 0}
     assert reply.body["context_management"] == {"applied_edits": [applied]}
-
-
-async def test_a_count_is_that_of_the_edited_conversation(gateway):
     gateway.backend.scripts["Saw 2."] = Script(("Done.",))
     for edits, more in (
         (CLEARING, {"context_management": {"original_input_tokens": 11}}),

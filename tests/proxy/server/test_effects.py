@@ -1,20 +1,17 @@
 """Each parameter, and each member of a tool and of an entry of the conversation, has an effect, is
 refused, or is documented as one without."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from tests.proxy.server.kit import CONVERSATION, Json
-from tests.support.apis.outcomes import CALLING, SCHEMA, Outcome, outcome
-from tests.support.apis.value_examples import Example, examples_of
+from tests.proxy.server.kit import CONVERSATION
+from tests.support.apis.outcomes import CALLING, SCHEMA, outcome
+from tests.support.apis.value_examples import examples_of
 from tests.support.effort import rotating
-from tests.support.litellm.own_route import PATHS, Gateway, body_of
+from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT_PARAMETERS
 from toolgate_proxy.api.messages import tools as messages_tools
@@ -30,7 +27,6 @@ from toolgate_proxy.api.responses.builtin_tools.table import (
     OUTPUT_FIELDS,
 )
 from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
-from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_proxy.server.response_headers import own_headers
 
 TABLES = {
@@ -40,35 +36,32 @@ TABLES = {
 }
 DATA = yaml.safe_load(Path(__file__).with_name("effects.yaml").read_text())
 VALUES, BESIDE = DATA["parameters"], DATA["beside"]
-Case = tuple[str, Parameter, str]
-"""An API, a row of its table, and the path of the parameter or of a member."""
 KNOWN = {}
 """Outcomes of requests that several tests compare with."""
 
 
-async def once(gateway: Gateway, api: str, body: Json) -> Outcome:
+async def once(gateway, api, body):
     name = json.dumps([api, body])
     if name not in KNOWN:
         KNOWN[name] = await outcome(gateway, api, body)
-    found: Outcome = KNOWN[name]
-    return found
+    return KNOWN[name]
 
 
-def examples(api: str, row: Parameter) -> list[Example]:
+def examples(api, row):
     given = VALUES["shared"] | VALUES[api]
     return [*examples_of(row, {name: tuple(values) for name, values in given.items()})]
 
 
-def beside(api: str, path: str) -> Json:
+def beside(api, path):
     """Other parameters without which this one has no effect."""
     offering = {"tools": VALUES[api]["tools"][0]}
     known = BESIDE["shared"] | {"tool_choice": offering, "parallel_tool_calls": offering}
     known |= BESIDE[api]
-    found: Json = known.get(path, known.get(path.partition(".")[0], {}))
+    found = known.get(path, known.get(path.partition(".")[0], {}))
     return found | offering if found.get("messages") == CALLING else found
 
 
-def is_ignored(row: Parameter, path: str) -> bool:
+def is_ignored(row, path):
     inner = path.partition(".")[2]
     return row.support == "ignored" or inner in row.without_effect or inner == "others"
 
@@ -84,14 +77,12 @@ SUPPORTED = [case for case in CASES if case[1].support == "supported" and case n
 OTHERS = [case for case in CASES if case not in IGNORED and case not in SUPPORTED]
 
 
-def cases(chosen: list[Case]) -> Any:
+def cases(chosen):
     ids = [f"{api} {path}" for api, _, path in chosen]
-    return rotating("api, row, path", chosen, one_in=3, ids=ids)
+    return rotating("api, row, path", chosen, one_in=6, ids=ids)
 
 
-async def outcomes(
-    gateway: Gateway, api: str, row: Parameter, path: str
-) -> list[tuple[Outcome, Outcome]]:
+async def outcomes(gateway, api, row, path):
     """Of each example, without and with it."""
     made = []
     for _, value, without in [each for each in examples(api, row) if each.path == path]:
@@ -151,7 +142,7 @@ MEMBERS = [
 ]
 
 
-async def seen(gateway: Gateway, api: str, kind: str, entry: Json) -> tuple[Any, ...]:
+async def seen(gateway, api, kind, entry):
     """The status, what the model sees, and what the header says about it."""
     before, _, after = DATA["history"][api][kind]
     if api == "messages":
@@ -165,7 +156,7 @@ async def seen(gateway: Gateway, api: str, kind: str, entry: Json) -> tuple[Any,
     return response.status, shown, own_headers(response.context).get("x-toolgate-history")
 
 
-@rotating("api, kind, name", MEMBERS, one_in=3)
+@rotating("api, kind, name", MEMBERS, one_in=6)
 async def test_a_member_of_the_history(gateway, api, kind, name):
     entry = DATA["history"][api][kind][1]
     value = (DATA["values"] | DATA["values_of"].get(kind, {}))[name]
@@ -221,17 +212,17 @@ WITHOUT_EFFECT = {
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def sections_on_tools() -> list[str]:
+def sections_on_tools():
     texts = [page.read_text() for page in DOCS.rglob("*.md")]
     found = [text.partition("\n## Tools\n")[2].partition("\n## ")[0] for text in texts]
     return [section for section in found if section]
 
 
-@rotating("api, kind, name", TOOL_MEMBERS, one_in=3)
+@rotating("api, kind, name", TOOL_MEMBERS, one_in=6)
 async def test_a_member_of_a_tool(gateway, api, kind, name):
     more = {"messages": CALLING, "stream": True} if name == "eager_input_streaming" else {}
 
-    def offered(entry: Json) -> Json:
+    def offered(entry):
         tool = {"type": "function", "function": entry} if api == "chat" else entry
         return {"tools": [tool], **more}
 

@@ -1,20 +1,17 @@
 """Conversations so far: damaged ones go on, files reach the model as text, and reasoning comes back
 that clients drop. A header says what the model did not see as it was sent."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import APIS, CONVERSATION, STREAM, Json, Reply, function, result
+from tests.proxy.server.kit import APIS, CONVERSATION, STREAM, function, result
 from tests.support.documents import worker
 from tests.support.documents.pdfs import CALLED, in_base64
-from tests.support.litellm.own_route import MASTER, PATHS, Gateway
+from tests.support.litellm.own_route import MASTER, PATHS
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.documents.reader import Documents
@@ -29,24 +26,24 @@ CALL = call("dim", {"lamp": "5"})
 TAKEN = yaml.safe_load(Path(__file__).with_name("histories.yaml").read_text())
 
 
-async def ask(gateway: Gateway, api: str, *turns: str | Script, **params: Any) -> Reply:
+async def ask(gateway, api, *turns, **params):
     given = {"tools": [function(api, "dim", SCHEMA)], **params}
     return await kit.ask(gateway, api, *turns, **given)
 
 
-@pytest.mark.parametrize("case", TAKEN, ids=[each["name"] for each in TAKEN])
-async def test_a_damaged_or_foreign_conversation_goes_on(gateway, case):
-    reply = await ask(gateway, case["api"], CALL, history=case["history"])
-    assert reply.named == [("dim", {"lamp": "5"})]
-    assert reply.own.get("x-toolgate-history") == case["changes"]
-    for message in gateway.backend.messages():
-        for each in message.get("tool_calls") or ():
-            assert each["function"]["arguments"].startswith("{")
-        if "an image" in case["name"] and message["role"] == "tool":
-            assert [part["text"] for part in message["content"]] == [
-                "seen",
-                "[image left out: this model takes text only]",
-            ]
+async def test_a_damaged_or_foreign_conversation_goes_on(gateway):
+    for case in TAKEN:
+        reply = await ask(gateway, case["api"], CALL, history=case["history"])
+        assert reply.named == [("dim", {"lamp": "5"})], case["name"]
+        assert reply.own.get("x-toolgate-history") == case["changes"], case["name"]
+        for message in gateway.backend.messages():
+            for each in message.get("tool_calls") or ():
+                assert each["function"]["arguments"].startswith("{")
+            if "an image" in case["name"] and message["role"] == "tool":
+                assert [part["text"] for part in message["content"]] == [
+                    "seen",
+                    "[image left out: this model takes text only]",
+                ]
 
 
 @STREAM
@@ -93,7 +90,7 @@ def files(gateway):
     gateway.here.documents = Documents(module=worker.__name__)
 
 
-def file(api: str, text: str) -> Json:
+def file(api, text):
     data = in_base64(f"%PDF-{text}".encode())
     url = f"data:application/pdf;base64,{data}"
     if api == "chat":
@@ -104,12 +101,12 @@ def file(api: str, text: str) -> Json:
     return {"type": "document", "title": "a.pdf", "source": source}
 
 
-def sent(api: str, text: str) -> list[Json]:
+def sent(api, text):
     """A message of the user with a file and a question."""
     return [{"role": "user", "content": [file(api, text), {"type": ASK[api], "text": "What?"}]}]
 
 
-def returned(api: str, text: str) -> list[Json]:
+def returned(api, text):
     """A conversation with a file in the result of a call, as clients' tools return it."""
     return [*CALLED[api], result(api, "c", [file(api, text)])]
 
@@ -122,42 +119,41 @@ PLACES = {
 
 
 @pytest.mark.usefixtures("files")
-@APIS
-async def test_files_reach_the_model_as_text(gateway, api):
+async def test_files_reach_the_model_as_text(gateway):
     """Those of the user and in results. One that can't be read is an error or is left out."""
-    reply = await kit.ask(gateway, api, "Hello.", history=sent(api, "Lamp 4"))
-    assert reply.text == "Hello."
-    texts = [part["text"] for part in gateway.backend.messages()[-1]["content"]]
-    assert texts == [SHOWN, "What?"]
-    reply = await kit.ask(gateway, api, "Hello.", history=returned(api, "Lamp 4"))
-    assert [part["text"] for part in gateway.backend.messages()[-1]["content"]] == [SHOWN]
-    assert "x-toolgate-history" not in reply.own
+    for api, (param, place) in PLACES.items():
+        reply = await kit.ask(gateway, api, "Hello.", history=sent(api, "Lamp 4"))
+        assert reply.text == "Hello."
+        texts = [part["text"] for part in gateway.backend.messages()[-1]["content"]]
+        assert texts == [SHOWN, "What?"]
+        reply = await kit.ask(gateway, api, "Hello.", history=returned(api, "Lamp 4"))
+        assert [part["text"] for part in gateway.backend.messages()[-1]["content"]] == [SHOWN]
+        assert "x-toolgate-history" not in reply.own
 
-    param, place = PLACES[api]
-    refused = await kit.ask(gateway, api, history=sent(api, "password"))
-    assert refused.refusal == (400, param)
-    assert refused.error["message"] == (
-        f"'{param}': The PDF specified is password protected. Send it without a password."
-    )
-    for stream in (False, True):
-        given = {"history": returned(api, "password"), "stream": stream}
-        reply = await kit.ask(gateway, api, "Hello.", **given)
-        [part] = gateway.backend.messages()[-1]["content"]
-        assert "[left out: The PDF specified is password protected." in part["text"]
-        assert reply.own["x-toolgate-history"] == f"left_out={place}"
+        refused = await kit.ask(gateway, api, history=sent(api, "password"))
+        assert refused.refusal == (400, param)
+        assert refused.error["message"] == (
+            f"'{param}': The PDF specified is password protected. Send it without a password."
+        )
+        for stream in (False, True):
+            given = {"history": returned(api, "password"), "stream": stream}
+            reply = await kit.ask(gateway, api, "Hello.", **given)
+            [part] = gateway.backend.messages()[-1]["content"]
+            assert "[left out: The PDF specified is password protected." in part["text"]
+            assert reply.own["x-toolgate-history"] == f"left_out={place}"
 
 
 @pytest.mark.usefixtures("files")
-@APIS
-async def test_the_text_of_a_file_counts_before_a_backend_gets_it(gateway, api):
-    for limit, status in ((9_000, 429), (12_000, 200)):
-        gateway.add_key(KEY, key_of(KEY, tpm=limit))
-        given = {"history": sent(api, "x" * 30_000), "key": KEY, "max_tokens": 100}
-        if api == "responses":
-            del given["max_tokens"]
-        reply = await kit.ask(gateway, api, "Hello.", **given)
-        assert reply.status == status, reply.response.bodies
-        assert len(gateway.backend.requests) == (status == 200)
+async def test_the_text_of_a_file_counts_before_a_backend_gets_it(gateway):
+    for api in PATHS:
+        for limit, status in ((9_000, 429), (12_000, 200)):
+            key, most = f"{KEY}-{api}", {} if api == "responses" else {"max_tokens": 100}
+            gateway.add_key(key, key_of(key, tpm=limit))
+            gateway.backend.requests.clear()
+            given = {"history": sent(api, "x" * 30_000), "key": key, **most}
+            reply = await kit.ask(gateway, api, "Hello.", **given)
+            assert reply.status == status, reply.response.bodies
+            assert len(gateway.backend.requests) == (status == 200)
 
 
 @pytest.mark.usefixtures("files")
@@ -183,13 +179,13 @@ THINKING = {
 }
 
 
-def keep(gateway: Gateway, models: str) -> None:
+def keep(gateway, models):
     settings = Settings(keep_reasoning=models, redis_url=None)
     gateway.configure(keep_reasoning=settings.keep_reasoning)
     gateway.here.kept_reasoning = KeptReasoning(MemoryValues(), settings)
 
 
-def without_reasoning(reply: Reply) -> list[Json]:
+def without_reasoning(reply):
     """The turn without its reasoning, and the result of its call."""
     if reply.api == "chat":
         made = reply.parts[0]["tool_calls"]
@@ -200,12 +196,12 @@ def without_reasoning(reply: Reply) -> list[Json]:
     return [*turn, *kit.results(reply.api, reply)]
 
 
-async def think(gateway: Gateway, api: str) -> Reply:
+async def think(gateway, api):
     text = f"<think>{THOUGHT}</think>{call('dim', {})}"
     return await ask(gateway, api, text, history=[USER], **THINKING[api])
 
 
-async def reasoning(gateway: Gateway, api: str, turn: list[Any], key: str = MASTER) -> str | None:
+async def reasoning(gateway, api, turn, key=MASTER):
     """The reasoning of the first turn in the prompt of the next request."""
     given = {"history": [USER, *turn], "key": key, **THINKING[api]}
     assert (await ask(gateway, api, "It is there.", **given)).status == 200

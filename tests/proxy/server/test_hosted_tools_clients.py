@@ -1,29 +1,31 @@
 """Client libraries and a published MCP server: the tools that the gateway runs, and those that the
-classes of SDKs run."""
-
-from __future__ import annotations
+classes of SDKs run. Coding agents, whose conversation outgrows the context of the model."""
 
 import asyncio
 import json
 import os
-from pathlib import Path
-from typing import Any
+from contextlib import asynccontextmanager
+from functools import partial
 
 import anthropic
 import pytest
 from anthropic.tools.memory import BetaAsyncLocalFilesystemMemoryTool
 
+from tests.proxy.kit import beside
 from tests.proxy.server import kit
-from tests.proxy.server.kit import STREAM, Json
-from tests.support.agents.agent_cli import RUN_SECONDS, run_claude
+from tests.proxy.server.kit import STREAM
+from tests.support.agents import agent_cli
 from tests.support.agents.client_packages import CLIENTS, client_python, mcp_python, node_folder
+from tests.support.agents.working_model import DONE, FINISHED, RECORD, TASK, WorkingModel
 from tests.support.effort import rotating
 from tests.support.litellm.mcp import LOOKUP, ran, serving
-from tests.support.litellm.own_route import MASTER, PATHS, Gateway, body_of
+from tests.support.litellm.own_route import MASTER, PATHS, body_of
+from tests.support.servers.fake_backend import INFO
 from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call
 from toolgate_proxy.api.responses.approvals import DENIED
 from toolgate_proxy.app import Gateway as App
+from toolgate_proxy.server.request_scope import RequestScope
 
 PAGE = {"title": "Paint", "url": "https://example.com/paint", "content": "It dries."}
 SAID = {
@@ -54,7 +56,7 @@ BOTH = (*MCP * 2, *SEARCH * 2)
 """Each once in a whole response and once in a stream."""
 
 
-def patch(kind: str, **more: str) -> str:
+def patch(kind, **more):
     return call("apply_patch", {"operation": {"type": kind, "path": "notes.txt", **more}})
 
 
@@ -69,11 +71,11 @@ BUILTIN = (
 )
 
 
-def in_python(program: str) -> list[str]:
+def in_python(program):
     return [str(client_python()), str(CLIENTS / program)]
 
 
-def in_node(program: str) -> list[str]:
+def in_node(program):
     return ["node", str(node_folder() / program)]
 
 
@@ -90,7 +92,7 @@ PROGRAMS = {
 CLAUDE = "claude"
 
 
-def results(gateway: Gateway) -> list[str]:
+def results(gateway):
     return [
         str(message["content"])
         for at in range(len(gateway.backend.requests))
@@ -99,7 +101,7 @@ def results(gateway: Gateway) -> list[str]:
     ]
 
 
-@rotating("name", [*PROGRAMS, CLAUDE], one_in=4)
+@rotating("name", [*PROGRAMS, CLAUDE], one_in=8)
 async def test_a_client_uses_the_tools(gateway, calls, engine, tmp_path, name):
     engine.pages = [PAGE]
     if name == CLAUDE:
@@ -118,7 +120,7 @@ async def test_a_client_uses_the_tools(gateway, calls, engine, tmp_path, name):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
-        output, _ = await asyncio.wait_for(program.communicate(), RUN_SECONDS)
+        output, _ = await asyncio.wait_for(program.communicate(), agent_cli.RUN_SECONDS)
     assert program.returncode == 0, output.decode()[-6000:]
     assert not gateway.backend.turns, output
     if name == "agents-builtin":
@@ -139,13 +141,15 @@ async def test_a_client_uses_the_tools(gateway, calls, engine, tmp_path, name):
     assert denied == (name == "agents")
 
 
-async def claude_code_searches_the_web(gateway: Gateway, folder: Path) -> None:
+async def claude_code_searches_the_web(gateway, folder):
     """Its tool `WebSearch` is a request of its own, with the web search of the Messages API."""
     texts = (call("WebSearch", {"query": "news"}), *SEARCH[:2], "Paint dries.")
     gateway.backend.turns += [Script((text,)) for text in texts]
     options = ("--tools", "WebSearch", "--allowedTools", "WebSearch")
     async with served(App(gateway.host)) as url:
-        run = await asyncio.to_thread(run_claude, url, MASTER, folder, "Search.", *options)
+        run = await asyncio.to_thread(
+            agent_cli.run_claude, url, MASTER, folder, "Search.", *options
+        )
     assert run.result["subtype"] == "success", run
     assert run.result["result"] == "Paint dries."
     assert not gateway.backend.turns, run
@@ -153,14 +157,7 @@ async def claude_code_searches_the_web(gateway: Gateway, folder: Path) -> None:
     assert PAGE["url"] in str(result["content"])
 
 
-NOTE = "/memories/tea.md"
-COMMANDS = (
-    {"command": "view", "path": "/memories"},
-    {"command": "create", "path": NOTE, "file_text": "Green tea.\n"},
-    {"command": "str_replace", "path": NOTE, "old_str": "Green", "new_str": "Black"},
-    {"command": "insert", "path": NOTE, "insert_line": 0, "insert_text": "Likes:\n"},
-    {"command": "rename", "old_path": NOTE, "new_path": "/memories/drinks.md"},
-)
+COMMANDS = beside(__file__)["memory"]
 
 
 @STREAM
@@ -170,7 +167,7 @@ async def test_the_memory_tool_of_anthropics_sdk(gateway, tmp_path, stream):
     tool = BetaAsyncLocalFilesystemMemoryTool(base_path=str(tmp_path))
     async with served(App(gateway.host)) as url:
         client = anthropic.AsyncAnthropic(base_url=url, auth_token=MASTER, max_retries=0)
-        runner: Any = client.beta.messages.tool_runner(
+        runner = client.beta.messages.tool_runner(
             model="tiny",
             max_tokens=500,
             messages=[{"role": "user", "content": "I like black tea."}],
@@ -201,7 +198,7 @@ async def calculator():
 @pytest.mark.parametrize("api", ["responses", "messages"])
 async def test_a_published_mcp_server_computes(gateway, calculator, api):
     label = {"type": "mcp", "server_label": "c", "server_url": calculator}
-    offered: Json = {"tools": [label | {"require_approval": "never"}]}
+    offered = {"tools": [label | {"require_approval": "never"}]}
     if api == "messages":
         offered = {"mcp_servers": [{"type": "url", "name": "c", "url": calculator}]}
         offered["tools"] = [{"type": "mcp_toolset", "mcp_server_name": "c"}]
@@ -213,3 +210,77 @@ async def test_a_published_mcp_server_computes(gateway, calculator, api):
     *computed, failed = (each.result for each in reply.ran)
     assert computed == ["42", "5.0"]
     assert "rror" in failed
+
+
+# --- coding agents whose conversation is longer than the context of the model ---------------------
+
+WINDOW = 32_768
+STEPS, TURNS = 20, 3
+"""Commands for each message of the user, and such messages. Their results alone are 54,000
+tokens."""
+
+
+@asynccontextmanager
+async def serving_a_window(gateway):
+    """The URL of the gateway in this process, which knows the window of its model."""
+    limits = INFO.limits.model_copy(update={"max_model_len": WINDOW})
+    gateway.backend.info = INFO.model_copy(update={"limits": limits})
+    gateway.backend.scripts["hi"] = Script(("Hello there",))
+    await gateway.ask({"model": "tiny", "messages": [{"role": "user", "content": "hi"}]})
+    async with served(RequestScope(gateway._app)) as url:
+        yield url
+
+
+def claude(url, folder, task, resumed):
+    options = ["--tools", "Bash", "--allowedTools", "Bash", *(["--continue"] if resumed else [])]
+    run = agent_cli.run_claude(url, MASTER, folder, task, *options)
+    assert run.result["subtype"] == "success", run
+    return str(run.result["result"])
+
+
+def codex(runs, url, folder, task, resumed):
+    options = ["resume", "--last"] if resumed else []
+    run = runs(url, MASTER, folder, task, *options)
+    assert run.events[-1]["type"] == "turn.completed", run
+    return str(run.items("agent_message")[-1]["text"])
+
+
+def opencode(url, folder, task, resumed):
+    run = agent_cli.run_opencode(url, MASTER, folder, task, *(["--continue"] if resumed else []))
+    assert run.texts, run
+    return run.texts[-1]
+
+
+IN_CONFIGURATION = ("-c", f"model_context_window={WINDOW}",
+                    "-c", f"model_auto_compact_token_limit={WINDOW * 3 // 4}")  # fmt: skip
+
+
+def codex_of_openai(url, key, folder, task, *options):
+    """With Codex's own provider, and the window in its configuration."""
+    return agent_cli.run_codex(url, key, folder, task, *IN_CONFIGURATION, *options, built_in=True)
+
+
+AGENTS = {
+    "claude": claude,
+    "codex": partial(codex, agent_cli.launch_codex),
+    "codex-openai": partial(codex, codex_of_openai),
+    "opencode": opencode,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", AGENTS)
+async def test_a_client_works_on_past_the_window(gateway, client, tmp_path):
+    """Each step is taken once: no prompt lacks what was done before. No prompt is too long."""
+    async with serving_a_window(gateway) as url:
+        model = gateway.backend.model = WorkingModel(WINDOW)
+        for turn in range(TURNS):
+            goal = STEPS * (turn + 1)
+            said = await asyncio.to_thread(
+                AGENTS[client], url, tmp_path, TASK.format(goal), turn > 0
+            )
+            assert FINISHED.format(goal) in said
+    steps = (tmp_path / "work" / RECORD).read_text().splitlines()
+    assert steps == [DONE.format(step + 1) for step in range(STEPS * TURNS)]
+    assert model.summaries
+    assert not model.refused

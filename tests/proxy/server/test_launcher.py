@@ -1,9 +1,8 @@
 """The start of gateways, from the command line to their workers."""
 
-from __future__ import annotations
-
 import gc
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -16,17 +15,12 @@ import pytest
 import yaml
 from fastapi import FastAPI
 
+from tests.support.effort import rotating
 from tests.support.litellm.router import foreign, reset_litellm, row, use
 from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.server import lifespan
-from toolgate_proxy.server.launcher import (
-    CONFIG,
-    WORKER_SECONDS,
-    Route,
-    make_config,
-    write_config,
-)
+from toolgate_proxy.server.launcher import CONFIG, WORKER_SECONDS, Route, make_config, write_config
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
 from toolgate_proxy.state import GatewayState
@@ -51,24 +45,20 @@ def test_route_arguments():
             Route.parse(text)
 
 
-def test_default_configuration_equals_the_shipped_file():
+def test_configurations_are_those_shipped_and_contain_no_key(tmp_path, monkeypatch):
     assert make_config([Route("toolgate", "toolgate")]) == yaml.safe_load(CONFIG.read_text())
-
-
-def test_configuration_copies_are_up_to_date():
-    """The copies are `litellm_config.yaml` and the block in `docs/guide/gateway.md`."""
-    command = [sys.executable, "scripts/config_doc.py", "--check"]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0, "Run `make docs`."
-
-
-def test_written_configuration_contains_no_key(tmp_path, monkeypatch):
+    # The copies are `litellm_config.yaml` and the block in `docs/guide/gateway.md`
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    documents = runpy.run_path(str(ROOT / "scripts" / "config_doc.py"))["documents"]
+    for path, text in documents().items():
+        assert path.read_text() == text, "Run `make docs`."
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-secret")
     text = write_config([Route("m", "m")], tmp_path).read_text()
     assert "sk-secret" not in text
     assert "os.environ/TOOLGATE_MASTER_KEY" in text
 
 
-@pytest.mark.parametrize("starting", [False, True])
+@rotating("starting", [False, True], one_in=2)
 def test_workers_exit_when_their_supervisor_is_killed(starting):
     """While it starts, uvicorn obeys SIGTERM only after the imports."""
     state = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if starting else "worker._created.set()"
@@ -109,7 +99,7 @@ uvicorn.run("slow:create", port=int(sys.argv[1]), **options)
 """
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_worker_that_starts_slowly_is_not_killed(tmp_path):
     """Uvicorn's supervisor kills workers that do not respond."""
     (tmp_path / "slow.py").write_text(SLOW_APP)
@@ -132,7 +122,7 @@ def test_worker_that_starts_slowly_is_not_killed(tmp_path):
     assert "died" not in log.read_text()
 
 
-def responds(port: int) -> bool:
+def responds(port):
     try:
         return httpx.get(f"http://127.0.0.1:{port}", trust_env=False).status_code == 204
     except httpx.TransportError:

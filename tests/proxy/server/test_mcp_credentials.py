@@ -1,11 +1,13 @@
-"""Credentials that clients send for MCP servers: only the server that the entry names gets them."""
-
-from __future__ import annotations
+"""MCP servers over HTTP: credentials that clients send are for the server that the entry names, too
+much that a server sends is an error that the model or the client sees, many parts are one text
+before anything copies them, and each text and each tool reaches the model."""
 
 import asyncio
+import gc
 import json
 import logging
-from typing import Any
+import time
+from contextlib import contextmanager
 
 import litellm
 import pytest
@@ -14,15 +16,18 @@ from litellm.proxy import proxy_server
 from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import APIS, Json, Reply
-from tests.support.effort import sampled
+from tests.proxy.server.conftest import configured
+from tests.proxy.server.kit import APIS
+from tests.support.effort import rotating, sampled
 from tests.support.litellm.fallbacks import BROKEN, configure
-from tests.support.litellm.mcp import LOOKUP, serving
-from tests.support.litellm.own_route import MASTER, PATHS, Gateway, body_of
-from tests.support.servers.mcp_http import HttpShop, running
+from tests.support.litellm.mcp import LOOKUP
+from tests.support.litellm.own_route import MASTER, PATHS, body_of
+from tests.support.servers.mcp_http import running
+from tests.support.servers.mcp_shop import TOOLS
 from tests.support.servers.script import call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
+from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.litellm_host.mcp_credentials import McpCredentials
 from toolgate_proxy.server.logs import log_filters
 
@@ -33,40 +38,50 @@ TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "aut
 OF_AUTHORIZATION = "incoming_bearer_token"
 """What LiteLLM gives hooks before a tool call, which may check or exchange the token."""
 ALL = ("initialize", "tools/list", "tools/call")
+ANY_API = rotating("api", PATHS, one_in=3)
 pytestmark = pytest.mark.usefixtures("shops")
 
 
-@pytest.fixture
-async def shops():
-    """The servers `shop` and `other`."""
+AT_FIRST = {}
+"""The configuration of each server that tests change."""
+
+
+@pytest.fixture(scope="module")
+def shops_of_module():
     with running() as shop, running() as other:
-        async with serving(
-            shop={"url": shop.url, "transport": "http", "extra_headers": ["x-tenant"]},
-            other={"url": other.url, "transport": "http", "extra_headers": ["x-tenant"]},
-        ):
-            # LiteLLM lists the tools of all servers when they are configured.
-            await until(
-                lambda: shop.sent("x").get("tools/list") and other.sent("x").get("tools/list")
-            )
-            shop.requests.clear()
-            other.requests.clear()
+        named = {"shop": shop.url, "other": other.url}
+        more = {"transport": "http", "extra_headers": ["x-tenant"]}
+        with configured(**{name: {"url": url, **more} for name, url in named.items()}):
             yield shop, other
 
 
-def configured(**changes: Any) -> None:
+@pytest.fixture
+def shops(shops_of_module):
+    """The servers `shop` and `other`."""
+    for server in global_mcp_server_manager.get_registry().values():
+        first = AT_FIRST.setdefault(server.name, (server.extra_headers, server.auth_type))
+        server.extra_headers, server.auth_type = first
+    for shop in shops_of_module:
+        for noted in (shop.requests, shop.padding, shop.results, shop.called):
+            noted.clear()
+        shop.broken = False
+    return shops_of_module
+
+
+def change(**changes):
     """Change the configuration of all servers."""
     for server in global_mcp_server_manager.get_registry().values():
         for name, value in changes.items():
             setattr(server, name, value)
 
 
-def takes(server: str, *headers: str) -> None:
+def takes(server, *headers):
     """Headers of requests that its configuration names."""
     by_name = {each.name: each for each in global_mcp_server_manager.get_registry().values()}
     by_name[server].extra_headers = [*headers]
 
 
-def got(server: HttpShop, header: str) -> set[str | None]:
+def got(server, header):
     """The values with which all its messages came."""
     return {value for values in server.sent(header).values() for value in values}
 
@@ -85,9 +100,9 @@ def _filters():
 class Seen(CustomLogger):
     """Notes all that callbacks get."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.texts: list[str] = []
+        self.texts = []
         self.ended = 0
 
     async def async_pre_call_hook(self, user_api_key_dict, cache, data, call_type):
@@ -101,7 +116,7 @@ class Seen(CustomLogger):
         self.ended += kwargs["call_type"] != "call_mcp_tool"
 
 
-def entry(api: str, server: str = "shop", **more: Any) -> Json:
+def entry(api, server="shop", **more):
     url = f"litellm_proxy/mcp/{server}"
     if api == "messages":
         return {"type": "url", "name": server, "url": url, **more}
@@ -109,9 +124,7 @@ def entry(api: str, server: str = "shop", **more: Any) -> Json:
     return {**shown, "require_approval": "never", **more}
 
 
-async def ask(
-    gateway: Gateway, api: str, *entries: Json, sent: dict[str, str] | None = None, **params: Any
-) -> Reply:
+async def ask(gateway, api, *entries, sent=None, **params):
     """`sent`: headers of the request."""
     place = "mcp_servers" if api == "messages" else "tools"
     turns = call(LOOKUP, {"id": 7}), "It is record 7."
@@ -119,7 +132,7 @@ async def ask(
     return await kit.ask(gateway, api, *turns, **given)
 
 
-async def check(gateway: Gateway, api: str, *entries: Json, **given: Any) -> None:
+async def check(gateway, api, *entries, **given):
     """The call runs."""
     reply = await ask(gateway, api, *entries, **given)
     assert reply.text == "It is record 7."
@@ -136,7 +149,7 @@ async def test_the_server_of_the_entry_gets_the_token(gateway, shops, api):
     assert got(other, "authorization") == {None}
 
 
-@APIS
+@ANY_API
 async def test_an_address_of_another_host_names_no_server_of_ours(gateway, shops, api):
     for host in ("x.example", "gw.example:8", "gw.example@x", "x", "GW.example"):
         url = "litellm_proxyx/mcp/shop" if host == "x" else f"https://{host}/mcp/shop"
@@ -159,7 +172,7 @@ async def test_headers_of_an_entry_are_handed_on_as_in_litellm(gateway, shops, a
     assert got(other, "x-tenant") == got(other, "x-key") == {None}
 
 
-@APIS
+@ANY_API
 async def test_headers_of_the_request_go_to_the_server_that_they_name(gateway, shops, api):
     shop, other = shops
     sent = {"x-mcp-shop-authorization": f"Basic {SECRET}", "x-mcp-shop-x-key": "k1",
@@ -171,7 +184,7 @@ async def test_headers_of_the_request_go_to_the_server_that_they_name(gateway, s
     assert got(other, "authorization") == got(other, "x-key") == {None}
 
 
-@APIS
+@ANY_API
 async def test_headers_of_the_request_go_to_the_servers_that_are_configured_so(gateway, shops, api):
     """An entry's own goes first. The gateway's key goes to none."""
     shop, other = shops
@@ -188,11 +201,11 @@ async def test_headers_of_the_request_go_to_the_servers_that_are_configured_so(g
     assert got(shop, "x-not") == got(other, "x-not") == got(other, "x-tenant") == {None}
 
 
-@APIS
+@ANY_API
 async def test_the_header_without_a_server_is_for_those_of_the_entries(gateway, shops, api):
     """If their configuration says in which form they take tokens. An entry's own goes first."""
     shop, other = shops
-    configured(auth_type="bearer_token")
+    change(auth_type="bearer_token")
     entries = entry(api), entry(api, "other", **{TOKEN[api]: "own"})
     await check(gateway, api, *entries, sent={"x-mcp-auth": BEARER})
     for method in ("tools/list", "tools/call"):
@@ -203,7 +216,7 @@ async def test_the_header_without_a_server_is_for_those_of_the_entries(gateway, 
 async def test_the_configuration_renames_the_header_without_a_server(gateway, shops, monkeypatch):
     """It is never that of the key, and an entry for all servers gives it to none."""
     shop, other = shops
-    configured(auth_type="bearer_token")
+    change(auth_type="bearer_token")
     everywhere = entry("responses", server_url="litellm_proxy")
     await ask(gateway, "responses", everywhere, sent={"x-mcp-auth": SECRET})
     monkeypatch.setitem(proxy_server.general_settings, TOKEN_HEADER, "Authorization")
@@ -219,7 +232,7 @@ async def test_the_configuration_renames_the_header_without_a_server(gateway, sh
 
 
 @pytest.mark.usefixtures("_filters")
-@APIS
+@ANY_API
 async def test_authorization_beside_litellms_header_is_for_the_servers_that_are_configured_so(
     gateway, shops, monkeypatch, caplog, api
 ):
@@ -242,7 +255,7 @@ async def test_authorization_beside_litellms_header_is_for_the_servers_that_are_
 @pytest.mark.parametrize("other", [MASTER, "sk-of-somebody-else"])
 async def test_no_server_gets_another_key_of_the_gateway(gateway, shops, other):
     gateway.add_key("sk-of-somebody-else", key_of("sk-of-somebody-else", blocked=True))
-    configured(extra_headers=["authorization"])
+    change(extra_headers=["authorization"])
     sent = {"x-litellm-api-key": MASTER, "authorization": f"Bearer {other}"}
     await check(gateway, "responses", entry("responses"), sent=sent, key=None)
     assert shops[0].sent("authorization")["tools/call"] == {None}
@@ -251,7 +264,7 @@ async def test_no_server_gets_another_key_of_the_gateway(gateway, shops, other):
 @pytest.mark.usefixtures("gateway")
 @pytest.mark.parametrize("empty", [b"", b"Bearer "])
 async def test_an_empty_header_beside_a_key_does_not_release_it(empty):
-    configured(extra_headers=["authorization"])
+    change(extra_headers=["authorization"])
     key = (b"authorization", f"Bearer {MASTER}".encode())
     for headers in ([(b"authorization", empty), key], [key, (b"authorization", empty)]):
         credentials = McpCredentials()
@@ -269,7 +282,7 @@ async def test_nobody_else_sees_credentials(gateway, monkeypatch, caplog, api, s
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(litellm, "callbacks", [seen := Seen()])
     monkeypatch.setitem(proxy_server.general_settings, "forward_client_headers_to_llm_api", True)
-    given: Json = {TOKEN[api]: SECRET}
+    given = {TOKEN[api]: SECRET}
     if api != "messages":
         given["headers"] = {"X-Tenant": SECRET, "x-mcp-shop-x-key": SECRET, "X-Other": SECRET}
     monkeypatch.setitem(proxy_server.general_settings, TOKEN_HEADER, "x-shop-token")
@@ -332,3 +345,162 @@ async def test_a_fallback_that_litellm_serves_gets_the_request_as_it_was_sent(ga
     await gateway.ask(body_of("chat", tools=[own]))
     [passed] = gateway.host.passed
     assert json.loads(passed.body)["tools"] == [own]
+
+
+# --- what MCP servers send ------------------------------------------------------------------------
+
+URL = "litellm_proxy/mcp/shop"
+ENTRY = {"type": "mcp", "server_label": "s", "server_url": URL, "require_approval": "never"}
+SAID = "It is record 7."
+BOUND, MORE = 100_000, 200_000
+VALUES, MOST = 1_000, 9
+LONGEST_TURN = 0.25
+"""Seconds of processor time."""
+
+
+@pytest.fixture
+async def shop(shops, monkeypatch):
+    for name, bound in (("MAX_BYTES", BOUND), ("MAX_VALUES", VALUES), ("MAX_TOOLS", MOST)):
+        monkeypatch.setattr(mcp, name, bound)
+    return shops[0]
+
+
+async def call_of(gateway, name=LOOKUP, **entry):
+    tools = [{**ENTRY, **entry}]
+    return await kit.ask(gateway, "responses", call(name, {"id": 7}), SAID, tools=tools)
+
+
+def listed(*names, **more):
+    return {"tools": [{**TOOLS[0], "name": name, **more} for name in names]}
+
+
+def parts(number):
+    return {"content": [{"type": "text", "text": f"part {at}"} for at in range(number)]}
+
+
+@pytest.mark.parametrize(
+    ("padding", "result", "bound"),
+    [(MORE, parts(1), f"{BOUND:,} bytes"), (0, parts(VALUES), f"{VALUES:,} JSON values")],
+)
+async def test_a_result_that_is_too_large_is_an_error_that_the_model_sees(
+    gateway, shop, padding, result, bound
+):
+    shop.padding["tools/call"], shop.results["tools/call"] = padding, result
+    reply = await call_of(gateway)
+    [made] = reply.ran
+    assert (made.failed, reply.text) == (True, SAID)
+    assert f"more than {bound}" in made.result
+    assert f"more than {bound}" in gateway.backend.messages()[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "bound"),
+    [
+        ({"padding": {"tools/list": MORE}}, "bytes"),
+        ({"results": {"tools/list": listed("x", description=["[]"] * VALUES)}}, "JSON values"),
+        ({"results": {"tools/list": listed(*map(str, range(MOST + 1)))}}, "tools"),
+    ],
+)
+async def test_a_list_that_is_too_large_is_an_error_of_the_list(gateway, shop, changes, bound):
+    for name, values in changes.items():
+        getattr(shop, name).update(values)
+    reply = await kit.ask(gateway, "responses", "No record.", tools=[ENTRY])
+    item = reply.parts[0]
+    assert (item["type"], item["tools"]) == ("mcp_list_tools", [])
+    assert "more than " in item["error"]
+    assert item["error"].endswith(f"{bound}.")
+
+
+class Hook(CustomLogger):
+    """Notes the parts of results that it gets."""
+
+    def __init__(self):
+        self.parts = []
+
+    async def async_post_mcp_tool_call_hook(self, response_obj, **_):
+        self.parts.append(len(response_obj.mcp_tool_call_response))
+
+
+@contextmanager
+def turns():
+    """Provide the processor times of the event loop between two turns of a task."""
+    found = []
+    gc.freeze()  # the objects of earlier tests: a collection would take longer than a turn may
+
+    async def note():
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            found.append(time.thread_time() - began)
+
+    task = asyncio.create_task(note())
+    try:
+        yield found
+    finally:
+        task.cancel()
+
+
+@pytest.fixture
+def usual_bounds(shop, monkeypatch):
+    del shop
+    for name, bound in (("MAX_VALUES", 70_000), ("MAX_BYTES", 16_000_000), ("MAX_TOOLS", 800)):
+        monkeypatch.setattr(mcp, name, bound)
+
+
+@pytest.mark.usefixtures("usual_bounds")
+async def test_many_parts_are_one_text_before_they_are_copied(gateway, shop, monkeypatch):
+    monkeypatch.setattr(litellm, "success_callback", [hook := Hook()])
+    shop.results["tools/call"] = parts(20_000)
+    await call_of(gateway)  # the first one loads what is loaded lazily
+    with turns() as found:
+        [made] = (await call_of(gateway)).ran
+    assert hook.parts == [1, 1]
+    assert made.result.startswith("part 0\npart 1\npart 2\n")
+    assert gateway.backend.messages()[-1]["content"] == made.result
+    assert max(found) < LONGEST_TURN
+
+
+@pytest.mark.usefixtures("usual_bounds")
+async def test_a_list_at_the_bound_does_not_hold_up_others(gateway, shop):
+    schema = {"type": "object", "properties": {str(at): {"type": "string"} for at in range(10)}}
+    many = listed("lookup", *map(str, range(799)), inputSchema=schema)
+    await call_of(gateway)
+    shop.results["tools/list"] = many
+    with turns() as found:
+        reply = await call_of(gateway)
+    assert reply.status == 400, "the backend of the tests enforces fewer tools"
+    assert max(found) < LONGEST_TURN
+
+
+TEXT = {"type": "text", "text": "a"}
+LINK = {"type": "resource_link", "uri": "file:///7", "name": "seven", "description": "Record 7."}
+IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+RESOURCE = {"type": "resource", "resource": {"uri": "file:///7", "text": "Seven."}}
+RESULTS = [
+    ({"content": [TEXT, TEXT | {"text": "b"}]}, "a\nb"),
+    ({"content": [TEXT | {"text": "a" * (BOUND // 2)}]}, "a" * (BOUND // 2)),
+    ({"content": [RESOURCE]}, "Seven."),
+    ({"content": [LINK]}, "[resource_link] seven Record 7. file:///7"),
+    ({"content": [], "structuredContent": {"größe": [7]}}, '{"größe": [7]}'),
+    ({"content": [IMAGE], "structuredContent": {"a": 7}}, '[image] image/png\n{"a": 7}'),
+    ({"content": [TEXT], "structuredContent": {"a": 7}}, "a"),
+]
+
+
+async def test_each_text_of_a_result_reaches_the_model(gateway, shop):
+    for result, shown in RESULTS:
+        shop.results["tools/call"] = result
+        [made] = (await call_of(gateway)).ran
+        assert (made.result, made.failed) == (shown, False)
+        assert gateway.backend.messages()[-1]["content"] == shown
+
+
+async def test_a_tool_whose_name_the_model_can_not_use_gets_another_one(gateway, shop):
+    shop.results["tools/list"] = listed("get/it", "get_it", "größe", "x" * 200)
+    expected = ["shop-get_it_", "shop-get_it", "shop-gr__e", f"shop-{'x' * 200}"[:100]]
+    for allowed in (None, ["get/it"], ["shop-get/it"], ["shop-get_it_"]):
+        reply = await call_of(gateway, "shop-get_it_", allowed_tools=allowed)
+        assert reply.listed == (expected[:1] if allowed else expected)
+        [made] = reply.ran
+        assert (made.name, made.result) == ("shop-get_it_", "Found record 7.")
+    assert shop.called == ["get/it"] * 4

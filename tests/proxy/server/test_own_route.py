@@ -1,10 +1,7 @@
 """Responses, errors, hooks and log events of the gateway's own route."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import Any
 
 import litellm
 import pytest
@@ -13,9 +10,10 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.litellm_logging import Logging
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import APIS, STREAM, Json, function
+from tests.proxy.server.kit import APIS, STREAM, function
 from tests.support.apis.messages_api import HI, check_error
 from tests.support.apis.responses_api import check_event
+from tests.support.effort import rotating, sampled
 from tests.support.litellm.log_events import AFTERWARDS, log_events
 from tests.support.litellm.own_route import PATHS, TICK, body_of, chat, ours
 from tests.support.litellm.router import foreign, use
@@ -26,7 +24,6 @@ from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.litellm_host.deployments import own_route
-from toolgate_proxy.litellm_host.deployments.selection import Selection
 
 COUNT = f"{PATHS['messages']}/count_tokens"
 COMPACT = f"{PATHS['responses']}/compact"
@@ -46,6 +43,7 @@ async def test_whole_response_has_length_type_and_call_id_headers(gateway):
 
 async def test_stream_has_events_usage_and_done(gateway):
     """Events that come together are sent together: the first bytes have the role and a text."""
+    gateway.configure(keepalive_seconds=0)
     gateway.backend.scripts["long"] = Script(("word " * 60,))
     body = chat("long", stream=True, stream_options={"include_usage": True})
     response = await gateway.ask(body)
@@ -61,37 +59,18 @@ async def test_stream_has_events_usage_and_done(gateway):
     assert response.context.complete
 
 
-IN_PATH = "/engines/tiny/chat/completions"
-
-
-@pytest.mark.parametrize("path", [IN_PATH, "/openai/deployments/tiny/chat/completions"])
-async def test_model_in_the_path_overrides_the_body(gateway, monkeypatch, path):
+async def test_model_in_the_path_overrides_the_body(gateway, monkeypatch):
     """Hooks get it, too."""
     hook = use_hook(monkeypatch, Team())
     for model in (None, "tiny", "other"):
-        response = await gateway.ask(chat(model=model), path=path)
-        assert (response.status, response.json["model"]) == (200, "tiny")
-    assert [data["model"] for data in hook.seen] == ["tiny"] * 3
-
-
-@STREAM
-async def test_error_before_the_response_has_its_status(gateway, stream):
-    gateway.configure(keepalive_seconds=0)
-    error = {"message": "Wait.", "code": "busy"}
-    gateway.backend.scripts["busy"] = Script(("x",), error_status=503, error=error)
-    for body, status, code in (
-        (chat(temperature="hot", stream=stream), 400, "invalid_request"),
-        (chat(no_parameter=1, stream=stream), 400, "unsupported_parameter"),
-        (chat("busy", stream=stream), 503, "backend_unavailable"),
-    ):
-        response = await gateway.ask(body)
-        assert (response.status, response.json["error"]["code"]) == (status, code)
-        assert int(response.headers[b"content-length"]) == len(response.bodies[0])
-        assert b"x-litellm-call-id" in response.headers
+        for path in ("/engines/tiny", "/openai/deployments/tiny"):
+            response = await gateway.ask(chat(model=model), path=f"{path}/chat/completions")
+            assert (response.status, response.json["model"]) == (200, "tiny")
+    assert [data["model"] for data in hook.seen] == ["tiny"] * 6
 
 
 async def test_unexpected_exception_is_a_500_without_its_message(gateway, monkeypatch):
-    def fail() -> Selection:
+    def fail():
         raise KeyError("a secret")
 
     monkeypatch.setattr(own_route, "selection", fail)
@@ -127,13 +106,13 @@ async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(gateway):
 class Team(CustomLogger):
     """A team's callback: refuses and changes requests by their content, and records events."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.seen: list[Json] = []
-        self.kinds: list[str] = []
-        self.successes: list[Any] = []
-        self.payloads: list[Any] = []
-        self.failures: list[Any] = []
+        self.seen = []
+        self.kinds = []
+        self.successes = []
+        self.payloads = []
+        self.failures = []
 
     async def async_pre_call_hook(self, user_api_key_dict, cache, data, call_type):
         self.seen.append(data)
@@ -154,7 +133,7 @@ class Team(CustomLogger):
         self.failures.append(kwargs["exception"])
 
 
-def use_hook(monkeypatch: pytest.MonkeyPatch, made: Team) -> Team:
+def use_hook(monkeypatch, made):
     monkeypatch.setattr(litellm, "callbacks", [made])
     return made
 
@@ -165,7 +144,7 @@ def team(gateway, monkeypatch):
     return use_hook(monkeypatch, Team())
 
 
-@pytest.mark.parametrize("metadata", [b'{"project": "p"}', b"{", b"[1]", b"[" * 4_000, b"\xff"])
+@rotating("metadata", [b'{"project": "p"}', b"{", b"[1]", b"[" * 4_000, b"\xff"], one_in=3)
 async def test_a_virtual_keys_request_is_attributed_by_headers(gateway, team, metadata):
     gateway.add_key("sk-1", key_of("sk-1", tags=("web",)))
     noted = [(b"customer-id", b"acme"), (b"tags", b"a,b"), (b"session-id", b"session-1")]
@@ -210,13 +189,14 @@ async def test_failure_is_logged_once(gateway, monkeypatch, api):
     logged = log_events(monkeypatch)
     refused = await kit.ask(gateway, api, temperature="hot")
     assert (await logged.failure()).status_code == refused.status == 400
+    assert refused.response.headers[b"x-litellm-call-id"]
 
 
 @STREAM
 @APIS
 async def test_a_log_event_has_the_response(gateway, monkeypatch, api, stream):
     logged_events = log_events(monkeypatch)
-    more: Json = {"thinking": {"type": "adaptive"}} if api == "messages" else {}
+    more = {"thinking": {"type": "adaptive"}} if api == "messages" else {}
     text = "<think>hm</think>\n\nI look." + call("look", {"a": "é"})
     given = {"tools": [function(api, "look", {"type": "object"})], "stream": stream, **more}
     assert (await kit.ask(gateway, api, text, **given)).status == 200
@@ -244,13 +224,12 @@ async def test_a_log_event_has_the_tokens_of_a_compaction(gateway, monkeypatch):
     assert (call_type, dict(logged.usage)["prompt_tokens"]) == ("aresponses", 11)
 
 
-@STREAM
-@APIS
+@sampled("api, stream", PATHS, [False, True], one_in=3)
 async def test_loggers_in_threads_run_once(gateway, monkeypatch, api, stream):
     """Some of LiteLLM's loggers are not async, such as Langfuse's."""
-    seen: list[str] = []
+    seen = []
 
-    def note(logging: Logging, *_: Any, **__: Any) -> None:
+    def note(logging, *_, **__):
         seen.append(logging.litellm_call_id)
 
     monkeypatch.setattr(Logging, "success_handler", note)
@@ -292,7 +271,7 @@ async def test_defaults_of_a_deployment_apply(gateway, monkeypatch, api):
         assert response.json["max_output_tokens"] == 7
 
 
-def check_last(api: str, event: Json) -> None:
+def check_last(api, event):
     """Assert that the SDK of the API accepts it as the event of an error."""
     {"chat": lambda _: None, "responses": check_event, "messages": check_error}[api](event)
 
@@ -343,20 +322,17 @@ async def test_a_count_needs_no_max_tokens_and_reserves_no_output(gateway):
     check_error(failed.response.json)
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "1"), ("GET", "1/output"), ("GET", "1/")])
-async def test_other_operations_on_responses_are_refused(gateway, method, path):
-    path = f"{PATHS['responses']}/resp_{path}"
-    response = await gateway.ask(b"{}", path=path, method=method)
-    assert (response.status, response.json["error"]["code"]) == (404, "not_found")
-    unknown = await gateway.ask(b"{}", path=path, method=method, key="sk-wrong")
-    assert unknown.status == 401
+async def test_other_operations_on_responses_are_refused(gateway):
+    for method, name in (("POST", "1"), ("GET", "1/output"), ("GET", "1/")):
+        asked = {"path": f"{PATHS['responses']}/resp_{name}", "method": method}
+        response = await gateway.ask(b"{}", **asked)
+        assert (response.status, response.json["error"]["code"]) == (404, "not_found")
+        assert (await gateway.ask(b"{}", **asked, key="sk-wrong")).status == 401
     assert not gateway.host.passed
 
 
-@pytest.mark.parametrize("tokens", [None, 0, 9])
-async def test_a_request_sets_the_room_of_a_required_call_itself(gateway, tokens):
-    own = {} if tokens is None else {"toolgate": {"call_tokens": tokens}}
-    await gateway.ask(chat(tools=[function("chat", "look")], tool_choice="required", **own))
-    enforcement = gateway.backend.requests[-1].enforcement
-    assert enforcement is not None
-    assert enforcement.call_tokens == tokens
+async def test_a_request_sets_the_room_of_a_required_call_itself(gateway):
+    for own in ({}, {"toolgate": {"call_tokens": 0}}, {"toolgate": {"call_tokens": 9}}):
+        await gateway.ask(chat(tools=[function("chat", "look")], tool_choice="required", **own))
+        enforcement = gateway.backend.requests[-1].enforcement
+        assert enforcement.call_tokens == own.get("toolgate", {}).get("call_tokens")

@@ -1,21 +1,17 @@
 """Settings and parameters of LiteLLM for our models: `max_parallel_requests` of deployments, tags,
 and others of its parameters in requests."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.proxy.server.kit import APIS, Json
+from tests.proxy.server.kit import APIS
 from tests.support.effort import sampled
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
-from tests.support.litellm.router import Row, use
+from tests.support.litellm.own_route import PATHS, body_of, ours
+from tests.support.litellm.router import use
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.script import Script
 from tests.support.waiting import until
@@ -27,12 +23,12 @@ STRATEGIES = {"own": {}, "router": {"routing_strategy": "usage-based-routing-v2"
 HANG = Script(("Hello there",), hang_after=2)
 
 
-async def ask(gateway: Gateway, api: str = "chat", leave: Any = None, **params: Any) -> Response:
+async def ask(gateway, api="chat", leave=None, **params):
     return await gateway.ask(body_of(api, **params), path=PATHS[api], leave_after=leave)
 
 
 @asynccontextmanager
-async def held(gateway: Gateway, backend: FakeBackend, **params: Any) -> AsyncIterator[None]:
+async def held(gateway, backend, **params):
     """Runs while another request is in flight at the backend."""
     leave, before = asyncio.Event(), len(backend.requests)
     backend.scripts["hang"] = HANG
@@ -45,7 +41,7 @@ async def held(gateway: Gateway, backend: FakeBackend, **params: Any) -> AsyncIt
         await asking
 
 
-def limited(backend: FakeBackend, name: str = "a", group: str = "tiny", **more: Any) -> Row:
+def limited(backend, name="a", group="tiny", **more):
     made = ours(backend, group, **{"max_parallel_requests": 1, **more})
     made["model_info"]["id"] = name
     return made
@@ -136,16 +132,15 @@ PARAMETERS = {
 
 
 class Observer(CustomLogger):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.data: Json = {}
+        self.data = {}
 
     async def async_pre_call_hook(self, user_api_key_dict, cache, data, call_type):
         self.data = data
 
 
-@pytest.mark.parametrize("observed", [True, False])
-@APIS
+@sampled("api, observed", PATHS, [True, False], one_in=2)
 async def test_parameters_of_litellm_are_accepted_if_they_have_their_types(
     gateway, monkeypatch, api, observed
 ):

@@ -1,25 +1,19 @@
 """Requests that are refused: which parameter an error names, by which words, and
 `TOOLGATE_INVALID_TOOLS`."""
 
-from __future__ import annotations
-
+import asyncio
+import json
 import re
-from typing import Any
 
 import pytest
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import (
-    APIS,
-    CONVERSATION,
-    REFUSALS,
-    Json,
-    Reply,
-    function,
-    required,
-)
-from tests.support.litellm.own_route import PATHS, TICK, Gateway
-from tests.support.servers.script import Script
+from tests.proxy.server.kit import APIS, CONVERSATION, REFUSALS, function, required
+from tests.proxy.validation.test_service import TREE
+from tests.support.litellm.own_route import PATHS, TICK, Response, body_of
+from tests.support.schemas.hostile import endless_validation
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import ContextLengthExceeded
 
 
@@ -36,14 +30,12 @@ async def test_a_refusal_names_its_parameter(gateway, group):
     assert not gateway.backend.requests
 
 
-@pytest.mark.parametrize(("api", "body", "param", "pointer"), REFUSALS["halves"])
-async def test_an_error_names_the_place_of_half_of_a_surrogate_pair(
-    gateway, api, body, param, pointer
-):
-    refused = kit.read(api, await gateway.ask(body.encode(), path=PATHS[api]))
-    assert refused.refusal == (400, param)
-    assert r"half of a surrogate pair (\ud83d" in refused.error["message"]
-    assert pointer in refused.error["message"]
+async def test_an_error_names_the_place_of_half_of_a_surrogate_pair(gateway):
+    for api, body, param, pointer in REFUSALS["halves"]:
+        refused = kit.read(api, await gateway.ask(body.encode(), path=PATHS[api]))
+        assert refused.refusal == (400, param)
+        assert r"half of a surrogate pair (\ud83d" in refused.error["message"]
+        assert pointer in refused.error["message"]
 
 
 TOO_LONG = ContextLengthExceeded.of_tokens(4096)
@@ -85,7 +77,7 @@ in their schemas."""
 REFUSAL = (400, "schema_not_enforceable")
 
 
-async def ask(gateway: Gateway, api: str, *tools: str | Json, **params: Any) -> Reply:
+async def ask(gateway, api, *tools, **params):
     """`tools`: names of the schemas, or entries."""
     offered = [function(api, e, SCHEMAS[e]) if isinstance(e, str) else e for e in tools]
     return await kit.ask(gateway, api, said="hi", tools=offered, **params)
@@ -147,7 +139,7 @@ async def test_a_choice_of_an_invalid_tool_is_refused(omitting):
     for name, _ in INVALID:
         named = {"type": "function", "function": {"name": name}}
         good = {"type": "function", "function": {"name": "good"}}
-        allowed: Json = {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}
+        allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}
         for choice, tools in ((named, None), (allowed, [named]), (allowed, [named, good])):
             if tools:
                 choice["allowed_tools"]["tools"] = tools
@@ -160,10 +152,10 @@ async def test_a_choice_of_an_invalid_tool_is_refused(omitting):
 
 
 async def test_tools_that_are_left_out_are_not_counted(omitting):
-    async def counted() -> list[str]:
+    async def counted():
         path = f"{PATHS['messages']}/count_tokens"
         assert (await ask(omitting, "messages", "good", "refused_one", path=path)).status == 200
-        prompt: Any = omitting.backend.counts[-1].prompt
+        prompt = omitting.backend.counts[-1].prompt
         return [each["function"]["name"] for each in prompt.tools]
 
     assert await counted() == ["good"]
@@ -181,8 +173,96 @@ async def test_corrected_slips_are_in_a_header(gateway, api):
     slips = {"type": "OBJECT", "properties": {"a": {"type": "string", "required": True}}}
     reply = await ask(gateway, api, "good", function(api, "slips", slips))
     assert reply.own["x-toolgate-corrected"] == "1; keywords=required,type"
-    prompt: Any = gateway.backend.requests[-1].prompt
+    prompt = gateway.backend.requests[-1].prompt
     assert prompt.tools[1]["function"]["parameters"] == SCHEMA
     again = await ask(gateway, api, "good", "good")
     assert "x-toolgate-corrected" not in again.own
     assert gateway.backend.listed_tools() == ["good"]
+
+
+# --- hostile tools: a fast 400 with its reason, and no harm to other keys -------------------------
+
+FLOOD = 40
+"""Calls whose validation takes all the processor time that it may have, a second."""
+
+
+def nested(levels):
+    return '{"type":"object","properties":{"a":' * levels + "{}" + "}}" * levels
+
+
+def of(schema):
+    return f'{{"type":"object","properties":{{"a":{schema}}}}}'
+
+
+HOSTILE = {
+    "40 objects deep": (nested(40), "schema_too_complex"),
+    "20,000 levels": (nested(10_000), "invalid"),
+    "6,000 properties": (
+        json.dumps({"type": "object", "properties": {f"p{at}": {} for at in range(6_000)}}),
+        "schema_too_complex",
+    ),
+    "a pattern of 1.2 MB": (of(json.dumps({"pattern": "x" * 1_200_000})), "schema_too_complex"),
+    "60,000 values": (of(json.dumps({"x-data": [0] * 60_000})), "schema_too_complex"),
+    "a remote reference": (of('{"$ref":"https://example.com/schema"}'), "schema_not_enforceable"),
+    "a lone surrogate": ('{"type":"object","properties":{"\\ud800":{}}}', "invalid"),
+    "NaN": (of('{"maximum":NaN}'), "invalid"),
+    "a huge number": (of('{"maximum":1e999}'), "invalid"),
+}
+ALLOWED = (of('{"$ref":"#"}'), nested(15), '{"type":"object"}')
+
+
+async def offer(gateway, parameters):
+    tool = {"type": "function", "function": {"name": "t", "parameters": "HERE"}}
+    body = json.dumps(body_of("chat", tools=[tool])).replace('"HERE"', parameters)
+    return await gateway.ask(body.encode())
+
+
+async def test_a_hostile_schema_is_a_400_with_its_reason(gateway):
+    for name, (parameters, code) in HOSTILE.items():
+        answer = await offer(gateway, parameters)
+        assert answer.status == 400, name
+        error = answer.json["error"]
+        assert error["code"].startswith(code), (name, error)
+        if code != "invalid":
+            assert error["param"] == "tools[0].function.parameters"
+            assert "pointer" in error
+        assert len(b"".join(answer.bodies)) < 2_000
+        assert not gateway.backend.loads
+
+
+async def test_large_and_recursive_schemas_reach_the_backend(gateway):
+    for parameters in ALLOWED:
+        gateway.backend.forget()
+        gateway.backend.loads.clear()
+        assert (await offer(gateway, parameters)).status == 200
+        assert gateway.backend.loads == [("t",)]
+
+
+@pytest.mark.timed
+async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(gateway):
+    keys = [key_of(f"sk-{name}") for name in ("hostile", "other")]
+    gateway.here.key_sync.key_cache.replace([], keys)
+    schema, arguments = endless_validation()
+    gateway.backend.scripts |= {
+        "endless": Script((call("endless", arguments),)),
+        "tree": Script((call("tree", {"root": {"n": 1}}),)),
+    }
+    endless = body_of("chat", "endless", tools=[function("chat", "endless", schema)])
+    tree = body_of("chat", "tree", tools=[function("chat", "tree", TREE)])
+    attack = [
+        asyncio.create_task(gateway.ask(endless, key="sk-hostile", within=120))
+        for _ in range(FLOOD)
+    ]
+    try:
+        await asyncio.sleep(1)
+        for _ in range(2):
+            answer = await gateway.ask(tree, key="sk-other", within=60)
+            assert answer.status == 200, answer.bodies
+            (made,) = answer.json["choices"][0]["message"]["tool_calls"]
+            assert json.loads(made["function"]["arguments"]) == {"root": {"n": 1}}
+        assert not all(task.done() for task in attack)
+    finally:
+        for task in attack:
+            task.cancel()
+        ended = await asyncio.gather(*attack, return_exceptions=True)
+    assert not [each for each in ended if isinstance(each, Response) and each.status == 200]

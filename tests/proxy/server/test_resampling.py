@@ -1,18 +1,17 @@
 """Calls with a keyword that no mask enforces are held back, validated and sampled again."""
 
-from __future__ import annotations
-
 import asyncio
+import json
 import re
-from collections.abc import AsyncIterator
-from typing import Any
 
 import openai
 import pytest
 from prometheus_client import REGISTRY
 
+from tests.proxy.server import kit
+from tests.proxy.server.kit import APIS, STREAM, function
 from tests.support.apis.sdk_requests import asked, streamed, whole
-from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.litellm.own_route import MASTER
 from tests.support.schemas.hostile import endless_validation
 from tests.support.schemas.residual_calls import (
     BAD,
@@ -26,6 +25,7 @@ from tests.support.schemas.residual_calls import (
 from tests.support.servers.http_client import openai_client
 from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call, tokenize
+from toolgate_core import wire
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -33,29 +33,19 @@ BOTH = pytest.mark.parametrize("ask", [whole, streamed])
 
 
 @pytest.fixture
-async def client(gateway: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(gateway):
     gateway.configure(keepalive_seconds=0)
     gateway.backend.residual["set_tags"] = (UNIQUE,)
     async with served(App(gateway.host)) as url, openai_client(url, MASTER) as made:
         yield made
 
 
-def counted(name: str, **labels: str) -> float:
+def counted(name, **labels):
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def given_up() -> float:
+def given_up():
     return counted("toolgate_given_up_calls_total")
-
-
-@BOTH
-async def test_valid_call_is_sent_unchanged(client, backend, ask):
-    backend.scripts["good"] = Script(("I tag.\n" + GOOD,))
-    answer, usage = await ask(client, **asked("good", tools=[TAGS]))
-    assert calls_of(answer) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})]
-    assert (answer[0][0], answer[0][3]) == ("I tag.", "tool_calls")
-    assert len(backend.requests) == 1
-    assert usage["completion_tokens"] == len(tokenize("I tag.\n" + GOOD + "<|im_end|>"))
 
 
 @BOTH
@@ -74,7 +64,7 @@ async def test_only_the_residual_call_is_held_back(client, backend):
     first = call("plain", {"a": 12345678901234567890})
     backend.scripts["slow"] = Script((first + "\n" + GOOD,), pause=0.01)
     stream = await client.chat.completions.create(**asked("slow", tools=[TAGS, PLAIN]), stream=True)
-    parts: list[tuple[int, str]] = []
+    parts = []
     async for chunk in stream:
         if backend.running:
             parts += [
@@ -94,7 +84,7 @@ async def test_violation_despite_masks_returns_enforcement_failed(client, backen
     backend.scripts["bug"] = Script((call("plain", arguments),))
     shown = ""
 
-    async def read() -> None:
+    async def read():
         nonlocal shown
         told = await client.chat.completions.create(**asked("bug", tools=[PLAIN]), stream=stream)
         if stream:
@@ -129,7 +119,7 @@ async def test_validation_without_end_fails_only_its_own_request(client, backend
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_strict_tool_with_residual_keyword_returns_400(gateway, client, stream):
-    strict: Any = {**TAGS, "function": {**TAGS["function"], "strict": True}}  # type: ignore[dict-item]
+    strict = {**TAGS, "function": {**TAGS["function"], "strict": True}}
     for _ in range(2):
         with pytest.raises(openai.BadRequestError) as refused:
             await client.chat.completions.create(**asked(stream=stream, tools=[PLAIN, strict]))
@@ -165,7 +155,7 @@ async def test_headers_report_residual_keywords_and_resamples(gateway, client, b
 async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginning(
     client, backend, ask
 ):
-    def resampled() -> list[float]:
+    def resampled():
         return [counted("toolgate_resamples_total", before=each) for each in ("value", "call")]
 
     before = resampled()
@@ -197,15 +187,6 @@ async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginnin
     assert [each.sampling.seed for each in sent[4:]] == [each.sampling.seed for each in sent[:4]]
 
 
-@BOTH
-async def test_a_call_continues_inside_its_arguments(client, backend, ask):
-    fixed = call("set_tags", {"tags": ["red", "rust"]})
-    backend.scripts["bad"] = Script((BAD,), again=(fixed,))
-    answer, _ = await ask(client, **asked("bad", tools=[TAGS], logprobs=True))
-    assert calls_of(answer) == [("set_tags", {"tags": ["red", "rust"]})]
-    assert [len(each.accepted) for each in backend.requests] == [0, before_value(BAD, "red")]
-
-
 async def test_greedy_request_samples_only_a_whole_call_with_temperature(client, backend):
     backend.scripts["bad"] = Script((BAD,), again=(BAD, BAD, GOOD))
     await whole(client, **asked("bad", tools=[TAGS], temperature=0))
@@ -229,9 +210,9 @@ async def test_resampled_choice_may_end_without_a_call(client, backend, ask):
 async def test_last_failed_attempt_returns_tool_schema_violation(client, backend, stream):
     before = given_up()
     backend.scripts["bad"] = Script(("So. " + BAD,), again=(*(BAD,) * 6, GOOD))
-    seen: list[Any] = []
+    seen = []
 
-    async def read() -> None:
+    async def read():
         told = await client.chat.completions.create(**asked("bad", tools=[TAGS]), stream=stream)
         if stream:
             seen.extend([chunk async for chunk in told])
@@ -290,3 +271,69 @@ async def test_other_choices_continue_while_one_is_resampled(client, backend, as
     kept = before_value(BAD, "red")
     spent = 2 * len(tokenize(BAD)) + 2 * (len(tokenize(GOOD + "<|im_end|>")) - kept)
     assert usage["completion_tokens"] == spent + len(tokenize(other + "<|im_end|>"))
+
+
+# --- Content with a format, and calls, are validated at their end: a backend whose masks are wron -
+
+SCHEMA = {"type": "object", "properties": {"código": {"type": "boolean"}}, "required": ["código"]}
+VALID, INVALID = json.dumps({"código": True}), '{"c༽igo": true}'
+NAMED = {"name": "x", "schema": SCHEMA}
+FORMATS = {
+    "chat": {"response_format": {"type": "json_schema", "json_schema": NAMED}},
+    "responses": {"text": {"format": {"type": "json_schema", **NAMED}}},
+    "messages": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+}
+NORMAL_ENDS = ('"finish_reason": "stop"', '"response.completed"', '"message_stop"')
+
+
+@STREAM
+@APIS
+async def test_content_that_violates_its_format_is_an_error_and_no_normal_end(gateway, api, stream):
+    given = {"stream": stream, **FORMATS[api]}
+    failed = await kit.ask(gateway, api, Script((INVALID,), pause=0.01), **given)
+    shown = failed.response.events if stream else [failed.response.json]
+    assert failed.status == (200 if stream else 500)
+    assert "The model's content violates its schema" in failed.error["message"]
+    assert "enforcement_failed" in json.dumps(shown[-1])
+    assert not any(end in json.dumps(shown) for end in NORMAL_ENDS)
+    assert (await kit.ask(gateway, api, VALID, **given)).text == VALID
+
+
+CHAT = FORMATS["chat"]
+OBJECT = {"response_format": {"type": "json_object"}}
+CHOICE = {"structured_outputs": {"choice": ["a", "no"]}}
+REGEX = {"structured_outputs": {"regex": "[a-c]+"}}
+LOOK = {"tools": [function("chat", "look", {"type": "object"})]}
+CONTENT = {
+    "cut by max_tokens": (CHAT, INVALID, "length", True),
+    "cut by a stop string": (CHAT | {"stop": ["igo"]}, INVALID, "stop", True),
+    "a call instead": (CHAT | LOOK, call("look", {}), "stop", True),
+    "text before a JSON value": (CHAT, f"Sure: {VALID}", "stop", False),
+    "nothing": (CHAT, "", "stop", False),
+    "half of a surrogate pair": (OBJECT, r'{"a": "\ud83d"}', "stop", False),
+    "an object": (OBJECT, INVALID, "stop", True),
+    "an array for an object": (OBJECT, "[1]", "stop", False),
+    "one of the texts": (CHOICE, "no", "stop", True),
+    "another text": (CHOICE, "not", "stop", False),
+    "a match": (REGEX, "abc", "stop", True),
+    "no match": (REGEX, "abcd", "stop", False),
+}
+
+
+async def test_content_is_validated_by_its_format_unless_it_was_cut(gateway):
+    for name, (given, text, finish, is_valid) in CONTENT.items():
+        reply = await kit.ask(gateway, "chat", Script((text,), finish=finish), **given)
+        assert reply.status == (200 if is_valid else 500), name
+
+
+@STREAM
+@pytest.mark.parametrize("residual", [False, True])
+async def test_a_mark_inside_a_call_is_an_error(gateway, stream, residual):
+    if residual:
+        gateway.backend.residual["look"] = (wire.ResidualKeyword(pointer="/a", keyword="a"),)
+    given = {"tools": [function("responses", "look", {"type": "object"})], "stream": stream}
+    for finish in ("stop", "length"):
+        turn = Script((call("look", {"a": "<think>"}),), finish=finish)
+        error = (await kit.ask(gateway, "responses", turn, **given)).error
+        assert error["code"] in ("enforcement_failed", "server_error")
+        assert "masks were not applied" in error["message"]

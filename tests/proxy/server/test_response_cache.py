@@ -1,9 +1,6 @@
 """LiteLLM's response cache on the gateway's own route, on each API."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import litellm
 import pytest
@@ -13,8 +10,9 @@ from litellm.integrations.custom_logger import CustomLogger
 from tests.proxy.server import kit
 from tests.proxy.server.kit import APIS, STREAM, function
 from tests.support.apis.outcomes import RANDOM
+from tests.support.effort import rotating
 from tests.support.litellm.guards import SCHEMA, TOOLS, use_callback
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
+from tests.support.litellm.own_route import PATHS, body_of, ours
 from tests.support.litellm.router import use
 from tests.support.schemas.residual_calls import BAD, GOOD, TAGS, UNIQUE
 from tests.support.servers.script import Script, call
@@ -35,7 +33,7 @@ def cache(gateway, monkeypatch):
     return made
 
 
-async def ask(gateway: Gateway, api: str = "chat", **params: Any) -> Response:
+async def ask(gateway, api="chat", **params):
     key = params.pop("key", None)
     body = body_of(api, params.pop("content", "call"), **{"tools": TOOLS[api], **params})
     more = {} if key is None else {"key": key}
@@ -44,12 +42,12 @@ async def ask(gateway: Gateway, api: str = "chat", **params: Any) -> Response:
     return response
 
 
-def shown(response: Response) -> str:
+def shown(response):
     content = b"".join(response.bodies).decode()
     return RANDOM.sub("-", content.replace("toolu_", "call_"))
 
 
-def generations(gateway: Gateway) -> int:
+def generations(gateway):
     return len(gateway.backend.requests)
 
 
@@ -71,7 +69,7 @@ async def test_same_request_gets_the_same_answer_without_the_backend(gateway, ca
     assert not gateway.host.passed
 
 
-@APIS
+@rotating("api", PATHS, one_in=3)
 async def test_streamed_and_whole_responses_share_answers(gateway, cache, api):
     for content, order in (("call", (True, False)), ("hi", (False, True))):
         before = generations(gateway)
@@ -83,7 +81,7 @@ async def test_streamed_and_whole_responses_share_answers(gateway, cache, api):
             assert reply.text == "Hello there" * (content == "hi")
 
 
-@APIS
+@rotating("api", PATHS, one_in=3)
 async def test_answers_to_requests_that_differ_are_not_shared(gateway, cache, api):
     other, see = function(api, "look", OTHER_SCHEMA), function(api, "see", OTHER_SCHEMA)
     different = [{}, {"tools": [other]}, {"tools": [*TOOLS[api], see]}, {"content": "hi"}]
@@ -193,7 +191,7 @@ async def test_answer_of_a_backend_that_failed_is_not_kept(gateway, cache, monke
 
 @STREAM
 async def test_log_event_of_a_kept_answer(gateway, cache, monkeypatch, stream):
-    logged: list[tuple[Any, str]] = []
+    logged = []
 
     class Observer(CustomLogger):
         async def async_log_success_event(self, kwargs, response_obj, **_):
@@ -207,7 +205,7 @@ async def test_log_event_of_a_kept_answer(gateway, cache, monkeypatch, stream):
 
 
 async def test_unavailable_cache_does_not_fail_requests(gateway, cache, monkeypatch):
-    async def broken(*args: Any, **more: Any) -> None:
+    async def broken(*args, **more):
         raise ConnectionError("No Redis.")
 
     monkeypatch.setattr(cache.cache, "async_get_cache", broken)

@@ -1,13 +1,10 @@
 """Calls that the gateway runs: which keys may use which tools, limits, and what is known of them
 in metrics, spans and the log."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
 import logging
-from typing import Any
 
 import pytest
 from litellm.proxy import proxy_server
@@ -18,15 +15,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import REGISTRY
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import Reply
 from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
-from tests.support.litellm.own_route import PATHS, Gateway, body_of
+from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_core import tracing
 from toolgate_proxy.chat.tool_calls import ENDINGS
-from toolgate_proxy.keys.key import Key, new_key
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.litellm_host.operator_tools import may_search
@@ -42,10 +38,10 @@ SECRET = 987_654
 def lines(calls, monkeypatch):
     """The lines of the log."""
     del calls
-    written: list[str] = []
+    written = []
 
     class Kept(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             written.append(self.format(record))
 
     monkeypatch.setattr(tool_log.logger, "handlers", [Kept()])
@@ -65,7 +61,7 @@ def spans():
     tracing.stop()
 
 
-def counted() -> dict[str, float | None]:
+def counted():
     labels = {"kind": "mcp", "server": "shop"}
     return {
         each: REGISTRY.get_sample_value("toolgate_tool_calls_total", {**labels, "result": each})
@@ -73,14 +69,14 @@ def counted() -> dict[str, float | None]:
     }
 
 
-def add_key(gateway: Gateway, **terms: Any) -> tuple[str, Key]:
+def add_key(gateway, **terms):
     sent = new_key()
     key = key_of(sent, "team-key", **{"mcp_servers": ("shop",), **terms})
     gateway.add_key(sent, key)
     return sent, key
 
 
-async def ask(gateway: Gateway, *turns: str, **params: Any) -> Reply:
+async def ask(gateway, *turns, **params):
     return await kit.ask(gateway, "responses", *turns, **{"tools": [SHOP], **params})
 
 
@@ -156,7 +152,7 @@ async def test_a_call_ends_with_its_response(gateway, lines, monkeypatch, leaves
     """Which a client leaves, or whose time limit it exceeds."""
     left = asyncio.Event()
 
-    async def hang(_servers: object, _name: str, _arguments: str) -> None:
+    async def hang(_servers, _name, _arguments):
         left.set()
         await asyncio.Event().wait()
 

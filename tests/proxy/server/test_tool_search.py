@@ -1,17 +1,15 @@
 """Tools that are found in a conversation: by a search that the gateway runs inside one response, of
 which clients of chat completions see nothing, or by one of the client's own."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import APIS, STREAM, Json, Reply, function, goes_on, required, same
+from tests.proxy.server.kit import APIS, function, goes_on, required, same
 from tests.support.apis.found_tools import SEARCH, with_search
-from tests.support.litellm.own_route import PATHS, Gateway, body_of
+from tests.support.effort import rotating
+from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
 from toolgate_proxy.api.chat_completions.tools import NAME
@@ -27,11 +25,7 @@ ASKED = {"role": "user", "content": "Close the window."}
 LATER = {"close_window": "Close a window of a room.", "open_door": "Open the door of a room."}
 BM25 = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 NAMES = {"chat": NAME, "responses": "tool_search", "messages": BM25["name"]}
-SEARCHES = {
-    "chat": {"type": "tool_search"},
-    "responses": {"type": "tool_search"},
-    "messages": BM25,
-}
+SEARCHES = {"chat": {"type": "tool_search"}, "responses": {"type": "tool_search"}, "messages": BM25}
 FOUND = {
     "chat": [],
     "responses": ["tool_search_call", "tool_search_output"],
@@ -42,26 +36,26 @@ TEXT = {"responses": "message", "messages": "text"}
 HOSTED = pytest.mark.parametrize("api", [*TEXT])
 
 
-def tools(api: str, **more: Any) -> list[Json]:
+def tools(api, **more):
     """One that the prompt lists, and two others."""
     look = function(api, "look", SCHEMA, description="Look around.")
     return [look, *(function(api, n, SCHEMA, description=d, **more) for n, d in LATER.items())]
 
 
-def offer(api: str) -> list[Json]:
+def offer(api):
     return [SEARCHES[api], *tools(api, defer_loading=True)]
 
 
-def find(api: str, query: str) -> str:
+def find(api, query):
     return call(NAMES[api], {"query": query})
 
 
-async def ask(gateway: Gateway, api: str, *turns: str, **params: Any) -> Reply:
+async def ask(gateway, api, *turns, **params):
     given = {"history": [ASKED], "tools": offer(api), **params}
     return await kit.ask(gateway, api, *turns, **given)
 
 
-def prompts(gateway: Gateway) -> list[wire.ChatPrompt]:
+def prompts(gateway):
     found = [request.prompt for request in gateway.backend.requests]
     assert all(isinstance(prompt, wire.ChatPrompt) for prompt in found)
     return [prompt for prompt in found if isinstance(prompt, wire.ChatPrompt)]
@@ -216,13 +210,13 @@ def searching(gateway):
     return gateway
 
 
-async def chat(gateway: Gateway, *turns: str, **params: Any) -> Reply:
+async def chat(gateway, *turns, **params):
     return await ask(gateway, "chat", *turns, **{"tools": tools("chat"), **params})
 
 
 async def test_the_prompts_of_later_turns_grow_only_at_their_end(searching):
-    history: list[Json] = [ASKED]
-    before: tuple[Json, ...] = ()
+    history = [ASKED]
+    before = ()
     for name, query in (("close_window", "window"), ("look", ""), ("open_door", "door")):
         turns = [find("chat", query)] if query else []
         reply = await chat(searching, *turns, call(name, ROOM), history=history)
@@ -278,7 +272,7 @@ async def test_custom_tools_are_found(searching):
 async def test_deployments_are_chosen_by_the_tools_that_the_prompt_lists(searching, monkeypatch):
     hashed, choose = [], Selection.choose
 
-    def noting(selection: Selection, *given: Any) -> Any:
+    def noting(selection, *given):
         hashed.append(hash_request(given[3]))
         return choose(selection, *given)
 
@@ -292,7 +286,7 @@ async def test_deployments_are_chosen_by_the_tools_that_the_prompt_lists(searchi
 
 @APIS
 async def test_a_tool_that_the_client_found_is_enforced_and_others_reach_no_backend(gateway, api):
-    def tool(name: str) -> Tool:
+    def tool(name):
         return Tool(name=name, description="Does it.", parameters=SCHEMA)
 
     offered = [function(api, name, SCHEMA, description="Does it.") for name in (SEARCH, "close")]
@@ -311,13 +305,13 @@ async def test_a_tool_that_the_client_found_is_enforced_and_others_reach_no_back
     assert "open" not in {source.name for source in gateway.backend.sources}
 
 
-def many(api: str, count: int) -> list[Json]:
+def many(api, count):
     """The search and so many deferred tools."""
     later = {"description": "Does it.", "defer_loading": True}
     return [SEARCHES[api], *(function(api, f"tool_{at}", SCHEMA, **later) for at in range(count))]
 
 
-@STREAM
+@rotating("stream", [False, True], one_in=2)
 async def test_a_stored_response_has_all_tools(gateway, stream):
     path = PATHS["responses"]
     body = body_of("responses", tools=many("responses", 1_000), stream=stream)
@@ -328,7 +322,7 @@ async def test_a_stored_response_has_all_tools(gateway, stream):
         assert (await gateway.ask(b"", path=f"{path}/{sent['id']}", method="GET")).json == sent
 
 
-@APIS
+@rotating("api", PATHS, one_in=3)
 async def test_one_tool_more_than_allowed_is_refused(gateway, api):
     refused = await kit.ask(gateway, api, tools=many(api, MAX_TOOLS))
     assert refused.status == 400

@@ -1,13 +1,10 @@
 """Inside one response: web search with a search tool of LiteLLM, and web fetch of pages that the
 operator allows."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 import pytest
@@ -15,9 +12,8 @@ from anthropic.types import Message
 from litellm.proxy import proxy_server
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import REFUSALS, Json, Reply, goes_on, same
+from tests.proxy.server.kit import REFUSALS, goes_on, same
 from tests.support.apis.messages_api import check_message
-from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import call
 from toolgate_proxy.api.shared.web_fetch import MAX_BYTES, PageFetcher
 from toolgate_proxy.api.shared.web_search import Domains
@@ -43,14 +39,14 @@ def engine(engine):
     return engine
 
 
-def searching(api: str, **options: Any) -> Json:
+def searching(api, **options):
     """The search, and the conversation."""
     tool = {"type": "web_search"} if api == "responses" else {"type": "web_search_20250305",
                                                              "name": "web_search"}  # fmt: skip
     return {"tools": [tool | options], "history": [HI]}
 
 
-async def ask(gateway: Gateway, api: str, *turns: str, **params: Any) -> Reply:
+async def ask(gateway, api, *turns, **params):
     return await kit.ask(gateway, api, *turns, **{**searching(api), **params})
 
 
@@ -129,20 +125,18 @@ async def test_results_of_another_service_are_titles_and_addresses(gateway, api)
     assert "as_text" in reply.own["x-toolgate-history"]
 
 
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
+async def test_pages_of_other_domains_are_left_out(gateway, engine):
+    for options, found in (
         ({"allowed_domains": ["example.org"]}, PAGES[1:]),
         ({"allowed_domains": ["example.com/paint"]}, PAGES[:1]),
         ({"blocked_domains": ["example.org"]}, PAGES[:1]),
         ({"allowed_domains": ["ample.org"]}, []),
-    ],
-)
-async def test_pages_of_other_domains_are_left_out(gateway, engine, options, found):
-    reply = await ask(gateway, "messages", CALL, "Done.", **searching("messages", **options))
-    assert [page["url"] for page in reply.parts[1]["content"]] == [page["url"] for page in found]
-    seen = gateway.backend.messages()[-1]["content"]
-    assert [page["url"] in seen for page in PAGES] == [page in found for page in PAGES]
+    ):
+        given = searching("messages", **options)
+        reply = await ask(gateway, "messages", CALL, "Done.", **given)
+        assert [each["url"] for each in reply.parts[1]["content"]] == [e["url"] for e in found]
+        seen = gateway.backend.messages()[-1]["content"]
+        assert [page["url"] in seen for page in PAGES] == [page in found for page in PAGES]
 
 
 async def test_searches_beyond_the_limit_do_not_run(gateway, engine):
@@ -183,16 +177,14 @@ Page = Callable[[], httpx.Response]
 """Makes the answer, which can be read once."""
 
 
-def page(
-    text: str | bytes = PAGE, kind: str = "text/html", status: int = 200, **headers: str
-) -> Page:
+def page(text=PAGE, kind="text/html", status=200, **headers):
     data = text if isinstance(text, bytes) else text.encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     sent = {"content-type": kind, **named}
     return lambda: httpx.Response(status, headers=sent, stream=httpx.ByteStream(data))
 
 
-def moved(to: str) -> Page:
+def moved(to):
     return page("", status=302, location=to)
 
 
@@ -205,10 +197,10 @@ class Web:
     """The IP addresses of hosts, if not a public one."""
     requests: list[str] = field(default_factory=list)
 
-    async def resolve(self, host: str, port: int) -> list[str]:
+    async def resolve(self, host, port):
         return [self.addresses.get(host, PUBLIC)]
 
-    def answer(self, request: httpx.Request) -> httpx.Response:
+    def answer(self, request):
         host = request.headers["host"]
         assert request.url.host == self.addresses.get(host, PUBLIC)
         url = str(request.url.copy_with(host=host))
@@ -227,17 +219,15 @@ def web(gateway, monkeypatch):
     return made
 
 
-def get(url: str = URL) -> str:
+def get(url=URL):
     return call("web_fetch", {"url": url})
 
 
-def fetching(**options: Any) -> Json:
+def fetching(**options):
     return {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch", **options}]}
 
 
-async def fetch(
-    gateway: Gateway, *turns: str, options: Json | None = None, **more: Any
-) -> list[Json]:
+async def fetch(gateway, *turns, options=None, **more):
     """The results of the fetches."""
     given = {"said": ASKED, "max_tokens": 3_000, **fetching(**(options or {})), **more}
     reply = await kit.ask(gateway, "messages", *turns, **given)
@@ -275,76 +265,68 @@ async def test_the_next_turn_continues_the_same_prompt(gateway, url):
     await goes_on(gateway, reply, said, **fetching())
 
 
-@pytest.mark.parametrize(("to", "code"), [(NEW, ""), *REFUSALS["redirects"]])
-async def test_what_is_not_allowed_is_not_reached_by_a_redirect(gateway, web, to, code):
-    web.pages |= {MOVED: moved(to), NEW: page()}
+async def test_what_is_not_allowed_is_not_reached_by_a_redirect(gateway, web):
+    for to, code in REFUSALS["redirects"]:
+        web.pages |= {MOVED: moved(to), NEW: page()}
+        [shown] = await fetch(gateway, get(MOVED), "Done.")
+        assert shown == {"type": "web_fetch_tool_result_error", "error_code": code}
+        assert {*web.requests} == {MOVED}
+        assert "did not succeed" in gateway.backend.messages()[-1]["content"]
+    web.pages[MOVED] = moved(NEW)
     [shown] = await fetch(gateway, get(MOVED), "Done.")
-    if not code:
-        assert shown["url"] == to
-        return
-    assert shown == {"type": "web_fetch_tool_result_error", "error_code": code}
-    assert {*web.requests} == {MOVED}
-    assert "did not succeed" in gateway.backend.messages()[-1]["content"]
+    assert shown["url"] == NEW
 
 
 LONG = f"https://docs.example.com/{'a' * 3000}"
 
 
-@pytest.mark.parametrize(("url", "code"), [(LONG, "url_too_long"), *REFUSALS["addresses"]])
-async def test_other_addresses_are_not_fetched(gateway, web, url, code):
+async def test_other_addresses_are_not_fetched(gateway, web):
     """Such as one that only the model wrote."""
     asked = {"role": "user", "content": f"{ASKED} http://inner.example.com/"}
     said = [
         {"role": "assistant", "content": f"See {URL}?q=secret."},
         {"role": "user", "content": "Go on."},
     ]
-    [shown] = await fetch(gateway, get(url), "Done.", history=[asked, *said])
-    assert shown["error_code"] == code
-    assert web.requests == []
+    for url, code in [(LONG, "url_too_long"), *REFUSALS["addresses"]]:
+        [shown] = await fetch(gateway, get(url), "Done.", history=[asked, *said])
+        assert shown["error_code"] == code, url
+        assert web.requests == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        (page(status=500), "url_not_accessible"),
-        (page(b"%PDF", "application/pdf"), "unsupported_content_type"),
-        (
-            page(gzip.compress(b"a" * 9_000_000), content_encoding="gzip"),
-            "unsupported_content_type",
-        ),
-        (page(b"a" * (MAX_BYTES + 1)), "content_too_large"),
-    ],
-)
-async def test_pages_that_can_not_be_read(gateway, web, answer, code):
-    web.pages[URL] = answer
-    [shown] = await fetch(gateway, get(), "Done.")
-    assert shown["error_code"] == code
+ZIPPED = page(gzip.compress(b"a" * 9_000_000), content_encoding="gzip")
+UNREADABLE = [
+    (page(status=500), "url_not_accessible"),
+    (page(b"%PDF", "application/pdf"), "unsupported_content_type"),
+    (ZIPPED, "unsupported_content_type"),
+    (page(b"a" * (MAX_BYTES + 1)), "content_too_large"),
+]
+
+
+async def test_pages_that_can_not_be_read(gateway, web):
+    for answer, code in UNREADABLE:
+        web.pages[URL] = answer
+        [shown] = await fetch(gateway, get(), "Done.")
+        assert shown["error_code"] == code
 
 
 @pytest.mark.usefixtures("web")
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
+async def test_the_request_may_allow_less(gateway):
+    for options, found in (
         ({"allowed_domains": ["docs.example.com"]}, "web_fetch_result"),
         ({"allowed_domains": ["www.example.com"]}, "url_not_allowed"),
         ({"blocked_domains": ["example.com/wall"]}, "web_fetch_result"),
         ({"blocked_domains": ["docs.example.com/paint"]}, "url_not_allowed"),
-    ],
-)
-async def test_the_request_may_allow_less(gateway, options, found):
-    [shown] = await fetch(gateway, get(), "Done.", options=options)
-    assert shown.get("error_code", shown["type"]) == found
+    ):
+        [shown] = await fetch(gateway, get(), "Done.", options=options)
+        assert shown.get("error_code", shown["type"]) == found, options
 
 
-async def test_fetches_and_texts_beyond_the_limits(gateway, web):
+async def test_fetches_are_limited_and_know_the_addresses_of_earlier_pages(gateway, web):
     options = {"max_uses": 1, "max_content_tokens": 2}
     first, second = await fetch(gateway, get(), get(), "Done.", options=options)
     assert first["content"]["source"]["data"] == TEXT[:8]
     assert second["error_code"] == "max_uses_exceeded"
     assert web.requests == [URL]
-
-
-async def test_an_address_of_an_earlier_page_is_known(gateway, web):
     following = "https://docs.example.com/next"
     web.pages |= {URL: page(f"See {following}.", "text/plain"), following: page()}
     shown = await fetch(gateway, get(), get(following), "Done.")

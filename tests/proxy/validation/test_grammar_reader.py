@@ -1,46 +1,26 @@
 """The reader of inputs of custom tools agrees with Lark, and trusts no difference of languages.
 Grammars of any content are refused, read, or not read; none takes long."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.proxy.kit import beside
 from tests.support.effort import repeats
 from tests.support.grammars.custom_grammars import CASES, PATCH
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.custom_tools import read_grammar as read_format
 from toolgate_core.errors import ToolgateError
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import parse_tools
 from toolgate_proxy.validation.grammar_reader import read_grammar
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.validator import Violation
 
-TEXTS = {
-    "patch": (
-        "*** Begin Patch\n*** Update File: a\n@@\n-\n+\tx\n*** End Patch",
-        "*** Begin Patch\n*** Delete File: a\n*** End Patch\n",
-        "*** Begin Patch\n*** End Patch",
-        "*** Begin Patch\n*** Add File: a\n*** End Patch",
-        "*** Begin Patch\n*** Add File: a\n+\n*** End Patch\n\n",
-    ),
-    "arithmetic": ("1 + (2*-3.5)", "1 +", "((1)", " 1", "1 2", "--1", ""),
-    "sql": (
-        "select * from a;",
-        "SELECT a, count(*) FROM b WHERE c <= 'd e' AND f=1 ORDER BY g desc;",
-        "select from a;",
-        "select * from a where b;",
-    ),
-    "json_like": ('{"a\\n": [1, {"b": null}], "c": -0.5}', "{'a': 1}", '"\n"', "[1,]", '"a"b"'),
-    "chinese": ("我喜欢你。", "他们看见「你不认识我！」？", "我喜欢", "我你。"),
-    "lisp": ('(a (b "c d" \'e))', "(a", "()", "a", "( a)"),
-    "lines": (f"k: {'x' * 30}\nab: {'y' * 20}\n", "k: short\n", f"k: {'x' * 30}"),
-    "markup": ("<b>text<b></b></b>", "<b>text", "<c></c>"),
-}
+ROWS = beside(__file__)
+TEXTS = ROWS["texts"]
 
 
-def tool_with(syntax: str, definition: str) -> Tool:
+def tool_with(syntax, definition):
     form = {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
     (tool,) = parse_tools([{"type": "custom", "custom": {"name": "f", "format": form}}])
     return tool
@@ -64,33 +44,14 @@ def test_a_long_patch_is_read_fast_by_the_longest_matches():
 
 
 @pytest.mark.parametrize(
-    "definition", ["[a-z&&[^b]]+", "[a[bc]]", "a{,3}", "(?x)a b", r"start: /[a-z--b]+/",
-                   'start: /^a$/ "b"', r'start: /a\z/ "b"', r'start: "x" /\Aa/', "start: a"]
+    "definition", ROWS["not read"]
 )  # fmt: skip
 def test_a_grammar_that_re2_or_lark_read_differently_is_not_read(definition):
     lark = definition.startswith("start")
     assert read_grammar(Grammar("lark" if lark else "regex", definition)) is None
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "expected"),
-    [
-        (r"\d+", "12", True),
-        (r"\d+", "a", False),
-        (r"\w+", "a\u0301-", True),  # not trusted: Rust counts combining marks
-        (r"\p{L}+", "é", True),
-        (r"\p{L}+", "-", False),
-        (r"\s+", "\v", True),  # not trusted: white space for Rust, but not for RE2
-        ("[[:alpha:]&]+", "a&", True),
-        ("[[:alpha:]]+", ":", False),
-        ("(?i)straße|\u212a", "k", True),
-        (r"[\[&\-]+", "[&-", True),
-        ("a|ab", "ab", True),
-        ("[a-z]+", "é", False),
-        (r"^a$", "a", True),
-        (r"^a$", "a\n", False),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "text", "expected"), ROWS["patterns"])
 def test_a_negative_result_is_trusted_where_both_languages_agree(pattern, text, expected):
     matches = read_grammar(Grammar("regex", pattern))
     assert matches is not None
@@ -123,7 +84,7 @@ LARK = (
 REGEX = "a¦[a-z]¦(¦)¦*¦+¦?¦{2}¦{2,¦|¦^¦$¦\\d¦\\p{L}¦(?i)¦[¦]¦\\¦.¦(?=¦(?P<n>¦\\1¦é¦\x00¦{99999999}"
 
 
-def definitions(words: str) -> st.SearchStrategy[str]:
+def definitions(words):
     return st.lists(st.sampled_from(words.split("¦")), max_size=25).map("".join)
 
 
@@ -155,8 +116,8 @@ values = st.recursive(
 @settings(max_examples=repeats(60, nightly=300))
 @given(values)
 def test_any_format_of_a_custom_tool_is_read_or_refused(value):
-    refused: ToolgateError | None = None
-    found: object = None
+    refused = None
+    found = None
     try:
         found = read_format(value, "tools[0].custom.format")
     except ToolgateError as error:

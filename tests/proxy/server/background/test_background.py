@@ -1,8 +1,6 @@
 """Responses of the background on the gateway's own route: polled, followed, cancelled, in another
 gateway, in one that ends, and without Redis."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from urllib.parse import urlencode
@@ -14,7 +12,7 @@ import uvicorn
 from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import LOOK, check_event, check_response
 from tests.support.litellm.own_route import MASTER
-from tests.support.servers.redis_server import SECRET, response_store
+from tests.support.servers.redis_server import SECRET, redis_server, response_store
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
@@ -85,6 +83,19 @@ def events_of(response):
 
 
 TEXT = f"<think>Let me look around</think>Hello there, friend{call('look', {})}"
+
+
+@pytest.fixture(scope="module")
+def redis_of_module():
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_at_hand(redis_of_module):
+    redis_of_module.wake()
+    redis_of_module.client.flushall()
+    return redis_of_module
 
 
 @pytest.fixture
@@ -347,7 +358,7 @@ async def test_it_survives_a_connection_that_is_closed(gateway, script):
 def impatient(monkeypatch):
     monkeypatch.setattr(Place, "lease", 0.4)
     monkeypatch.setattr(run, "PAUSE", 0.02)
-    monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -379,7 +390,7 @@ async def test_another_gateway_sees_and_cancels_it(impatient, gateway, script, o
 async def test_another_gateway_follows_it_while_it_is_generated(impatient, gateway, script, other):
     shown = await begun(gateway)
     follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
-    there, parts = Place(other, OWNER, shown["id"]), list[bytes]()
+    there, parts = Place(other, OWNER, shown["id"]), []
     async for data, number in there.events(-1):
         parts.append(data)
         if number > 6:
@@ -499,7 +510,7 @@ async def test_a_response_that_is_too_large_fails_without_its_output(gateway, sc
 
 
 async def test_events_that_are_too_large_are_not_followed(gateway, script, monkeypatch):
-    monkeypatch.setattr(run, "MOST_BYTES", 8_000)
+    monkeypatch.setattr(run, "MOST_BYTES", 6_000)  # even if many events are one
     script.hang_after = None
     shown = await queued(gateway)
     *events, error = events_of(await get(gateway, shown["id"], stream="true"))

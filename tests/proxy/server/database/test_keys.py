@@ -1,12 +1,11 @@
 """Keys of LiteLLM's database on the gateway's own route: accepted, or refused as by LiteLLM, and
 the `router_settings` of keys and teams."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 
+from tests.proxy.kit import beside
 from tests.proxy.server.database.conftest import PRICES, THEIRS, ask_litellm
 from tests.support.effort import rotating, sampled
 from tests.support.litellm.fallbacks import naming
@@ -14,16 +13,7 @@ from tests.support.litellm.own_route import MASTER, PATHS, body_of, chat, ours
 from tests.support.litellm.router import row, use
 from tests.support.servers.script import Script
 
-OVER_BUDGET = {"spend": 2.0, "max_budget": 1.0}
-REFUSED = {
-    "unknown": "sk-unknown-to-the-database",
-    "malformed": "a-key-without-its-prefix",
-    "of another route": {"allowed_routes": ["/v1/embeddings"]},
-    "of a blocked team": {"team": {"blocked": True}},
-    "of a team over budget": {"team": OVER_BUDGET},
-    "of a team of another model": {"team": {"models": ["other"]}},
-    "of a user over budget": {"user": OVER_BUDGET},
-}
+REFUSED = beside(__file__)["refused"]
 """A secret that is not in the database, or columns of a key. test_same_as_litellm.py has more."""
 HOLDERS = ["key", "team"]
 

@@ -1,8 +1,6 @@
 """Models of LiteLLM's database, of all teams and of one (`model_info.team_id`): who may use them,
 and the list of them."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,14 +1,11 @@
 """The same requests for a model of ours and for one of LiteLLM's, in one gateway: statuses,
 headers, hooks, log events, rows and refusals are the same, but for the differences listed here."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
 
 import litellm
 import pytest
@@ -16,11 +13,11 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from packaging.version import Version
 
+from tests.proxy.kit import beside
 from tests.proxy.server.database.conftest import PRICES
 from tests.support.effort import sampled
-from tests.support.litellm.database import Database
 from tests.support.litellm.guards import refusal
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
+from tests.support.litellm.own_route import PATHS, body_of, ours
 from tests.support.litellm.router import row, use
 from tests.support.servers import fake_provider
 from tests.support.servers.fake_provider import FakeProvider
@@ -28,6 +25,7 @@ from tests.support.servers.script import Script
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.server.response_headers import own_headers, response_headers
 
+ROWS = beside(__file__)
 MINE, THEIRS = "tiny", "hosted"
 GUARDED = "blocked by a guardrail"
 NOWHERE = "http://127.0.0.1:9"
@@ -39,7 +37,7 @@ ATTRIBUTION = [
     (b"x-litellm-tags", b"tag-1, tag-2"),
     (b"x-litellm-spend-logs-metadata", b'{"project": "project-1"}'),
 ]
-REFUSED: dict[str, dict[str, Any]] = {
+REFUSED = {
     "blocked key": {"blocked": True},
     "budget": {"spend": 2.0, "max_budget": 1.0},
     "rate limit": {"rpm_limit": 0},
@@ -58,33 +56,17 @@ OF_A_MODEL = (
     r"|llm_provider|litellm_provider|litellm_model_name|system_fingerprint)$"
 )
 SAME_FOR_NO_TWO = re.compile(f"{OF_ONE_REQUEST}|{OF_A_MODEL}")
-DIFFERENT = {
-    r"\.attempted_retries$|\.max_retries$": "our route repeats requests without counting",
-    r"event\.(hidden_params\.litellm_model_name|cost_finalized)$": "noted of whole responses only",
-    r"litellm_overhead_time_ms$": "measured by LiteLLM's handler",
-    r"additional_headers|\.supported_openai_params": "what LiteLLM knows of its own providers",
-    r"_tokens_details|additional_usage_values|usage(_object)?\.cost$": (
-        "LiteLLM fills absent details of usage in one of two ways, and adds costs to those of "
-        "streams; ours are as the API has them"
-    ),
-    r"event\.response\b": "LiteLLM logs the chat completion from which it makes other responses",
-    r"event\.messages\b": "and its messages, where ours are the input",
-    r"model_parameters\.stream(_options)?\b": "LiteLLM asks each provider for usage",
-    r"error_information\.|error_str$": "how a model failed: it is ours, or a provider",
-}
+DIFFERENT = ROWS["fields"]
 """Fields of rows and events, and why they differ."""
 DESCRIBING = re.compile(r"x-litellm-|x-ratelimit-|rate_limit_type$|reset_at$|retry-after$")
 HEADERS_OF_ONE = re.compile(r"-(call-id|id|name|group|ms)$|^reset_at$")
-DIFFERENT_HEADERS = {
-    r"-(attempted|max)-retries$": "our route repeats requests without counting",
-    r"-(overhead|callback)-duration-ms$": "measured by LiteLLM's handler",
-}
+DIFFERENT_HEADERS = ROWS["headers"]
 """Headers of responses, and why they differ."""
 OF_REFUSALS = r"-(call-id|version|rpm-limit)$|^(rate_limit_type|reset_at|retry-after)$"
 """LiteLLM's refusals have them on some APIs, and none if its authentication refuses."""
 NOT_CHOSEN = r"x-litellm-model-(id|name)$"
 """From 1.110 on, LiteLLM's refusals name the only deployment of a model, before it is chosen."""
-OTHER_TYPES = {"auth_error": "authentication_error", "throttling_error": "requests"}
+OTHER_TYPES = ROWS["types"]
 """LiteLLM's types of errors, and OpenAI's for them."""
 OF_STREAMS = r"-response-duration-ms$"
 """LiteLLM's handler has waited for the first event."""
@@ -93,26 +75,22 @@ OF_A_FALLBACK = r"-(response-cost|key-spend)$"
 
 
 class Recorder(CustomLogger):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.events: list[tuple[str, Any]] = []
+        self.events = []
 
-    async def async_pre_call_hook(
-        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
-    ) -> None:
+    async def async_pre_call_hook(self, user_api_key_dict, cache, data, call_type):
         self.events.append(("pre_call", call_type))
         if GUARDED in str(data.get("messages") or data.get("input")):
             raise refusal()
 
-    async def async_post_call_failure_hook(
-        self, request_data: Any, original_exception: Any, *_: Any, **__: Any
-    ) -> None:
+    async def async_post_call_failure_hook(self, request_data, original_exception, *_, **__):
         self.events.append(("failure_hook", type(original_exception).__name__))
 
-    async def async_log_success_event(self, kwargs: Any, *_: Any, **__: Any) -> None:
+    async def async_log_success_event(self, kwargs, *_, **__):
         self.events.append(("success", kwargs["standard_logging_object"]))
 
-    async def async_log_failure_event(self, kwargs: Any, *_: Any, **__: Any) -> None:
+    async def async_log_failure_event(self, kwargs, *_, **__):
         self.events.append(("failure", kwargs["standard_logging_object"]))
 
 
@@ -147,14 +125,14 @@ def recorder(gateway, database, provider, monkeypatch):
     return made
 
 
-def _row(name: str, params: dict[str, Any]) -> dict[str, Any]:
+def _row(name, params):
     return {"model_name": name, "litellm_params": params, "model_info": {"id": f"of {name}"}}
 
 
 class Seen:
     """What is left of a request."""
 
-    def __init__(self, response: Response, events: list[tuple[str, Any]], rows: list[Any]) -> None:
+    def __init__(self, response, events, rows):
         self.response = response
         sent = response_headers(response.messages[0]["headers"], own_headers(response.context))
         self.headers = {
@@ -171,9 +149,7 @@ class Seen:
             self.fields |= leaves(each.model_dump(mode="json"), f"{at}.row")
 
 
-async def seen(
-    gateway: Gateway, database: Database, recorder: Recorder, body: Any, api: str, **columns: Any
-) -> Seen:
+async def seen(gateway, database, recorder, body, api, **columns):
     team = await database.team(team_alias="web")
     key = await database.key(team_id=team, user_id=await database.user(), **columns)
     before = {each.request_id for each in await database.rows()}
@@ -186,7 +162,7 @@ async def seen(
     return Seen(response, [*recorder.events], rows)
 
 
-def leaves(value: Any, path: str) -> dict[str, Any]:
+def leaves(value, path):
     """Return all values inside of one, by path. Absent and empty ones are the same."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
@@ -202,7 +178,7 @@ def leaves(value: Any, path: str) -> dict[str, Any]:
     return {name: leaf for at, each in inner.items() for name, leaf in leaves(each, at).items()}
 
 
-def different(mine: Seen, theirs: Seen) -> list[str]:
+def different(mine, theirs):
     """Return the fields of events and rows that differ, and should not."""
     found = []
     for path in {*mine.fields, *theirs.fields}:
@@ -215,7 +191,7 @@ def different(mine: Seen, theirs: Seen) -> list[str]:
     return sorted(found)
 
 
-def different_headers(mine: Seen, theirs: Seen, *listed: str) -> list[str]:
+def different_headers(mine, theirs, *listed):
     """Return the headers that differ, and should not. `listed`: differences besides the usual."""
     found = []
     for name in sorted({*mine.headers, *theirs.headers}):
@@ -230,7 +206,7 @@ def different_headers(mine: Seen, theirs: Seen, *listed: str) -> list[str]:
 ENDS = [(stream, suffix) for stream in (False, True) for suffix in ("", "-down")]
 
 
-@sampled("api, end", PATHS, ENDS, one_in=2)
+@sampled("api, end", PATHS, ENDS, one_in=3)
 async def test_events_and_rows_of_an_answer_are_the_same(gateway, database, recorder, api, end):
     stream, suffix = end
     if suffix and stream and api != "chat" and Version(version("litellm")) < Version("1.106"):
@@ -253,7 +229,7 @@ async def test_events_and_rows_of_an_answer_are_the_same(gateway, database, reco
     assert "success" in mine.names
 
 
-@sampled("api, case", PATHS, REFUSED, one_in=2)
+@sampled("api, case", PATHS, REFUSED, one_in=3)
 async def test_refusals_are_the_same(gateway, database, recorder, api, case):
     """LiteLLM's `code` is the status as text; ours is a name. Messages has Anthropic's types.
     LiteLLM's `param` may be the text "None"."""
@@ -279,6 +255,6 @@ async def test_refusals_are_the_same(gateway, database, recorder, api, case):
     assert gateway.backend.requests == []
 
 
-def _param(error: dict[str, Any]) -> str:
+def _param(error):
     """It may be the end of the key."""
     return str(error.get("param")).split("...", 1)[0]

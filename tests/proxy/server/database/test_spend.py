@@ -1,11 +1,7 @@
 """The cost of requests on the gateway's own route in LiteLLM's database."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from litellm.proxy import proxy_server
@@ -25,19 +21,19 @@ STREAMED = [False, True]
 NOTHING = pytest.approx(0.0, abs=1e-9)
 
 
-def of_customer(api: str, customer: str) -> dict[str, Any]:
+def of_customer(api, customer):
     """What a request says of its end user."""
     if api == "messages":
         return {"metadata": {"user_id": customer}}
     return {"user": customer, "metadata": {"project": "x"}}
 
 
-def cost(row: Any) -> float:
+def cost(row):
     prompt = row.prompt_tokens * PRICES["input_cost_per_token"]
     return float(prompt + row.completion_tokens * PRICES["output_cost_per_token"])
 
 
-async def counted(kind: str, name: str) -> float | None:
+async def counted(kind, name):
     """The spend by which LiteLLM checks the next request."""
     held, _ = await proxy_server.read_spend_counter_cache_value(f"spend:{kind}:{name}")
     return held
@@ -139,10 +135,10 @@ async def test_a_stream_that_its_client_left_before_its_first_token_is_logged(
     assert await counted("key", hash_token(key)) == NOTHING
 
 
-def leaving_after(step: Callable[..., Any], left: asyncio.Event) -> Callable[..., Any]:
+def leaving_after(step, left):
     """Return a step of a request before whose end its client leaves."""
 
-    async def leaving(*arguments: Any) -> Any:
+    async def leaving(*arguments):
         result = await step(*arguments)
         left.set()
         await asyncio.sleep(0.05)

@@ -1,7 +1,5 @@
 """Fallbacks on the gateway's own route: to models of ours, and to those of other providers."""
 
-from __future__ import annotations
-
 import json
 
 import litellm
@@ -254,7 +252,9 @@ async def test_a_disconnected_client_ends_a_request_at_litellm(gateway, hosted):
     assert (response.messages, len(gateway.host.passed)) == ([], 1)
 
 
-async def test_another_provider_gets_no_reasoning_that_only_the_gateway_can_read(gateway, hosted):
+async def test_another_provider_gets_the_turns_of_a_stored_response_and_no_sealed_reasoning(
+    gateway, hosted
+):
     reasoning = {"type": "reasoning", "summary": [], "encrypted_content": "sealed"}
     message = {"role": "user", "content": "hi"}
     given = [message, reasoning, {"type": "message", "id": "msg_1", **message}]
@@ -269,9 +269,6 @@ async def test_another_provider_gets_no_reasoning_that_only_the_gateway_can_read
     sent = json.loads(gateway.host.passed.pop().body)
     assert sent["messages"][1] == {"role": "assistant", "content": [text]}
     assert "thinking" not in sent
-
-
-async def test_another_provider_gets_the_turns_of_a_stored_response(gateway, hosted):
     gateway.backend.scripts["first"] = Script(("Well.",))
     first = await ask(gateway, "responses", input="first")
     more = {"previous_response_id": first.json["id"]}

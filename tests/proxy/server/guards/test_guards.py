@@ -1,11 +1,13 @@
 """Hooks and guardrails that refuse, read and change requests, responses and calls on each API."""
 
-from __future__ import annotations
+import re
 
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy.guardrails.guardrail_hooks.litellm_content_filter import ContentFilterGuardrail
+from litellm.types.guardrails import BlockedWord, ContentFilterAction
 
-from tests.proxy.server.kit import APIS, STREAM
+from tests.proxy.server.kit import APIS, STREAM, function
 from tests.support.apis.outcomes import RANDOM
 from tests.support.effort import rotating, sampled
 from tests.support.litellm.fallbacks import ask, shown
@@ -338,3 +340,92 @@ async def test_hook_that_fails_at_a_chunk_changes_nothing(gateway, monkeypatch, 
         response = await ask(gateway, api, stream=stream)
         assert (response.status, response.context.failed) == (200, False)
         assert "there" in shown(response)
+
+
+# --- LiteLLM's own content filter -----------------------------------------------------------------
+
+A_TEXT = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+TEXT = re.compile(r'"(?:content|text|delta|arguments|partial_json)": ?"((?:[^"\\]|\\.)*)"')
+
+
+def said(response):
+    """The response's text, and after it what its events say, joined: a stream may cut a word."""
+    return shown(response) + "".join(TEXT.findall(shown(response)))
+
+
+def content_filter(name, mode, *, default_on=False, action="BLOCK"):
+    word = BlockedWord(keyword=f"{name}ed", action=ContentFilterAction(action))
+    return ContentFilterGuardrail(
+        guardrail_name=name, blocked_words=[word], event_hook=mode, default_on=default_on
+    )
+
+
+@pytest.fixture
+def filters(gateway, monkeypatch):
+    guarded = ours(gateway.backend, "guarded", guardrails=["request"])
+    guarded["model_info"]["id"] = "guarded"
+    use(monkeypatch, ours(gateway.backend), guarded)
+    use_callback(
+        monkeypatch,
+        content_filter("ask", "pre_call", default_on=True),
+        content_filter("answer", "post_call", default_on=True),
+        content_filter("request", "post_call"),
+        content_filter("mask", "post_call", action="MASK"),
+    )
+    gateway.backend.scripts |= {
+        "bad": Script(("It was answered.",)),
+        "named": Script(("It was requested.",)),
+        "text": Script(("It was masked.",)),
+        "argument": Script((call("look", {"a": "masked"}),)),
+        "arguments": Script((call("look", {"a": "answered"}),)),
+    }
+
+
+async def filtered(gateway, api, content, **params):
+    tools = [function(api, "look", A_TEXT)]
+    return await ask(gateway, api, content=content, tools=tools, **params)
+
+
+@APIS
+@STREAM
+@pytest.mark.usefixtures("filters")
+async def test_requests_and_responses_with_blocked_words_end_with_an_error(gateway, api, stream):
+    """Neither a text nor the arguments of a call are sent; others pass."""
+    for model in ("tiny", "guarded"):
+        response = await filtered(gateway, api, "hi", stream=stream, model=model)
+        assert response.status == 200
+        assert "there" in said(response)
+    before = len(gateway.backend.requests)
+    assert (await filtered(gateway, api, "I asked", stream=stream)).status in (400, 403)
+    assert len(gateway.backend.requests) == before
+    for content in ("bad", "arguments"):
+        refused = await filtered(gateway, api, content, stream=stream)
+        assert refused.status in (400, 403) or stream, refused.bodies
+        assert "error" in shown(refused)
+        assert '"answered"' not in said(refused).replace("\\", "").replace("'answered'", "")
+        assert "It was answered" not in said(refused)
+    # A request or a model may name a filter.
+    assert (await filtered(gateway, api, "named", stream=stream)).status == 200
+    for more in ({"guardrails": ["request"]}, {"model": "guarded"}):
+        named = await filtered(gateway, api, "named", stream=stream, **more)
+        assert named.status in (400, 403) or stream, named.bodies
+        assert "error" in shown(named)
+        assert "It was requested" not in said(named)
+
+
+@STREAM
+@pytest.mark.parametrize(
+    ("api", "content"),
+    [*((api, "text") for api in PATHS), ("chat", "argument"), ("responses", "argument")],
+)
+@pytest.mark.usefixtures("filters")
+async def test_masked_words_are_not_sent(gateway, api, stream, content):
+    """A stream in which the guardrail can't mask them is refused. LiteLLM itself masks no arguments
+    of Messages."""
+    response = await filtered(gateway, api, content, stream=stream, guardrails=["mask"])
+    assert "masked" not in said(response)
+    if not stream:
+        assert response.status == 200, response.bodies
+        assert "REDACTED" in shown(response)
+    elif (api, content) != ("chat", "text"):
+        assert "error" in shown(response)

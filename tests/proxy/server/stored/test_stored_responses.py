@@ -1,7 +1,5 @@
 """Stored responses on the gateway's own route: retrieved, continued, their owners, faults."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode
 
 import pytest
@@ -111,11 +109,22 @@ async def test_only_the_owner_has_access(gateway):
             assert (deleted.status == 200) == (name == next(n for n in keys if n in friendly)), name
 
 
-async def test_failed_responses_are_not_stored(gateway):
+async def test_failed_repeated_and_too_large_responses_are_not_stored(gateway, monkeypatch):
     gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
     body = await created(gateway, "breaks", stream=True)
     assert (body["status"], body["store"]) == ("failed", False)
     assert (await get(gateway, body["id"])).status == 404
+    first = await created(gateway, request_id="mine-._~:@=+")
+    assert first["id"] == "resp_mine-._~:@=+"
+    again = await created(
+        gateway, "next", request_id="mine-._~:@=+", previous_response_id=first["id"]
+    )
+    assert (again["store"], again["toolgate"]) == (False, {"not_stored": "exists"})
+    assert (await get(gateway, first["id"])).json == first
+    monkeypatch.setattr(memory_store, "RESPONSE_MAX_BYTES", 100)
+    for stream in (True, False):
+        body = await created(gateway, stream=stream)
+        assert (body["store"], body["toolgate"]) == (False, {"not_stored": "too_large"})
 
 
 async def test_input_items_come_in_pages(gateway):
@@ -166,23 +175,6 @@ async def test_delete_and_cancel(gateway):
         response = await get(gateway, body["id"] + rest, method)
         assert code(response) == (404, "response_not_found", None)
         assert (await get(gateway, body["id"] + rest, method, "sk-wrong")).status == 401
-
-
-async def test_an_id_of_the_client_is_stored_once(gateway):
-    first = await created(gateway, request_id="mine-._~:@=+")
-    assert first["id"] == "resp_mine-._~:@=+"
-    again = await created(
-        gateway, "next", request_id="mine-._~:@=+", previous_response_id=first["id"]
-    )
-    assert (again["store"], again["toolgate"]) == (False, {"not_stored": "exists"})
-    assert (await get(gateway, first["id"])).json == first
-
-
-async def test_a_response_that_is_too_large_says_so(gateway, monkeypatch):
-    monkeypatch.setattr(memory_store, "RESPONSE_MAX_BYTES", 100)
-    for stream in (True, False):
-        body = await created(gateway, stream=stream)
-        assert (body["store"], body["toolgate"]) == (False, {"not_stored": "too_large"})
 
 
 async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(gateway, monkeypatch):
@@ -307,11 +299,20 @@ async def test_a_tool_loop_by_id_has_the_prompt_of_the_whole_input(gateway):
     assert third["previous_response_id"] == second["id"]
 
 
-async def test_two_conversations_may_continue_one_response_without_its_instructions(gateway):
+async def test_two_conversations_may_continue_one_response_and_none_without_a_turn(gateway):
     first = await created(gateway, instructions="Speak French.")
     for _ in range(2):
         await created(gateway, "next", previous_response_id=first["id"])
         assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "user"]
+    first = await created(gateway)
+    second = await created(gateway, "next", previous_response_id=first["id"])
+    third = await created(gateway, "next", previous_response_id=second["id"])
+    await get(gateway, second["id"], "DELETE")
+    refused = await ask(gateway, previous_response_id=third["id"])
+    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
+    assert second["id"] in refused.json["error"]["message"]
+    assert (await get(gateway, third["id"])).status == 200
+    assert (await get(gateway, f"{third['id']}/input_items")).status == 404
 
 
 async def test_items_are_referred_to_by_their_ids(gateway):
@@ -338,18 +339,6 @@ async def test_what_is_not_stored_can_not_be_continued(gateway):
     for given in (reference, [{"type": "item_reference", "id": "msg_1"}]):
         assert code(await ask(gateway, [USER, *given])) == (404, "item_not_found", "input[1].id")
     assert not gateway.here.responses._store._owners["master key"].responses
-
-
-async def test_a_conversation_without_a_turn_is_refused(gateway):
-    first = await created(gateway)
-    second = await created(gateway, "next", previous_response_id=first["id"])
-    third = await created(gateway, "next", previous_response_id=second["id"])
-    await get(gateway, second["id"], "DELETE")
-    refused = await ask(gateway, previous_response_id=third["id"])
-    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
-    assert second["id"] in refused.json["error"]["message"]
-    assert (await get(gateway, third["id"])).status == 200
-    assert (await get(gateway, f"{third['id']}/input_items")).status == 404
 
 
 async def test_a_cut_call_can_be_continued(gateway):

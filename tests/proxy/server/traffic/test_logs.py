@@ -1,7 +1,5 @@
 """The lines of the log: of requests, of the gateway's events, and of LiteLLM about requests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -64,29 +62,24 @@ def test_record_has_key_model_status_tokens_and_times(monkeypatch):
 LEFT_OUT = [HistoryChange("left_out", f"input[{at}].private") for at in range(2)]
 
 
-@pytest.mark.parametrize(
-    ("about", "changes", "field", "expected"),
-    [
+def test_what_the_model_did_not_see_is_a_warning(monkeypatch):
+    history = [*LEFT_OUT, HistoryChange("image", "input[3]")]
+    for about, changes, field, expected in (
         ({"omitted_tools": ("web_search", "mcp")}, [], "omitted_tools", "web_search,mcp"),
         ({"invalid_tools": {"orders": "/type"}}, [], "invalid_tools", 1),
-        ({}, [*LEFT_OUT, HistoryChange("image", "input[3]")], "history", "left_out,image"),
-    ],
-)
-def test_what_the_model_did_not_see_is_a_warning(monkeypatch, about, changes, field, expected):
-    context = RequestContext(model="tiny", status=200, **about)
-    context.note_changes(changes)
-    record = written(context, monkeypatch)
-    assert (record["level"], record[field]) == ("warning", expected)
-    assert len({"omitted_tools", "invalid_tools", "history"} & {*record}) == 1
+        ({}, history, "history", "left_out,image"),
+    ):
+        context = RequestContext(model="tiny", status=200, **about)
+        context.note_changes(changes)
+        record = written(context, monkeypatch)
+        assert (record["level"], record[field]) == ("warning", expected)
+        assert len({"omitted_tools", "invalid_tools", "history"} & {*record}) == 1
 
 
-def test_master_key_is_logged_as_master_and_long_model_names_are_truncated(monkeypatch):
+def test_records_of_the_master_key_of_no_model_and_of_a_repeated_attempt(monkeypatch):
     record = written(RequestContext(model="m" * 500, authenticated=True), monkeypatch)
     assert (record["key"], record["model"], record["whole"]) == ("master", "m" * 200, False)
     assert "status" not in record
-
-
-def test_request_without_a_model_has_path_and_error_but_no_tokens(monkeypatch):
     context = RequestContext("mine", method="GET", path="/v1/models", error_code="invalid_api_key")
     context.status = 401
     record = written(context, monkeypatch)
@@ -96,20 +89,17 @@ def test_request_without_a_model_has_path_and_error_but_no_tokens(monkeypatch):
         "level": "info", "request_id": "mine", "method": "GET", "path": "/v1/models", "status": 401,
         "error": "invalid_api_key", "whole": False,
     }  # fmt: skip
-
-
-def test_error_of_a_repeated_attempt_is_not_logged(monkeypatch):
     context = RequestContext(model="tiny", error_code="backend_unavailable")
     context.begin_response(200)
     record = written(context, monkeypatch)
     assert "error" not in record
 
 
-@pytest.mark.parametrize(("status", "level"), [(200, "info"), (503, "info"), (500, "error")])
-def test_the_503_of_a_probe_is_no_error(monkeypatch, status, level):
-    context = RequestContext(path="/toolgate/ready")
-    context.begin_response(status)
-    assert written(context, monkeypatch, probe=True)["level"] == level
+def test_the_503_of_a_probe_is_no_error(monkeypatch):
+    for status, level in ((200, "info"), (503, "info"), (500, "error")):
+        context = RequestContext(path="/toolgate/ready")
+        context.begin_response(status)
+        assert written(context, monkeypatch, probe=True)["level"] == level
 
 
 # --- lines that are not those of requests ---------------------------------------------------------
@@ -257,7 +247,7 @@ def test_records_outside_requests_and_verbose_logs_are_kept(caplog):
     assert len(logged(caplog, failed(KeyError("k")), RequestContext())) == len(LITELLM)
 
 
-def test_place_and_frames_are_those_of_the_root_without_messages():
+def test_exceptions_are_logged_by_place_and_frames_without_messages(caplog):
     error = ValueError(SECRET)
     error.__cause__ = failed(KeyError(SECRET))
     assert place(error).startswith("KeyError at traffic/test_logs.py:")
@@ -265,9 +255,6 @@ def test_place_and_frames_are_those_of_the_root_without_messages():
     assert "test_logs.py" in frames(error)
     assert SECRET not in place(error)
     assert place(KeyError(SECRET)) == "KeyError"
-
-
-def test_uncaught_exception_is_logged_without_its_message(caplog):
     logger = logging.getLogger("uvicorn.error")
     record = logger.makeRecord("", 40, "", 0, "Exception in ASGI application", (), None)
     error = failed(KeyError(SECRET))

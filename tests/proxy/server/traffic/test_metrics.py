@@ -1,9 +1,6 @@
 """What requests add to the metrics, who may read these, and the spans of requests."""
 
-from __future__ import annotations
-
 import json
-import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -51,7 +48,7 @@ def served(model, *, status=200, whole=True):
     return context
 
 
-def test_a_request_is_counted_with_its_tokens_and_time():
+def test_a_request_is_counted_with_its_tokens_and_times():
     context = served("counted-model")
     context.note_tokens(7, 5, complete=True)
     recording.end(context, None)
@@ -61,9 +58,6 @@ def test_a_request_is_counted_with_its_tokens_and_time():
     assert value("toolgate_tokens_total", **labels, direction="output") == 5
     assert value("toolgate_request_seconds_count", **labels) == 1
     assert value("toolgate_first_token_seconds_count", **labels) == 0
-
-
-def test_the_times_of_a_stream_are_recorded_once_per_response():
     context = served("streamed-model")
     context.note_tokens(1, 5, complete=True)
     context.first_event, context.last_event = context.began + 2.0, context.began + 3.0
@@ -114,37 +108,28 @@ def test_a_request_without_an_invalid_tool_is_among_those_with_omissions(monkeyp
     assert (recent.minutes()[-1].requests, recent.minutes()[-1].omitted) == (2, 1)
 
 
-def test_a_model_that_was_refused_is_no_label():
+def test_labels_are_bounded_and_have_no_refused_model():
     recording.end(served("invented-name", status=404), None)
     labels = {"surface": "other", "key": "master", "status": "404"}
     assert value("toolgate_requests_total", model="invented-name", **labels) == 0
     assert value("toolgate_requests_total", model="other", **labels) >= 1
-
-
-def test_the_values_of_a_label_are_bounded():
     values = LabelValues(2)
     assert [values.of(each) for each in ("a", "b", "c", "a")] == ["a", "b", "other", "a"]
 
 
-@pytest.mark.parametrize(
-    ("path", "surface"),
-    [
-        ("/v1/chat/completions", "chat_completions"),
-        ("/v1/responses", "responses"),
-        ("/v1/messages", "messages"),
-        ("/v1/messages/count_tokens", None),
-        ("/health/liveliness", None),
-    ],
-)
-def test_requests_in_flight_return_to_their_number(path, surface):
-    name = recording.surface_of({"type": "http", "method": "POST", "path": path, "headers": []})
-    assert name == surface
-    before = value("toolgate_requests_in_flight", surface=str(surface))
-    recording.begin(SCOPE, name)
-    during = value("toolgate_requests_in_flight", surface=str(surface))
-    recording.end(RequestContext(), name)
-    assert during == before + (surface is not None)
-    assert value("toolgate_requests_in_flight", surface=str(surface)) == before
+def test_requests_in_flight_return_to_their_number():
+    surfaces = {"/chat/completions": "chat_completions", "/responses": "responses", "/health": None,
+                "/messages": "messages", "/messages/count_tokens": None}  # fmt: skip
+    for path, surface in surfaces.items():
+        scope = {"type": "http", "method": "POST", "path": f"/v1{path}", "headers": []}
+        name, labels = recording.surface_of(scope), {"surface": str(surface)}
+        assert name == surface
+        before = value("toolgate_requests_in_flight", **labels)
+        recording.begin(SCOPE, name)
+        during = value("toolgate_requests_in_flight", **labels)
+        recording.end(RequestContext(), name)
+        assert during == before + (surface is not None)
+        assert value("toolgate_requests_in_flight", **labels) == before
 
 
 # --- the metrics token opens the metrics and nothing else -----------------------------------------
@@ -165,25 +150,21 @@ async def scrape(path, *, token, sent, method="GET"):
 OPENS = f"Bearer {TOKEN.get_secret_value()}"
 
 
-@pytest.mark.parametrize(
-    ("path", "token", "sent", "method", "opens"),
-    [
-        ("/metrics", TOKEN, OPENS, "GET", True),
-        ("/toolgate/metrics", TOKEN, OPENS, "GET", True),
-        ("/metrics", TOKEN, "Bearer another", "GET", False),
-        ("/metrics", TOKEN, "Bearer ", "GET", False),
-        ("/metrics", TOKEN, OPENS.replace("Bearer", "Basic"), "GET", False),
-        ("/metrics", TOKEN, OPENS, "POST", False),
-        ("/toolgate/status", TOKEN, OPENS, "GET", False),
-        ("/v1/chat/completions", TOKEN, OPENS, "GET", False),
-        ("/metrics", None, "Bearer ", "GET", False),
-    ],
-)
-async def test_the_token_opens_the_metrics_and_all_else_is_passed_on(
-    path, token, sent, method, opens
-):
-    text = await scrape(path, token=token, sent=sent, method=method)
-    assert ("# TYPE toolgate_requests_total counter" in text) is opens is (text != "passed on")
+async def test_the_token_opens_the_metrics_and_all_else_is_passed_on():
+    given = {"path": "/metrics", "token": TOKEN, "sent": OPENS}
+    for path in ("/metrics", "/toolgate/metrics"):
+        text = await scrape(**given | {"path": path})
+        assert "# TYPE toolgate_requests_total counter" in text
+    for changes in (
+        {"sent": "Bearer another"},
+        {"sent": "Bearer "},
+        {"sent": OPENS.replace("Bearer", "Basic")},
+        {"method": "POST"},
+        {"path": "/toolgate/status"},
+        {"path": "/v1/chat/completions"},
+        {"token": None, "sent": "Bearer "},
+    ):
+        assert await scrape(**given | changes) == "passed on", changes
 
 
 # --- spans, with OpenTelemetry's own SDK and its exporter in memory -------------------------------
@@ -294,35 +275,37 @@ async def test_without_an_exporter_the_context_is_passed_on(http, gateway):
     assert "traceparent" not in gateway.backend.headers[-1]
 
 
-def run(exporter, *forbidden):
-    """Two spans of a process. `forbidden`: modules that can't be imported."""
-    script = (
-        f"import sys; sys.modules.update(dict.fromkeys({forbidden}))\n"
-        "from toolgate_core import tracing; tracing.start('service')\n"
-        "span = tracing.begin('outer')\n"
-        "with tracing.current(span):\n    tracing.begin('inner', attributes={'a': 1}).end()\n"
-        "span.end(); tracing.stop(); print('opentelemetry.sdk' in sys.modules)"
+SPANS = """
+import os, sys
+from toolgate_core import tracing
+for exporter in ("none", "zipkin", "console", "otlp"):
+    if exporter == "otlp":
+        sys.modules["opentelemetry.sdk.trace.export"] = None
+    os.environ["OTEL_TRACES_EXPORTER"] = exporter
+    for stream in (sys.stdout, sys.stderr):
+        print("--", exporter, file=stream, flush=True)
+    tracing.start("service")
+    span = tracing.begin("outer")
+    with tracing.current(span):
+        tracing.begin("inner", attributes={"a": 1}).end()
+    span.end()
+    tracing.stop()
+"""
+
+
+def test_only_the_exporter_console_writes_spans_each_in_a_json_line():
+    """Others have a warning, also one whose package can't be imported."""
+    command = [sys.executable, "-c", SPANS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told, warned = (
+        dict(part.partition("\n")[::2] for part in stream.split("-- ")[1:])
+        for stream in (done.stdout, done.stderr)
     )
-    environment = os.environ | {"OTEL_TRACES_EXPORTER": exporter}
-    command = [sys.executable, "-c", script]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-
-
-def test_the_exporter_console_writes_one_json_line_per_span():
-    *lines, _ = run("console").stdout.splitlines()
-    assert [json.loads(line)["name"] for line in lines] == ["inner", "outer"]
-
-
-@pytest.mark.parametrize(
-    ("exporter", "forbidden", "warned"),
-    [
-        ("none", (), ""),
-        ("zipkin", (), "only otlp, console and none"),
-        ("otlp", ("opentelemetry.sdk.trace.export",), "has no effect on Toolgate: opentelemetry"),
-    ],
-)
-def test_without_an_exporter_no_spans_are_recorded(exporter, forbidden, warned):
-    result = run(exporter, *forbidden)
-    assert len(result.stdout.splitlines()) == 1
-    assert warned in result.stderr
-    assert bool(result.stderr) == bool(warned)
+    assert [json.loads(line)["name"] for line in told.pop("console").splitlines()] == [
+        "inner",
+        "outer",
+    ]
+    assert {*told.values()} == {""}
+    assert "only otlp, console and none" in warned["zipkin"]
+    assert "has no effect on Toolgate: opentelemetry" in warned["otlp"]
+    assert (warned["none"], warned["console"]) == ("", "")

@@ -1,8 +1,6 @@
 """Every connection is closed in every state of the protocol, if the client does not go on, and
 headers, trailers and pipelined requests are bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,22 +1,19 @@
 """A reply begins once, is kept alive, has errors in the form of what was sent before them, and ends
 when its client disconnects."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
 import pytest
 
-from toolgate_core.errors import BackendLost, RateLimited, RequestTimeout
+from toolgate_core.errors import RateLimited, RequestTimeout
 from toolgate_proxy.api.shared.output import COMMENT
-from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, SURFACES
+from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.server.transport.connection import Disconnect, Reply
 
 TICK = 0.05
-LOST = BackendLost("The backend is gone.")
 START = "http.response.start"
 
 
@@ -104,22 +101,12 @@ async def test_idle_stream_starts_with_comments_and_has_some_between_events():
     assert sent.body.replace(COMMENT, b"") == b"data: a\n\ndata: b\n\n"
 
 
-async def test_error_after_a_comment_is_sent_as_an_event():
+async def test_errors_after_comments_are_events_and_a_failed_app_leaves_no_task():
     body = json.dumps({"error": {"message": "no", "code": "backend_timeout"}}).encode()
     sent = await through(5, start(504), part(body[:9]), part(body[9:]), END)
     assert sent.body.replace(COMMENT, b"") == b"data: " + body + b"\n\n"
     assert not sent[-1].get("more_body")
-
-
-@pytest.mark.parametrize(("status", "used"), [(503, 0), (200, 60)])
-async def test_error_after_a_comment_releases_the_reservation(status, used):
-    context = RequestContext(uncounted=Tokens(20, 40))
-    await through(5, start(status), part(b"{}"), END, context=context)
-    assert (context.status, context.used_tokens().total) == (200, used)
-
-
-async def test_comments_end_with_the_request():
-    """No task is left when the app fails, for example because its client disconnected."""
+    # No task is left when the app fails, for example because its client disconnected
     sent = Sent()
 
     async def fail():
@@ -132,22 +119,14 @@ async def test_comments_end_with_the_request():
     assert sent == []
 
 
+@pytest.mark.parametrize(("status", "used"), [(503, 0), (200, 60)])
+async def test_error_after_a_comment_releases_the_reservation(status, used):
+    context = RequestContext(uncounted=Tokens(20, 40))
+    await through(5, start(status), part(b"{}"), END, context=context)
+    assert (context.status, context.used_tokens().total) == (200, used)
+
+
 # --- errors of our own ----------------------------------------------------------------------------
-
-
-class Words:
-    """A stream whose last event is the error's code."""
-
-    def events(self, events):
-        return b"words"
-
-    async def keep(self): ...
-
-    def end(self):
-        return b"end"
-
-    def failed(self, error):
-        return f"failed: {error['code']}".encode()
 
 
 async def test_an_error_that_comes_first_is_the_response():
@@ -161,36 +140,9 @@ async def test_an_error_that_comes_first_is_the_response():
     assert sent.headers[b"content-length"] == str(len(sent.body)).encode()
     assert json.loads(sent.body)["error"]["message"] == "Too many requests."
     assert not sent[-1]["more_body"]
-
-
-async def test_a_body_that_never_came_closes_the_connection():
     sent = Sent()
     await Reply(sent, RequestContext()).fail(RequestTimeout("The body did not arrive."))
     assert sent.headers[b"connection"] == b"close"
-
-
-@pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
-async def test_an_error_after_a_comment_is_an_event_of_the_api(surface):
-    sent, context = Sent(), RequestContext(form=surface)
-    reply = Reply(sent, context)
-    reply.stream = Words()
-    async with reply.kept_alive(TICK, surface.keep_alive):
-        await asyncio.sleep(TICK * 2.5)
-        await reply.fail(LOST)
-    assert (sent.status, context.failed) == (200, True)
-    assert sent.body.startswith(surface.keep_alive)
-    assert sent.body.endswith(surface.error_event(surface.error(LOST)))
-
-
-@pytest.mark.parametrize("surface", [RESPONSES, MESSAGES], ids=lambda surface: surface.name)
-async def test_an_error_after_output_is_the_last_event_of_the_stream(surface):
-    sent, context = Sent(), RequestContext(form=surface)
-    reply = Reply(sent, context)
-    reply.stream = Words()
-    await reply.event(b"words ")
-    await reply.fail(LOST)
-    assert (sent.body, sent.starts) == (f"words failed: {LOST.code}".encode(), 1)
-    assert context.failed
 
 
 # --- a client that disconnects --------------------------------------------------------------------
@@ -274,7 +226,7 @@ async def test_error_in_the_work_is_raised(client, cancelled):
     assert others() == set()
 
 
-async def test_disconnect_just_as_the_work_ends_raises_no_error(client):
+async def test_a_disconnect_at_the_end_of_the_work_or_behind_it_raises_no_error(client):
     """The disconnect arrives after the work has finished and before its task resumes."""
     loop = asyncio.get_running_loop()
     result = loop.create_future()
@@ -285,18 +237,12 @@ async def test_disconnect_just_as_the_work_ends_raises_no_error(client):
         await asyncio.sleep(0)
     assert disconnect.happened
     await asyncio.sleep(0.01)
-
-
-async def test_work_that_handles_the_cancellation_ends_without_an_error(client):
     async with Disconnect(client.receive) as disconnect:
         client.leave()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(60)
     assert disconnect.happened
     await asyncio.sleep(0)
-
-
-async def test_work_that_must_end_is_cancelled_behind_it(client):
     done = []
     async with asyncio.timeout(5):
         async with Disconnect(client.receive) as disconnect:
