@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema_rs
 import pytest
@@ -25,6 +26,8 @@ from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM
 from toolgate_core.errors.requests import MAX_POINTER
 from toolgate_core.pointer import pointer_of, request_path
 from toolgate_core.surrogates import half_pair_in
+
+CASES = json.loads(Path(__file__).with_name("errors.json").read_text())
 
 
 def test_every_error_class_documents_its_cause_and_remedy():
@@ -90,19 +93,7 @@ def test_long_pointer_is_shortened():
     assert len(json.dumps(error.body())) < MAX_POINTER + 200
 
 
-@pytest.mark.parametrize(
-    ("steps", "path"),
-    [
-        ((), ""),
-        (("model",), "model"),
-        (("messages", 0, "content", 1, "text"), "messages[0].content[1].text"),
-        (("tools", 2), "tools[2]"),
-        ((0, 1), "[0][1]"),
-        (("tools", 0, "a b"), 'tools[0]["a b"]'),
-        (("tools", 0, ""), 'tools[0][""]'),
-        (("tools", 0, "\ud800"), 'tools[0]["\\ud800"]'),
-    ],
-)
+@pytest.mark.parametrize(("steps", "path"), CASES["places_in_requests_have_indexes_in_brackets"])
 def test_places_in_requests_have_indexes_in_brackets(steps, path):
     assert request_path(steps) == path
 
@@ -126,11 +117,7 @@ def test_pointers_resolve_in_json_schema_references():
 
 @pytest.mark.parametrize(
     ("text", "pointer", "code", "offset"),
-    [
-        (r'"cut \ud83d emoji"', "", r"\ud83d", 4),
-        (r'{"a": ["x", {"b/c": "\udc00"}]}', "/a/1/b~1c", r"\udc00", 0),
-        (r'{"a": {"k\udc00": 1}}', r"/a/k\udc00", r"\udc00", 1),
-    ],
+    CASES["the_first_half_of_a_pair_is_found"],
 )
 def test_the_first_half_of_a_pair_is_found(text, pointer, code, offset):
     found = half_pair_in(json.loads(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from toolgate_core.plan import make_plan
 from toolgate_core.schema.canonical import EMPTY_PARAMETERS
 from toolgate_core.tools import OnInvalid, Tool, parse_tools
 from toolgate_core.toolset import Toolset
+
+CASES = json.loads(Path(__file__).with_name("tools.json").read_text())
 
 TOOLS = parse_tools([tools.WEATHER, tools.TAGS])
 
@@ -88,36 +91,14 @@ def test_a_model_without_marker_tokens_supports_text_only():
         make_plan(request(), PLAIN)
 
 
-@pytest.mark.parametrize(
-    ("entry", "param"),
-    [
-        ("x", "tools[0]"),
-        ({"type": "web_search"}, "tools[0]"),
-        ({"type": "function"}, "tools[0].function"),
-        ({"type": "function", "function": {}}, "tools[0].function.name"),
-        ({"type": "function", "function": {"name": 'a"b'}}, "tools[0].function.name"),
-        (
-            {"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}},
-            "tools[0].function.parameters",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("entry", "param"), CASES["the_error_names_the_invalid_tool"])
 def test_the_error_names_the_invalid_tool(entry, param):
     with pytest.raises(InvalidTools) as refused:
         parse_tools([entry])
     assert refused.value.param == param
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"dependencies": {"a": ["b"]}, "dependentRequired": 5},
-        {"dependencies": {"a": {}}, "dependentSchemas": []},
-        {"allOf": 5, "$ref": "#/$defs/a", "$dynamicRef": "#/$defs/a", "$defs": {"a": {}}},
-        {"properties": {"\ud800": {}, "b": {"$ref": "#/properties/\ud800"}}},
-        {"properties": {"\ud800": {"$anchor": "x"}, "b": {"$ref": "#x"}}},
-    ],
-)
+@pytest.mark.parametrize("parameters", CASES["the_error_names_the_parameters_of_an_invalid_schema"])
 def test_the_error_names_the_parameters_of_an_invalid_schema(parameters):
     entry = {"type": "function", "function": {"name": "a", "parameters": parameters}}
     with pytest.raises(InvalidTools) as refused:
