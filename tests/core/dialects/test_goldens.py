@@ -47,7 +47,7 @@ def tokens_of(dialect: Dialect, special: bool) -> GoldenTokens:
 
 
 @MARKS
-@pytest.mark.parametrize(("dialect", "golden"), CASES)
+@rotating("dialect, golden", CASES, one_in=2)
 def test_the_segmenter_finds_the_message(dialect, golden, special):
     found = tokens_of(dialect, special)
     events = found.segment(golden, [joined(found.units(golden.text))])

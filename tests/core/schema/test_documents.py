@@ -105,7 +105,7 @@ def test_normalising_does_not_change_its_argument():
 
 
 def test_deeply_nested_schemas_are_normalised():
-    schema: dict[str, Any] = {"type": "string"}
+    schema = {"type": "string"}
     for _ in range(20_000):
         schema = {"properties": {"a": schema}}
     found = normalise(schema)
@@ -177,12 +177,13 @@ def test_unused_definitions_are_not_reachable():
 
 
 S = {"type": "string"}
-MEANT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = CASES["meant"]
 
 
-@pytest.mark.parametrize("name", MEANT)
-def test_a_slip_with_one_meaning_is_read_as_it_was_meant(name):
-    given, meant, pointer = MEANT[name]
+SLIPS = CASES["meant"]
+
+
+@pytest.mark.parametrize(("given", "meant", "pointer"), SLIPS.values(), ids=SLIPS)
+def test_a_slip_with_one_meaning_is_read_as_it_was_meant(given, meant, pointer):
     before = copy.deepcopy(given)
     assert corrected(given) == meant
     assert [each.pointer for each in corrections(given)] == [pointer]
@@ -192,9 +193,9 @@ def test_a_slip_with_one_meaning_is_read_as_it_was_meant(name):
 
 
 T = {"type": "integer", "enum": [1, 2]}
-OTHER = {"type": "boolean"}
-REFERENCES: dict[str, tuple[dict[str, Any], str]] = CASES["references"]  # fmt: skip
-TARGETLESS: list[tuple[dict[str, Any], str]] = CASES["targetless"]
+REFERENCES = CASES["references"]
+LONG = "n" * 300
+TARGETLESS = [*CASES["targetless"], ({"$defs": {LONG: T}}, f"#/definitions/{LONG}")]
 
 
 def _referring(schema: dict[str, Any], ref: str) -> dict[str, Any]:
@@ -205,9 +206,9 @@ def _referring(schema: dict[str, Any], ref: str) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize("name", REFERENCES)
-def test_a_reference_with_one_possible_target_is_read_as_one_to_it(name):
-    given = _referring(*REFERENCES[name])
+@pytest.mark.parametrize(("schema", "ref"), REFERENCES.values(), ids=REFERENCES)
+def test_a_reference_with_one_possible_target_is_read_as_one_to_it(schema, ref):
+    given = _referring(schema, ref)
     assert [each.pointer for each in corrections(given)] == ["/properties/a/properties/it/$ref"]
     canonical = canonical_parameters(given)
     check_schema(canonical)
@@ -234,19 +235,13 @@ def test_members_in_members_are_required_by_the_object_around_them():
     }
 
 
-CORRECT: list[dict[str, Any]] = CASES["correct"]
-
-
-@pytest.mark.parametrize("schema", CORRECT)
+@pytest.mark.parametrize("schema", CASES["correct"])
 def test_a_schema_without_slips_stays_the_same(schema):
     assert corrections(schema) == ()
     assert corrected(schema) is schema
 
 
-AMBIGUOUS: list[dict[str, Any]] = CASES["ambiguous"]
-
-
-@pytest.mark.parametrize("schema", AMBIGUOUS)
+@pytest.mark.parametrize("schema", CASES["ambiguous"])
 def test_what_has_several_meanings_stays_invalid(schema):
     with pytest.raises(SchemaNotEnforceable) as refused:
         check_schema(canonical_parameters(schema))

@@ -26,7 +26,6 @@ DISPUTED = re.compile("[\x1c-\x1f\x85\ufeff]")
 """Masks allow none of them where a pattern has classes of white space."""
 PAIRS = re.compile(r"😀|\\ude00")
 DOMAIN = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-KNOWN = CASES["known"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def javascript() -> JavaScript:
     return JavaScript()
 
 
-@pytest.mark.parametrize(("pattern", "texts"), KNOWN)
+@pytest.mark.parametrize(("pattern", "texts"), CASES["known"])
 def test_a_pattern(javascript, pattern, texts):
     reading = javascript.reading(pattern, texts)
     assert reading is not None

@@ -30,10 +30,6 @@ def validator(schema: Any) -> Any:
     return jsonschema_rs.validator_for(schema, validate_formats=True)
 
 
-def members(*names: str, **more: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": dict.fromkeys(names, X), "required": [*names], **more}
-
-
 @pytest.mark.parametrize(
     "options",
     CASES["masks_enforce_one_of_with_alternatives_that_exclude_each_other"],
@@ -298,19 +294,6 @@ def test_occurrences_are_tried_in_groups(monkeypatch):
     assert len(made) <= 16
 
 
-LOOP = {"type": "object", "properties": {"next": {"$ref": "#/$defs/loop"}}, "required": ["next"]}
-NODE = {
-    "type": "object",
-    "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
-    "required": ["next"],
-}
-NO_ARRAY = {"type": "array", "minItems": 3, "maxItems": 1}
-
-
-def requires(schema: Any, **more: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": {"a": schema}, "required": ["a"], **more}
-
-
 @pytest.mark.parametrize("schema", CASES["a_schema_with_a_finite_value_is_accepted"])
 def test_a_schema_with_a_finite_value_is_accepted(schema):
     check_schema(schema)
@@ -340,7 +323,7 @@ def test_the_innermost_part_without_a_value_is_found(schema, pointer):
 
 
 def test_long_reference_chains_are_checked_in_few_visits():
-    links = 20_000
+    links = 5_000
     chain = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(links)}
     check_schema({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"})
     with pytest.raises(SchemaNotEnforceable) as refused:
