@@ -76,18 +76,12 @@ def test_numbers_of_an_error_about_the_context_are_in_its_body_and_its_message()
     assert ContextLengthExceeded.of_tokens(4096).details() == {"context_length": 4096}
 
 
-def test_long_message_and_parameter_are_shortened():
+def test_long_texts_are_shortened():
     error = InvalidRequest("m" * 1_500_000, param="p" * 1_000_000)
     assert error.message == "m" * (MAX_MESSAGE - 1) + "…" == str(error)
     assert error.param == "p" * (MAX_PARAM - 1) + "…"
-
-
-def test_message_at_the_limit_is_unchanged():
     error = InvalidRequest("m" * MAX_MESSAGE, param="p" * MAX_PARAM)
     assert (error.message, error.param) == ("m" * MAX_MESSAGE, "p" * MAX_PARAM)
-
-
-def test_long_pointer_is_shortened():
     error = SchemaNotEnforceable("No.", pointer="/a" * 100_000)
     assert len(error.pointer) == MAX_POINTER
     assert len(json.dumps(error.body())) < MAX_POINTER + 200
