@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.core.dialects.forms import (
+    CASES,
     MARKS,
     NO_MARKS,
     NS,
@@ -24,8 +24,6 @@ from tests.core.dialects.forms import (
 from tests.support.effort import rotating
 from toolgate_core.dialects.arguments.parser import ArgumentsError
 from toolgate_core.dialects.arguments.value_types import ALL, argument_types
-
-CASES = json.loads(Path(__file__).with_name("arguments.json").read_text().replace("§", NS))
 
 BOTH = [(form, marks) for form in ("gemma", "nested") for marks in (NO_MARKS, MARKS[form])]
 """Forms whose marks are text in some models."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.core.dialects.made_up_family import SANDPIPER
 from tests.support.dialects.golden_tokens import (
     ORDINARY,
     GoldenTokens,
@@ -34,7 +35,7 @@ WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 JSON_ARGUMENTS = [each for each in WITH_CALLS if each.calls and isinstance(each.calls.codec, Json)]
 CASES = [
     pytest.param(dialect, golden, id=f"{dialect.name}-{at}")
-    for dialect in WITH_CALLS
+    for dialect in [*WITH_CALLS, SANDPIPER]
     for at, golden in enumerate(dialect.goldens)
 ]
 MARKS = pytest.mark.parametrize(
