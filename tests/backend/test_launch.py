@@ -25,13 +25,10 @@ from toolgate_backend.settings import Settings
 from toolgate_backend.temporary_files import own_directory
 from toolgate_core.run_directory import MAX_LENGTH
 
+CASES = json.loads(Path(__file__).with_name("launch.json").read_text())
+
 # --- launch ---
-OTHER_SERVERS = [
-    ([], {"VLLM_USE_RUST_FRONTEND": "1"}, r"Rust front end .* Unset VLLM_USE_RUST_FRONTEND\."),
-    (["--grpc"], {}, r"--grpc is not supported: .* Remove --grpc\."),
-    (["--grpc-port", "5000"], {}, r"--grpc-port is not supported: .* Remove --grpc-port\."),
-    (["--grpc_port=5000"], {}, r"--grpc-port is not supported"),
-]
+OTHER_SERVERS = CASES["other_servers"]
 """vLLM's servers without endpoint plug-ins."""
 PROCESSOR = {"TOOLGATE_ADAPTER": "logits_processor"}
 DRAFTS = {"VLLM_USE_V2_MODEL_RUNNER": "1", "TOOLGATE_FORCED_DRAFTS": "8"}
@@ -54,18 +51,7 @@ def run(monkeypatch, flags, **environment):
 
 @pytest.mark.parametrize(
     ("flags", "environment", "says"),
-    [
-        *OTHER_SERVERS,
-        (["--speculative-config", "{}"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
-        (["--speculative_config={}"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
-        (["--speculative-config.method=ngram"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
-        (["--spec-method", "ngram"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
-        (["--logits-processors", "a:B"], PROCESSOR, "Remove the flag"),
-        ([], PROCESSOR | {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "Unset VLLM_USE"),
-        (["--speculative-config.method=ngram"], DRAFTS, "Remove --speculative-config"),
-        ([], DRAFTS | PROCESSOR, "Unset one of the two"),
-        ([], DRAFTS | {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "V1 model runner"),
-    ],
+    CASES["servers_that_cannot_enforce_are_rejected"],
 )
 def test_servers_that_cannot_enforce_are_rejected(started, monkeypatch, flags, environment, says):
     """They lack endpoint plug-ins or logits processors, or vLLM cannot verify forced drafts."""
@@ -92,13 +78,7 @@ def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(started, monk
 
 @pytest.mark.parametrize(
     ("flags", "key", "host"),
-    [
-        ([], "", "127.0.0.1"),
-        (["--host=0.0.0.0"], "", "0.0.0.0"),
-        ([], "key", None),
-        (["--api_key", "key"], "", None),
-        (["--config", "file.yaml"], "", None),
-    ],
+    CASES["a_backend_without_a_key_listens_on_this_machine_unless_told_otherwise"],
 )
 def test_a_backend_without_a_key_listens_on_this_machine_unless_told_otherwise(
     capsys, flags, key, host
@@ -136,12 +116,7 @@ def test_the_plugin_ignores_other_programs_and_servers(monkeypatch):
 
 @pytest.mark.parametrize(
     ("flags", "environment"),
-    [
-        (["--speculative-config", "{}"], {}),
-        (["-sc", "{}"], {}),
-        ([], {"VLLM_USE_V2_MODEL_RUNNER": "1"}),
-        ([], {"TOOLGATE_ADAPTER": "structured_output"}),
-    ],
+    CASES["structured_output_is_used_where_logits_processors_cannot_run"],
 )
 def test_structured_output_is_used_where_logits_processors_cannot_run(
     started, monkeypatch, flags, environment
@@ -235,30 +210,21 @@ def test_kv_cache_on_cpu_fits_whole_contexts(monkeypatch, tmp_path, flags, cache
     assert launch._flag_value(ours, "--kv-cache-memory-bytes") == cache
 
 
-def on_cores(monkeypatch, count):
+@pytest.mark.parametrize(
+    ("cores", "flags", "one"),
+    [(2, ["--port", "1"], True), (16, [], False), (2, ["-tp", "2"], False)],
+)
+def test_few_cores_use_one_process_and_one_thread(started, monkeypatch, cores, flags, one):
+    """Others keep vLLM's defaults, and so do ranks."""
     if not launch.on_cpu():
         pytest.skip("the installed vLLM is not its CPU build")
-    monkeypatch.setattr(launch, "usable_cores", lambda: count)
-
-
-def test_few_cores_use_one_process_and_one_thread(started, monkeypatch):
-    on_cores(monkeypatch, 2)
-    launch.main(["model", "--port", "1"])
-    assert started[started.index("--distributed-executor-backend") + 1] == launch.UNIPROC
-    assert launch.os.environ["OMP_NUM_THREADS"] == "1"
-
-
-def test_many_cores_keep_the_vllm_defaults(started, monkeypatch):
-    on_cores(monkeypatch, 16)
-    launch.main(["model", "--port", "1"])
-    assert "--distributed-executor-backend" not in started
-    assert "OMP_NUM_THREADS" not in launch.os.environ
-
-
-def test_tensor_parallel_does_not_use_one_process(started, monkeypatch):
-    on_cores(monkeypatch, 2)
-    launch.main(["model", "-tp", "2"])
-    assert "--distributed-executor-backend" not in started
+    monkeypatch.setattr(launch, "usable_cores", lambda: cores)
+    launch.main(["model", *flags])
+    assert ("--distributed-executor-backend" in started) is one
+    if one:
+        assert started[started.index("--distributed-executor-backend") + 1] == launch.UNIPROC
+    if "-tp" not in flags:
+        assert launch.os.environ.get("OMP_NUM_THREADS") == ("1" if one else None)
 
 
 # --- vllm cli ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema_rs
 import pytest
@@ -26,6 +27,8 @@ from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM
 from toolgate_core.errors.requests import MAX_POINTER
 from toolgate_core.pointer import pointer_of, request_path
 from toolgate_core.surrogates import half_pair_in
+
+CASES = json.loads(Path(__file__).with_name("errors.json").read_text())
 
 
 def test_every_error_class_documents_its_cause_and_remedy():
@@ -75,36 +78,18 @@ def test_numbers_of_an_error_about_the_context_are_in_its_body_and_its_message()
     assert ContextLengthExceeded.of_tokens(4096).details() == {"context_length": 4096}
 
 
-def test_long_message_and_parameter_are_shortened():
+def test_long_texts_are_shortened():
     error = InvalidRequest("m" * 1_500_000, param="p" * 1_000_000)
     assert error.message == "m" * (MAX_MESSAGE - 1) + "…" == str(error)
     assert error.param == "p" * (MAX_PARAM - 1) + "…"
-
-
-def test_message_at_the_limit_is_unchanged():
     error = InvalidRequest("m" * MAX_MESSAGE, param="p" * MAX_PARAM)
     assert (error.message, error.param) == ("m" * MAX_MESSAGE, "p" * MAX_PARAM)
-
-
-def test_long_pointer_is_shortened():
     error = SchemaNotEnforceable("No.", pointer="/a" * 100_000)
     assert len(error.pointer) == MAX_POINTER
     assert len(json.dumps(error.body())) < MAX_POINTER + 200
 
 
-@pytest.mark.parametrize(
-    ("steps", "path"),
-    [
-        ((), ""),
-        (("model",), "model"),
-        (("messages", 0, "content", 1, "text"), "messages[0].content[1].text"),
-        (("tools", 2), "tools[2]"),
-        ((0, 1), "[0][1]"),
-        (("tools", 0, "a b"), 'tools[0]["a b"]'),
-        (("tools", 0, ""), 'tools[0][""]'),
-        (("tools", 0, "\ud800"), 'tools[0]["\\ud800"]'),
-    ],
-)
+@pytest.mark.parametrize(("steps", "path"), CASES["places_in_requests_have_indexes_in_brackets"])
 def test_places_in_requests_have_indexes_in_brackets(steps, path):
     assert request_path(steps) == path
 
@@ -128,11 +113,7 @@ def test_pointers_resolve_in_json_schema_references():
 
 @pytest.mark.parametrize(
     ("text", "pointer", "code", "offset"),
-    [
-        (r'"cut \ud83d emoji"', "", r"\ud83d", 4),
-        (r'{"a": ["x", {"b/c": "\udc00"}]}', "/a/1/b~1c", r"\udc00", 0),
-        (r'{"a": {"k\udc00": 1}}', r"/a/k\udc00", r"\udc00", 1),
-    ],
+    CASES["the_first_half_of_a_pair_is_found"],
 )
 def test_the_first_half_of_a_pair_is_found(text, pointer, code, offset):
     found = half_pair_in(json.loads(text))

@@ -154,13 +154,10 @@ def test_objects_made_inside_are_excluded_from_collections():
     assert gc.get_freeze_count() >= len(made)
 
 
-def test_the_collector_is_enabled_after_an_error():
+def test_the_collector_is_enabled_after_an_error_unless_it_was_disabled():
     with pytest.raises(ImportError), importing():
         raise ImportError
     assert gc.isenabled()
-
-
-def test_a_collector_that_was_disabled_stays_disabled():
     gc.disable()
     with importing():
         pass

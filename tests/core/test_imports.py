@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.effort import rotating
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "vllm", "xgrammar", "llguidance"}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("module", ["toolgate_core.segmenter", "toolgate_proxy.provider"])
+@rotating("module", ["toolgate_core.segmenter", "toolgate_proxy.provider"], one_in=2)
 def test_importing_core_or_proxy_loads_no_engine(module):
     """Covers indirect imports: the gateway must run on a machine without torch."""
     script = f"import {module}, sys; print(sorted(set(sys.modules) & {HEAVY!r}))"

@@ -12,13 +12,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.support import killable_work
 from tests.support.killable_work import Job, Result
 from toolgate_core.errors import ChecksBusy, ChecksFailed
 from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.timed, pytest.mark.asyncio(loop_scope="module")]
 
 AMPLE = Limits(60, 120)
 Pool = WorkerPool[Result]
@@ -39,9 +40,18 @@ def made(
     )
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[Pool]:
+    """One for most tests, whatever they do to its processes."""
     pool = made()
+    yield pool
+    pool.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def two() -> AsyncIterator[Pool]:
+    """Two workers, one for each owner of jobs."""
+    pool = made(workers=2)
     yield pool
     pool.close()
 
@@ -76,15 +86,13 @@ async def test_a_worker_runs_one_job_after_another_and_the_last_result_counts(po
         ("SIGABRT", AMPLE, "memory"),
     ],
 )
-async def test_a_job_over_a_limit_ends_with_it_and_others_go_on(step, limits, limit):
-    pool = made(workers=2)
-    over = asyncio.create_task(done(pool, step, limits=limits))
-    assert await done(pool, "a") == "a"
+async def test_a_job_over_a_limit_ends_with_it_and_others_go_on(two, step, limits, limit):
+    over = asyncio.create_task(done(two, step, limits=limits))
+    assert await done(two, "a") == "a"
     with pytest.raises(LimitExceeded) as exceeded:
         await over
     assert exceeded.value.limit == limit
-    assert await done(pool, "b") == "b"
-    pool.close()
+    assert await done(two, "b") == "b"
 
 
 async def test_a_job_over_a_limit_after_its_first_result_has_this_result(pool):
@@ -117,10 +125,9 @@ async def test_what_is_killed_between_jobs_is_replaced(pool, of_template):
 
 
 async def test_the_job_of_a_killed_template_is_repeated(pool):
+    assert await done(pool, "a") == "a"
     busy = asyncio.create_task(done(pool, "busy", "a"))
     await asyncio.sleep(0)
-    while not pool._idle and pool._template is None:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
     assert pool._template is not None
     pool._template.kill()
     assert await busy == "a"
@@ -198,7 +205,6 @@ async def test_nothing_is_left_when_the_host_is_killed():
 
 
 async def test_workers_share_no_socket_with_each_other_or_with_the_host(pool):
-    await pool.warm_up()
     worker = await done(pool, "pid")
     links = [str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir()]
     assert sum(link.startswith("socket:") for link in links) == 1
@@ -206,7 +212,8 @@ async def test_workers_share_no_socket_with_each_other_or_with_the_host(pool):
     assert os.getpgid(int(worker)) != os.getpgid(0)  # so that Ctrl-C does not end it
 
 
-async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(pool):
+async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing():
+    others, pool = templates(), made()
     for _ in range(3):
         starting = asyncio.create_task(done(pool, "a"))
         await asyncio.sleep(0.05)
@@ -215,8 +222,9 @@ async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(
     assert await done(pool, "a") == "a"
     assert pool._template is not None
     async with asyncio.timeout(60):
-        while templates() != {pool._template.pid}:  # noqa: ASYNC110
+        while templates() - others != {pool._template.pid}:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+    pool.close()
 
 
 def templates() -> set[int]:

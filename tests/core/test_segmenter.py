@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -141,30 +142,22 @@ def test_a_truncated_call_has_arguments_without_the_envelope(cut, shown):
 
 
 @pytest.mark.parametrize(
-    "tokens",
+    ("tokens", "how"),
     [
-        [mark(1), *text('\n{"name": "a", "arguments": {'), mark(5)],  # ended inside a call
-        [mark(3), *text("hm"), mark(5)],  # ended inside the reasoning
-        [*text("hi"), mark(2)],  # a mark out of its place
-        [mark(3), mark(1)],  # a call inside the reasoning
-        [*call("a", "{"), mark(5)],  # unparseable arguments
-        [*call("a", "[]"), mark(5)],  # arguments that are no object
+        ([mark(1), *text('\n{"name": "a", "arguments": {'), mark(5)], {}),  # ended in a call
+        ([mark(3), *text("hm"), mark(5)], {}),  # ended inside the reasoning
+        ([*text("hi"), mark(2)], {}),  # a mark out of its place
+        ([mark(3), mark(1)], {}),  # a call inside the reasoning
+        ([*call("a", "{"), mark(5)], {}),  # unparseable arguments
+        ([*call("a", "[]"), mark(5)], {}),  # arguments that are no object
+        ([*text("hi"), mark(5)], {"required": True}),  # without the required call
+        (text("hi"), {"reason": "abort"}),  # of the engine
+        (text("hi"), {"reason": "error"}),
     ],
 )
-def test_malformed_token_sequences_are_errors(tokens):
+def test_what_masks_never_allow_is_an_error(tokens, how):
     with pytest.raises(EnforcementFailed):
-        run(tokens)
-
-
-def test_a_missing_required_call_is_an_error():
-    with pytest.raises(EnforcementFailed):
-        run([*text("hi"), mark(5)], required=True)
-
-
-@pytest.mark.parametrize("reason", ["abort", "error"])
-def test_an_abort_or_error_of_the_engine_raises_enforcement_failed(reason):
-    with pytest.raises(EnforcementFailed):
-        run([*text("hi")], reason=reason)
+        run(tokens, **how)
 
 
 def test_the_failure_token_raises_enforcement_failed():
@@ -180,8 +173,6 @@ arguments = st.dictionaries(st.text(max_size=4), st.text(max_size=6), max_size=2
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[Token]:
-    import json
-
     tokens: list[Token] = []
     if draw(st.booleans()):
         tokens += [mark(3), *text(*draw(pieces)), mark(4), *text("\n\n")]
@@ -220,16 +211,16 @@ def shown(stops: list[str], pieces: list[str]) -> tuple[str, str | None]:
     return "".join(e.text for e in events if isinstance(e, ContentDelta)), stop.hit
 
 
-def test_the_first_complete_stop_string_ends_the_content():
-    assert shown(["END", "E"], ["a", "E", "ND b"]) == ("a", "E")
-
-
-def test_a_stop_string_split_over_deltas_is_found():
-    assert shown(["\n\nUser:"], ["hi\n", "\nUs", "er: x"]) == ("hi", "\n\nUser:")
-
-
-def test_a_partial_stop_string_is_released_as_content():
-    assert shown(["END"], ["E", "N", "d"]) == ("ENd", None)
+@pytest.mark.parametrize(
+    ("stops", "pieces", "expected"),
+    [
+        (["END", "E"], ["a", "E", "ND b"], ("a", "E")),  # the first complete one
+        (["\n\nUser:"], ["hi\n", "\nUs", "er: x"], ("hi", "\n\nUser:")),  # over several deltas
+        (["END"], ["E", "N", "d"], ("ENd", None)),  # its beginning only
+    ],
+)
+def test_a_stop_string_ends_the_content(stops, pieces, expected):
+    assert shown(stops, pieces) == expected
 
 
 def test_stop_strings_in_reasoning_and_arguments_are_ignored():

@@ -18,7 +18,6 @@ CHECKS = {
     "fleet": "fleet.scenario",
     "scheduler": "scheduler.simulation",
     "walks": "walks",
-    "transliterated": "transliterated",
     "fuzz": "fuzz.run",
     "hostile-calls": "hostile_calls",
     "hostile-loops": "hostile_loops.run",

@@ -7,6 +7,8 @@ import dataclasses
 import json
 import random
 from collections.abc import Callable
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -17,6 +19,10 @@ from tests.long.chaos.load import ENDS, body_of, is_complete, make_ask, send
 from tests.long.chaos.soak import PER_MINUTE, Attacks, LimitProbe, Sample, most_within, slope
 from tests.long.fuzz.checks import Request, check_response, own_violations
 from tests.long.hostile_calls import ANSWERS, Load, tool_set
+from tests.long.hostile_loops import run as loops
+from tests.long.hostile_loops.answers import Answer as LoopAnswer
+from tests.long.hostile_loops.answers import comparable
+from tests.long.hostile_loops.model import DAMAGES, LOOP, SCHEMAS, RandomModel, instance, is_valid
 from tests.long.judgement import all_violations
 from tests.long.outcomes import Outcome
 from tests.support.apis import messages_api, replies, responses_api
@@ -245,7 +251,7 @@ def asks(count: int) -> list[Ask]:
 @pytest.mark.parametrize("api", Api)
 async def test_requests_of_the_load_are_accepted_on_each_api(scripted: Gateway, api: Api) -> None:
     """The backend's content is a response to those that require no call."""
-    for ask in [each for each in asks(24) if each.choice != "required"]:
+    for ask in [each for each in asks(12) if each.choice != "required"]:
         response = await scripted.ask(body_of(api, ask), path=PATHS[api])
         assert response.status == 200, response.json
         data = b"".join(response.bodies)
@@ -328,3 +334,60 @@ def test_a_limit_that_is_exceeded_is_found() -> None:
     assert probe.report()[1] == []
     probe.passed = [(at / 2, at / 2 + 0.1) for at in range(2 * PER_MINUTE)]
     assert probe.report()[1] == ["120 requests passed within a minute"]
+
+
+# --- hostile loops ---
+
+
+async def test_a_short_run_finds_nothing() -> None:
+    outcome = await loops.loops(seed=1, number=10, concurrency=5)
+    assert outcome.violations == []
+    assert outcome.counts["calls that ran"] > 5
+    assert outcome.counts["compared: streamed and whole"] > 1
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_arguments_are_invalid(damage: str) -> None:
+    rng = Random(damage)
+    for name, schema in [(name, each) for name, some in SCHEMAS.items() for each in some]:
+        arguments = instance(schema, rng) | {LOOP: 1}
+        assert is_valid(name, arguments)
+        damaged: Any = DAMAGES[damage](arguments)
+        if isinstance(damaged, str):
+            try:
+                damaged = json.loads(damaged)
+            except ValueError:
+                continue
+        assert not is_valid(name, damaged)
+
+
+async def test_the_judgement_finds_invalid_calls_and_broken_limits(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    calls, outcome, model = tmp_path / "calls", Outcome(0), RandomModel(0)
+    load = loops.Load(gateway, model, calls, outcome)
+    valid = {"name": "slow", "arguments": {LOOP: 3, "value": 1}}
+    invalid = {"name": "slow", "arguments": {LOOP: 4, "value": "one"}}
+    calls.write_text("\n".join(map(json.dumps, (valid, valid, invalid))))
+    load._limits = {3: 1}
+    model.rounds[5] = 11
+    load._judge_calls()
+    found = "\n".join(outcome.violations)
+    assert len(outcome.violations) == 3
+    assert "an invalid call ran" in found
+    assert "2 calls ran, and it allows 1" in found
+    assert "11 rounds" in found
+
+
+def test_what_differs_in_each_response_is_not_compared() -> None:
+    first = [{"id": "a", "text": "x", "parts": [{"call_id": "b"}]}]
+    second = [{"id": "c", "text": "x", "parts": [{"call_id": "d"}]}]
+    assert comparable(first) == comparable(second)
+    assert comparable(first) != comparable([{"id": "a", "text": "y", "parts": [{}]}])
+
+
+def test_a_response_says_that_it_could_not_list_the_tools() -> None:
+    listed = {"type": "mcp_list_tools", "tools": [], "error": None}
+    assert not LoopAnswer([listed, {"type": "message"}], "completed").unlisted
+    assert LoopAnswer([{**listed, "error": "No tools."}], "completed").unlisted
+    assert LoopAnswer(ending="invalid_tools", failed=True).unlisted

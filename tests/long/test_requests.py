@@ -16,16 +16,15 @@ import pytest
 from tests.long import hostile_calls
 from tests.long.fuzz.checks import DRAWN, Request
 from tests.long.fuzz.requests import TABLES, make_request
-from tests.long.hostile_calls import biases, body_of, make_case, tool_set
+from tests.long.hostile_calls import body_of, make_case, tool_set
 from tests.long.outcomes import Outcome, Runs
-from tests.models import tiny_model
 from tests.support.effort import repeats
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_verify.terms import Api
 
-REQUESTS = repeats(250, nightly=2000)
+REQUESTS = repeats(150, nightly=2000)
 PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[\d+\]|\[\".*?\"\])*")
 STEP = re.compile(r"\[\".*?\"\]|\w+")
 PARSERS = dict(zip((Api.CHAT, Api.RESPONSES, Api.MESSAGES), SURFACES, strict=True))
@@ -75,11 +74,6 @@ def test_fuzzed_requests_are_valid_or_their_refusal_names_a_place_in_them(api: A
     assert {row.name for row in TABLES[api] if row.sampling} - DRAWN < sent
 
 
-@pytest.mark.parametrize("param", ["/messages/0", "messages.0.content", "tools[3].name", "a b", ""])
-def test_other_notations_are_no_paths(param: str) -> None:
-    assert not is_path(param, {"messages": [{"content": "x"}], "tools": []})
-
-
 # --- hostile calls ---
 
 
@@ -94,12 +88,6 @@ def test_all_families_come_with_both_adapters_and_can_be_limited() -> None:
     assert {hostile_calls.settings(seed)[0] for seed in seeds} == {*wanted}
 
 
-def test_the_biases_are_different() -> None:
-    drawn = biases(DIALECTS["qwen3"], tiny_model())
-    assert all(drawn)
-    assert len({json.dumps(each) for each in drawn}) == 3
-
-
 @pytest.mark.parametrize("api", Api)
 def test_hostile_requests_are_repeated_exactly(api: Api) -> None:
     bodies = []
@@ -110,12 +98,8 @@ def test_hostile_requests_are_repeated_exactly(api: Api) -> None:
         bodies.append([body_of(api, case, later) for case, later in cases])
     assert bodies[0] == bodies[1]
     assert len({json.dumps(body) for body in bodies[0]}) == 20
-
-
-def test_a_search_can_have_found_the_tools_of_all_requests() -> None:
-    rng = Random(1)
-    sets = [tool_set(at, rng, found=True) for at in range(20)]
-    assert all(later and len(offered) > 1 for offered, later in sets)
+    found = [tool_set(at, Random(at), found=True) for at in range(20)]
+    assert all(later and len(offered) > 1 for offered, later in found)
 
 
 # --- outcomes ---

@@ -3,8 +3,8 @@ invalid, no walk ends where nothing may follow, and what is wrong is found."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections import Counter
 from random import Random
 from typing import Any
 
@@ -14,13 +14,23 @@ import pytest
 
 from tests.long import walks as walk
 from tests.long.outcomes import Outcome
-from tests.long.transliterated import ALL_FORMS, schemas, violations
 from tests.long.walks import parameters
+from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
+from tests.support.dialects.codec_walks import CodecModel
 from tests.support.effort import repeats, rotating
 from tests.support.installed import needs
+from tests.support.schemas.judge import schema_violation
 from tests.support.schemas.scripts import SCRIPTS, transliterated
-from tests.support.shared_data import BFCL
+from tests.support.schemas.suites import FORMS, real_tools
+from tests.support.shared_data import BFCL, MASKBENCH, path_of, records
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.grammars.compiler import RewrittenSchema
+from toolgate_backend.grammars.engines.choice import NOT_XGRAMMAR
+from toolgate_core import grammar_key
+from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.errors import ToolgateError
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 
 SEED = 1
 
@@ -32,15 +42,54 @@ def test_the_schemas_are_valid_and_different() -> None:
     assert len({str(schema) for schema in made}) > 50
 
 
+# --- names and values in other scripts ---
+
+
+def schemas() -> list[dict[str, Any]]:
+    """All different schemas of objects of the data sets."""
+    found = [*CODEC_SCHEMAS.values(), *(tool["parameters"] for tool in real_tools())]
+    found += [t["function"].get("parameters") for r in records(BFCL) for t in r["tools"]]
+    if path_of(MASKBENCH).exists():
+        found += [record["schema"] for record in records(MASKBENCH)]
+    return [*{json.dumps(each): each for each in found if isinstance(each, dict)}.values()]
+
+
+def walk_twice(form: str, model: CodecModel, schema: dict[str, Any]) -> int:
+    """The walks that ended, after checking them."""
+    try:
+        canonical = canonical_parameters(schema)
+    except ToolgateError:
+        return 0
+    text = canonical_json(canonical)
+    made = model.compiler.compile("key", model.name, text)
+    if form == "llguidance" and made.verdict.engine == "xgrammar":
+        marked = json.loads(made.verdict.rewritten or text) | {NOT_XGRAMMAR: "asked for"}
+        rewritten = RewrittenSchema(canonical_json(marked), made.verdict.residual)
+        made = model.compiler.compile("key", model.name, text, rewritten)
+    assert "misreads" not in str(made.verdict.reason)
+    written = [model.walk(made.grammar, seed, limit=250) for seed in range(2 * bool(made.grammar))]
+    for each in filter(None, written):
+        value = json.loads(model.parsed(canonical, each))
+        if not made.verdict.residual:
+            assert schema_violation(canonical, value) is None, each
+    return sum(each is not None for each in written)
+
+
 @pytest.mark.exhaustive
 @needs(BFCL)
-@rotating("form", ALL_FORMS, one_in=3)
+@rotating("form", [*FORMS, "content", "llguidance"], one_in=7)
 def test_calls_with_names_in_other_scripts_are_valid(form: str) -> None:
-    counts: Counter[str] = Counter()
-    for at, (script, write) in enumerate(SCRIPTS.items()):
-        for schema in schemas()[at :: repeats(len(schemas()) // 2, nightly=1)]:
-            assert not violations(form, transliterated(schema, write), counts), script
-    assert counts["walks: ended"]
+    """`content` is a format; `llguidance` are calls of qwen3 without the other engine."""
+    dialect = DIALECTS[form if form in DIALECTS else "qwen3"]
+    name = grammar_key.CONTENT if form == "content" else "f"
+    model, some, ended = CodecModel(dialect, mark_texts(dialect), name), schemas(), 0
+    for at, write in enumerate(SCRIPTS.values()):
+        for schema in some[at :: repeats(len(some) // 2, nightly=1)]:
+            ended += walk_twice(form, model, transliterated(schema, write))
+    assert ended
+
+
+# --- hostile tools ---
 
 
 @pytest.mark.exhaustive

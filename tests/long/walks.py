@@ -20,7 +20,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,16 +29,15 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.long.outcomes import Outcome, Runs, parser_of, side_by_side
 from tests.support.dialects.model import DialectModel, EndingChoice, calls_in
 from tests.support.schemas.judge import schema_violation
+from tests.support.walker.walk import Allowed, Choose, Enforced, walk
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.least_tokens import LeastTokens
-from toolgate_backend.tokens import masks
 from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
@@ -58,9 +57,6 @@ SEED_SECONDS = 600
 """A seed that takes longer is a violation. The slowest ones take a minute."""
 DRAFTED = 0.03
 """Share of the steps before which some tokens are drafted and taken back."""
-
-Choose = Callable[[NDArray[np.int64]], int]
-"""The next token, of those that are allowed."""
 
 
 @dataclass(frozen=True)
@@ -157,34 +153,26 @@ class _Walk:
     ) -> None:
         self._model, self._spec, self._rng, self._counts = model, spec, rng, counts
         self._offered = {each.tool.name: each for each in offered}
-        self._machine = Automaton(model.data, spec, [each.grammar for each in offered], None)
-        self._row = np.zeros((model.vocabulary.size + 31) // 32, dtype=np.int32)
-        self._choose: Choose = rng.choice(
-            (self._uniform, EndingChoice(model, rng), self._repeating)
-        )
+        machine = Automaton(model.data, spec, [each.grammar for each in offered], None)
+        self._source = Enforced(machine, model.vocabulary.size)
         self._favourite: dict[int, int] = {}
 
     def wrong(self) -> str | None:
         """What is wrong with the walk; None if nothing is."""
-        tokens: list[int] = []
-        budget = self._spec.budget
-        assert budget is not None
-        while len(tokens) < budget and not self._machine.is_terminated():
-            allowed = self._allowed()
-            if not len(allowed):
-                return f"no token is allowed after {len(tokens)} tokens"
-            if self._rng.random() < DRAFTED and (wrong := self._draft(allowed)) is not None:
-                return wrong
-            token = self._choose(allowed)
-            if not self._machine.accept_tokens([token]):
-                return f"token {token} of the mask is refused after {len(tokens)} tokens"
-            tokens.append(token)
-        self._counts["token steps"] += len(tokens)
+        choose: Choose = self._rng.choice(
+            (self._uniform, EndingChoice(self._model, self._rng), self._repeating)
+        )
+        assert self._spec.budget is not None
+        try:
+            walk(self._source, choose, self._spec.budget, self._draft)
+        except AssertionError as error:
+            return f"{error} (after {len(self._source.tokens)} tokens)"
+        self._counts["token steps"] += len(self._source.tokens)
         self._counts["walks"] += 1
-        return self._judge(tokens)
+        return self._judge(self._source.tokens)
 
     def _judge(self, tokens: Sequence[int]) -> str | None:
-        ended = self._machine.is_terminated()
+        ended = self._source.finished
         try:
             events = self._events(tokens, ended)
         except ToolgateError as error:
@@ -210,30 +198,26 @@ class _Walk:
             return self._model.segment(tokens, stop=tokens[-1], schemas=schemas)
         return self._model.segment(tokens, reason="length", schemas=schemas)
 
-    def _allowed(self) -> NDArray[np.int64]:
-        self._machine.fill_bitmask(self._row)
-        return masks.unpack(self._row)
-
-    def _draft(self, allowed: NDArray[np.int64]) -> str | None:
-        """Accepts some tokens, computes their masks, and takes them back."""
-        before, following, drafts = self._row.copy(), allowed, 0
-        while drafts < 4 and len(following) and not self._machine.is_terminated():
-            if not self._machine.accept_tokens([int(self._rng.choice(following))]):
-                return "a draft of the mask is refused"
+    def _draft(self, allowed: Allowed) -> None:
+        """Now and then, accept some tokens, compute their masks, and take them back."""
+        machine, following, drafts = self._source.machine, allowed, 0
+        if self._rng.random() >= DRAFTED:
+            return
+        while drafts < 4 and len(following) and not machine.is_terminated():
+            assert machine.accept_tokens([int(self._rng.choice(following))]), "a draft is refused"
             drafts += 1
-            if not self._machine.is_terminated():
-                following = self._allowed()
-        self._machine.rollback(drafts)
+            if not machine.is_terminated():
+                following = self._source.allowed()
+        machine.rollback(drafts)
         self._counts["drafts"] += drafts
-        self._machine.fill_bitmask(self._row)
-        return None if np.array_equal(before, self._row) else "another mask after a rollback"
+        assert np.array_equal(self._source.allowed(), allowed), "another mask after a rollback"
 
     # --- how tokens are chosen ---
 
-    def _uniform(self, allowed: NDArray[np.int64]) -> int:
+    def _uniform(self, allowed: Allowed) -> int:
         return int(self._rng.choice(allowed))
 
-    def _repeating(self, allowed: NDArray[np.int64]) -> int:
+    def _repeating(self, allowed: Allowed) -> int:
         """The same token wherever as many tokens are allowed."""
         wanted = self._favourite.setdefault(len(allowed), int(self._rng.choice(allowed)))
         return wanted if wanted in allowed else int(self._rng.choice(allowed))

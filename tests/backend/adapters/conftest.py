@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import tools
 from tests.models import tiny_model
 
 
@@ -67,3 +68,18 @@ def manager(model_config: Any) -> Any:
     manager.fill_bitmask_parallel_threshold = 128
     manager.enable_in_reasoning = True  # masks hold in the whole response
     return manager
+
+
+@pytest.fixture
+def ours(automaton: Callable[..., Any], model_data: Any) -> Callable[..., Any]:
+    """A grammar of a sequence, of requests with these tools."""
+    from toolgate_backend.adapters import structured_output
+    from toolgate_backend.enforcement.jump_forward import JumpForward
+
+    failed = structured_output.FailedSequence(model_data)
+    shared = structured_output.Shared(failed, JumpForward(lambda text: ()))
+
+    def make(offered: Any = (tools.WEATHER,), **spec: Any) -> Any:
+        return structured_output.EnforcementGrammar(automaton([*offered], **spec), shared)
+
+    return make

@@ -45,18 +45,19 @@ def test_vllm_takes_the_flags(monkeypatch):
     assert not draft_config.is_configured(config)
 
 
+def speculative(method=draft_config.METHOD):
+    return SimpleNamespace(**{"method": method, draft_config.SCHEDULE: [(1, 1, 0)]})
+
+
 def config(**changes):
     """A server that may draft."""
-    speculative = SimpleNamespace(
-        **{"method": draft_config.METHOD, draft_config.SCHEDULE: [(1, 1, 0)]}
-    )
     found = {
-        "speculative_config": speculative,
+        "speculative_config": speculative(),
         "num_speculative_tokens": 8,
         "use_v2_model_runner": True,
         "scheduler_config": SimpleNamespace(async_scheduling=True),
-        "parallel_config": SimpleNamespace(data_parallel_size=1, pipeline_parallel_size=1),
         "model_config": SimpleNamespace(is_hybrid=False),
+        **parallel(1, 1),
     }
     return SimpleNamespace(**{**found, **changes})
 
@@ -64,6 +65,11 @@ def config(**changes):
 def test_a_server_that_drafts_as_configured_starts():
     draft_config.check(config(), 8)
     draft_config.check(config(speculative_config=None), 0)
+
+
+def parallel(data, pipeline):
+    found = SimpleNamespace(data_parallel_size=data, pipeline_parallel_size=pipeline)
+    return {"parallel_config": found}
 
 
 @pytest.mark.parametrize(
@@ -74,16 +80,7 @@ def test_a_server_that_drafts_as_configured_starts():
         ({"speculative_config": None}, 8, "with this --speculative-config"),
         ({"use_v2_model_runner": False}, 8, "V1 model runner"),
         ({"scheduler_config": SimpleNamespace(async_scheduling=False)}, 8, "--no-async-sched"),
-        (
-            {"parallel_config": SimpleNamespace(data_parallel_size=2, pipeline_parallel_size=1)},
-            8,
-            "data or pipeline parallelism",
-        ),
-        (
-            {"parallel_config": SimpleNamespace(data_parallel_size=1, pipeline_parallel_size=2)},
-            8,
-            "data or pipeline parallelism",
-        ),
+        *((parallel(*sizes), 8, "data or pipeline parallelism") for sizes in ((2, 1), (1, 2))),
         ({"model_config": SimpleNamespace(is_hybrid=True)}, 8, "recurrent layers"),
     ],
 )
@@ -104,9 +101,7 @@ CPU = torch.device("cpu")
 
 def worker_config(method=draft_config.METHOD):
     return SimpleNamespace(
-        speculative_config=SimpleNamespace(
-            **{"method": method, draft_config.SCHEDULE: [(1, 1, 0)]}
-        ),
+        speculative_config=speculative(method),
         scheduler_config=SimpleNamespace(max_num_seqs=4),
         num_speculative_tokens=3,
     )
@@ -161,9 +156,6 @@ def test_no_drafter_runs(hooked):
 
 
 # --- forced drafts ---
-SCHEDULED = {draft_config.SCHEDULE: [(1, 1, 0)], "method": draft_config.METHOD}
-
-
 class Counting(EnforcementGrammar):
     """Allows consecutive numbers, and forces five of them."""
 
@@ -212,7 +204,6 @@ def test_the_engine_asks_workers_without_a_drafter_for_no_drafts(monkeypatch, me
     forced_drafts.register()
     engine = EngineCore.__new__(EngineCore)
     engine.check_for_draft_tokens = True
-    speculative = SimpleNamespace(**{**SCHEDULED, "method": method})
-    engine.vllm_config = SimpleNamespace(speculative_config=speculative)
+    engine.vllm_config = SimpleNamespace(speculative_config=speculative(method))
     assert engine.step_with_batch_queue() == "stepped"
     assert engine.check_for_draft_tokens == (method == "eagle")

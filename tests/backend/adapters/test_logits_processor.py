@@ -12,7 +12,7 @@ from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirection
 
 from tests import tools
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
+from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, StepTimer
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.worker_rpc import source_text
@@ -22,10 +22,18 @@ from toolgate_core.wire import GrammarSource
 
 
 # --- logits processor ---
-@pytest.fixture
-def processor(model_config):
+@pytest.fixture(scope="module")
+def made(model_config):
     config = SimpleNamespace(model_config=model_config)
     return EnforcementLogitsProcessor(config, torch.device("cpu"), False)
+
+
+@pytest.fixture
+def processor(made):
+    """Without rows, and with a timer that no slow step of another test has started."""
+    made._sequences.clear()
+    made._timer = StepTimer()
+    return made
 
 
 @pytest.fixture
@@ -118,9 +126,7 @@ def test_a_resumed_sequence_is_rebuilt_after_preemption(processor, vocabulary, k
 @pytest.mark.parametrize(
     "trouble", ["grammar missing", "masked token", "matcher breaks", "nothing to go on from"]
 )
-def test_a_failing_sequence_does_not_affect_others(
-    processor, vocabulary, key, trouble, monkeypatch
-):
+def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, trouble):
     """The failing sequence gets the failure token; no exception reaches the engine."""
     output = []
     accepted = (5, 6) if trouble == "nothing to go on from" else ()
@@ -137,9 +143,7 @@ def test_a_failing_sequence_does_not_affect_others(
         output.append(vocabulary.encode("a")[0])
     if trouble == "matcher breaks":
         output.append(vocabulary.marks.tokens["<tool_call>"])
-        monkeypatch.setattr(
-            "toolgate_backend.enforcement.candidates.Candidates.mask", lambda _: 1 / 0
-        )
+        processor._sequences[0].automaton.accept = lambda token: 1 / 0
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}
     assert len(neighbour) > 1000

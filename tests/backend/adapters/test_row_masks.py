@@ -11,12 +11,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests import tools
+from tests.support.effort import repeats, rotating
 from toolgate_backend.adapters import step_masks
 from toolgate_backend.adapters.apply_masks import ListedMasks, make_applier
 from toolgate_backend.adapters.step_masks import StepMasks
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
-from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, TIMED_STEPS
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import FEW_WORDS, Row, Rows, unpack, words_per_row
@@ -35,7 +33,7 @@ def make_row(allowed, *, beyond=False, size=VOCABULARY):
     return Row(words.tobytes())
 
 
-@pytest.mark.parametrize("target", [("cuda", 80, 32), ("cuda", 90, 32), ("hip", "gfx942", 64)])
+@rotating("target", [("cuda", 80, 32), ("cuda", 90, 32), ("hip", "gfx942", 64)], one_in=3)
 def test_the_kernel_compiles_for_gpus(target):
     """Which needs none."""
     triton = pytest.importorskip("triton")
@@ -74,7 +72,11 @@ def device_of(applier):
     return getattr(applier, "_device", torch.device("cpu"))
 
 
-@settings(suppress_health_check=[HealthCheck.differing_executors], deadline=None)
+@settings(
+    max_examples=repeats(30, nightly=200),
+    suppress_health_check=[HealthCheck.differing_executors],
+    deadline=None,
+)
 @given(
     st.lists(st.tuples(tokens, st.booleans()), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), max_size=8),
@@ -157,9 +159,8 @@ UNTOUCHED = 7
 
 
 @pytest.fixture
-def make(automaton, model_data):
-    shared = Shared(FailedSequence(model_data), JumpForward(lambda text: ()))
-    return lambda: EnforcementGrammar(automaton([tools.WEATHER], choice="required"), shared)
+def make(ours):
+    return lambda: ours(choice="required")
 
 
 @pytest.fixture

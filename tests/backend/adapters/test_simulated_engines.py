@@ -11,6 +11,7 @@ from tests.long.scheduler.engine import vocabulary
 from tests.long.scheduler.oracle import Profile, Violation
 from tests.long.scheduler.runner import Runner
 from tests.long.scheduler.simulation import Simulation
+from tests.support.effort import rotating
 
 # --- simulated engines ---
 BASE = Profile(
@@ -28,7 +29,7 @@ BASE = Profile(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
+@rotating(
     "profile",
     [
         replace(BASE, adapter="logits_processor"),
@@ -37,6 +38,7 @@ BASE = Profile(
         replace(BASE, shape="mtp", drafts=4, async_scheduling=True),
         replace(BASE, shape="forced", drafts=8, async_scheduling=True),
     ],
+    one_in=3,
     ids=lambda profile: f"{profile.adapter}-{profile.shape}-{profile.async_scheduling}",
 )
 def test_masks_follow_their_requests(profile):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -23,9 +22,7 @@ from vllm.v1.structured_output.utils import apply_grammar_bitmask
 from tests import tools
 from toolgate_backend.adapters import engine_sequences, vllm_host
 from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
-from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import GrammarNotCreated
@@ -36,13 +33,7 @@ from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
 # --- structured output ---
-Make = Callable[[Automaton], EnforcementGrammar]
-
-
-@pytest.fixture
-def make(model_data, vocabulary):
-    shared = Shared(FailedSequence(model_data), JumpForward(vocabulary.encode))
-    return lambda automaton: EnforcementGrammar(automaton, shared)
+vllm_host.register()
 
 
 def allowed(grammar, vocabulary):
@@ -54,8 +45,8 @@ def allowed(grammar, vocabulary):
 
 
 @pytest.fixture
-def grammar(automaton, make):
-    return make(automaton([tools.WEATHER], choice="required"))
+def grammar(ours):
+    return ours(choice="required")
 
 
 def call(vocabulary):
@@ -78,7 +69,7 @@ def test_a_complete_response_terminates_the_grammar(grammar, vocabulary):
     assert grammar.is_terminated()
 
 
-def test_drafts_validated_as_in_vllm_do_not_change_the_masks(automaton, make, vocabulary):
+def test_drafts_validated_as_in_vllm_do_not_change_the_masks(ours, vocabulary):
     """Validate, a mask at each position, roll back; then what was sampled is accepted. Drafts,
     right or wrong, must leave no trace."""
     rng = random.Random(2)
@@ -86,8 +77,8 @@ def test_drafts_validated_as_in_vllm_do_not_change_the_masks(automaton, make, vo
     separator = vocabulary.encode(vocabulary.form.separator)
     middle = len(call(vocabulary))
     answer[middle:middle] = separator
-    drafted = make(automaton([tools.WEATHER], choice="required"))
-    plain = make(automaton([tools.WEATHER], choice="required"))
+    drafted = ours(choice="required")
+    plain = ours(choice="required")
     at = 0
     while at < len(answer):
         drafts = answer[at : at + rng.randint(1, 6)]
@@ -107,8 +98,8 @@ def test_drafts_validated_as_in_vllm_do_not_change_the_masks(automaton, make, vo
     assert drafted.is_terminated()
 
 
-def test_drafts_after_the_end_are_rejected(automaton, make, vocabulary):
-    grammar = make(automaton([], choice="none"))
+def test_drafts_after_the_end_are_rejected(ours, vocabulary):
+    grammar = ours((), choice="none")
     end = vocabulary.marks.end_of_turn[0]
     assert grammar.validate_tokens([end, end]) == [end]
     assert not grammar.is_terminated()
@@ -119,9 +110,9 @@ def test_a_masked_token_is_rejected(grammar, vocabulary):
 
 
 @pytest.mark.parametrize("verb", ["accept_tokens", "validate_tokens", "rollback", "next_row"])
-def test_an_internal_error_ends_the_sequence_without_raising(automaton, make, vocabulary, verb):
-    machine = automaton([tools.WEATHER], choice="required")
-    grammar = make(machine)
+def test_an_internal_error_ends_the_sequence_without_raising(ours, vocabulary, verb):
+    grammar = ours(choice="required")
+    machine = grammar.automaton
     drafts = call(vocabulary)[:2]
 
     def broken(*_):
@@ -141,8 +132,8 @@ def test_an_internal_error_ends_the_sequence_without_raising(automaton, make, vo
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])
 
 
-def test_slow_masks_end_their_sequence(automaton, make, vocabulary, monkeypatch):
-    grammar = make(automaton([tools.WEATHER], choice="required"))
+def test_slow_masks_end_their_sequence(ours, vocabulary, monkeypatch):
+    grammar = ours(choice="required")
     now = iter(range(1000))
     for clock in ("thread_time", "perf_counter"):  # each mask takes a second or more
         monkeypatch.setattr(f"time.{clock}", lambda: float(next(now)))
@@ -153,15 +144,6 @@ def test_slow_masks_end_their_sequence(automaton, make, vocabulary, monkeypatch)
 
 
 # --- engine hooks ---
-vllm_host.register()
-
-Make = Callable[..., EnforcementGrammar]
-
-
-@pytest.fixture
-def ours(automaton, model_data):
-    shared = Shared(FailedSequence(model_data), JumpForward(lambda text: ()))
-    return lambda **spec: EnforcementGrammar(automaton([tools.WEATHER], **spec), shared)
 
 
 def scheduler(manager, grammars, kind=Scheduler):
@@ -327,8 +309,6 @@ def test_the_runner_accepts_rows_in_any_order():
 
 
 # --- drafts ---
-
-
 def drafted(manager, grammar, drafts):
     """What vLLM schedules of these drafts."""
     manager.vllm_config.speculative_config = SimpleNamespace(method="ngram")
@@ -336,20 +316,16 @@ def drafted(manager, grammar, drafts):
     return manager.validate_tokens(running("a", grammar), drafts)
 
 
-def test_forced_text_is_drafted(manager):
+def test_forced_text_is_drafted_and_drafts_for_other_grammars_are_only_validated(manager):
     """vLLM replaces rejected drafts with -1."""
     grammar = EnforcementGrammar.__new__(EnforcementGrammar)
     grammar.drafts = lambda proposed, limit: [*proposed, limit]
     assert drafted(manager, grammar, [5, 6, -1, -1]) == [5, 6, 4]
-
-
-def test_drafts_for_other_grammars_are_only_validated(manager):
-    grammar = SimpleNamespace(validate_tokens=lambda tokens: tokens[:1])
-    assert drafted(manager, grammar, [5, 6, -1]) == [5]
+    other = SimpleNamespace(validate_tokens=lambda tokens: tokens[:1])
+    assert drafted(manager, other, [5, 6, -1]) == [5]
 
 
 # --- engine requests ---
-vllm_host.register()
 
 
 @pytest.fixture

@@ -49,12 +49,9 @@ def test_mark_text_inside_a_string_does_not_end_the_call(automaton, vocabulary):
     machine = automaton([tools.WEATHER], choice="required", max_calls=1)
     call = '\n{"name": "get_weather", "arguments": {"city": "</tool_call><|im_end|>"}}\n'
     spelled = [i for c in call for i in vocabulary.encode(c)]
-    tokens = [
-        vocabulary.marks.tokens["<tool_call>"],
-        *spelled,
-        vocabulary.marks.tokens["</tool_call>"],
-    ]
-    tokens.append(vocabulary.marks.end_of_turn[-1])
+    marks = vocabulary.marks
+    tokens = [marks.tokens["<tool_call>"], *spelled, marks.tokens["</tool_call>"]]
+    tokens.append(marks.end_of_turn[-1])
     assert machine.accept_tokens(tokens)
     assert machine.is_terminated()
     found = calls_in(DialectModel(DIALECTS["qwen3"]).segment(tokens, required=True))
@@ -115,14 +112,7 @@ def test_bad_words_are_not_masked_inside_calls(automaton, vocabulary):
 def test_stop_tokens_end_the_content(automaton, vocabulary):
     marks = vocabulary.marks
     [word] = vocabulary.encode("a")
-    taken = {
-        marks.tokens["<tool_call>"],
-        marks.tokens["</tool_call>"],
-        marks.failure,
-        marks.cut,
-        *marks.end_of_turn,
-    }
-    taken |= {marks.tokens["<think>"], marks.tokens["</think>"]}
+    taken = {*marks.tokens.values(), marks.failure, marks.cut, *marks.end_of_turn}
     special = max(vocabulary.special - taken)
     machine = automaton([tools.WEATHER], choice="auto", stop_ids=(word, special))
     assert special in allowed(machine, vocabulary.size)
@@ -207,7 +197,7 @@ def test_reasoning_leaves_room_for_a_call_of_usual_length(
 def test_a_reasoning_budget_closes_the_reasoning(automaton, vocabulary, reasoning, budget, choice):
     how = {"choice": choice, "reasoning": reasoning, "reasoning_budget": budget, "budget": 200}
     machine, found = automaton(tools.ALL, **how), DialectModel(DIALECTS["qwen3"])
-    for seed in range(5):
+    for seed in range(2):
         machine.reset()
         tokens, whole = walked(machine, vocabulary, seed, 200)
         assert machine._course.reasoning_at(len(tokens)) <= budget
@@ -256,8 +246,8 @@ def test_excluded_tokens_do_not_follow_the_accepted_ones(automaton, vocabulary):
     tokens, _ = walked(automaton(tools.ALL, **how), vocabulary, seed=3)
     machine = automaton(tools.ALL, **how)
     alone = 0
-    for at, token in enumerate(tokens[:120]):
-        if at % 4 and at > 8:
+    for at, token in enumerate(tokens[:100]):
+        if at % 11 and at > 6:
             assert machine.accept_tokens([token])
             continue
         heir = automaton(tools.ALL, **how, accepted=tuple(tokens[:at]), excluded=(token,))
@@ -285,7 +275,7 @@ def test_excluded_tokens_do_not_follow_the_accepted_ones(automaton, vocabulary):
 def test_accepted_tokens_may_exceed_the_remaining_budget(automaton, vocabulary):
     how = {"choice": "required", "reasoning": "must"}
     tokens, _ = walked(automaton(tools.ALL, **how, budget=300), vocabulary, seed=4)
-    for at in range(0, len(tokens) - 1, 11):
+    for at in range(0, len(tokens) - 1, 37):
         heir = automaton(tools.ALL, **how, accepted=tuple(tokens[:at]), budget=at + 2)
         assert len(allowed(heir, vocabulary.size))
 
@@ -309,7 +299,7 @@ def test_the_rest_of_the_budget_decides_which_calls_follow_accepted_ones(
     for size in (sizes[0] - 1, *sizes):
         # A separator and a mark, and after the body, a mark and the end.
         how = {"choice": "required", "budget": len(first) + 2 + size + 2}
-        for count in (*range(0, len(further), 3), len(further)):
+        for count in (*range(0, len(further), 5), len(further)):
             accepted = (*first, *further[:count])
             heir = automaton(tools.ALL, **how, accepted=accepted)
             mask = allowed(heir, vocabulary.size)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from itertools import takewhile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import (
     BYTES_PER_TOKEN,
     JumpForward,
@@ -19,10 +19,10 @@ from toolgate_backend.enforcement.jump_forward import (
 )
 from toolgate_backend.tokens.masks import unpack
 
+CASES = json.loads(Path(__file__).with_name("drafts.json").read_text())
+
+
 # --- jump forward ---
-MakeAutomaton = Callable[..., Automaton]
-
-
 @pytest.fixture
 def forecast(vocabulary):
     return JumpForward(vocabulary.encode)
@@ -55,10 +55,6 @@ def test_the_common_prefix_of_several_tools_is_drafted(automaton, forecast, voca
     )
     drafts = forecast.drafts(machine, [], 64)
     assert text(vocabulary, drafts[1:]) == b'\n{"name": "get_'
-
-
-def test_free_text_is_not_drafted(automaton, forecast):
-    assert forecast.drafts(automaton(tools.ALL, choice="auto"), [], 8) == []
 
 
 def test_valid_proposed_drafts_are_kept_and_extended(automaton, forecast, vocabulary):
@@ -118,11 +114,11 @@ def test_what_the_prompt_expects_is_drafted_where_nothing_is_forced(
 def test_no_draft_follows_the_end_of_the_turn_or_free_text(automaton, forecast, vocabulary):
     machine = automaton([], choice="none")
     assert forecast.drafts_after(machine, [vocabulary.marks.end_of_turn[0]], 8) == []
-    assert forecast.drafts_after(automaton(tools.ALL, choice="auto"), [], 8) == []
+    free = automaton(tools.ALL, choice="auto")
+    assert forecast.drafts(free, [], 8) == forecast.drafts_after(free, [], 8) == []
 
 
 # --- usual tokens ---
-MakeAutomaton = Callable[..., Automaton]
 A_FIRST, B_FIRST = '{"a": 7, "b": 4', '{"b": 4, "a": 7'
 TOOL = tools.tool("f", {"b": {"type": "integer"}, "a": {"type": "integer"}})
 
@@ -186,20 +182,7 @@ def test_free_text_is_not_learnt(automaton, forecast, vocabulary):
 PROMPT = [1, 2, 3, 4, 5, 2, 3, 9, 258, 65537, 7]
 
 
-@pytest.mark.parametrize(
-    ("output", "last", "expected"),
-    [
-        ([2, 3], [], [4, 5, 2]),  # the first of two places
-        ([2], [3], [4, 5, 2]),
-        ([], [5, 2, 3], [9, 258, 65537]),  # a longer end is more certain
-        ([9], [258], [65537, 7, 9]),
-        ([4], [], []),  # one token is too few
-        ([8, 8], [], []),
-        ([6, 6, 6], [], [6]),  # in the response itself
-        ([256], [1], []),  # their bytes are in the text, at another place
-        ([], [], []),
-    ],
-)
+@pytest.mark.parametrize(("output", "last", "expected"), CASES["text_after_the_last_tokens"])
 def test_text_after_the_last_tokens(output, last, expected):
     text = RepeatedText(PROMPT)
     text.update(output[:1])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.support.dialects.model import DialectModel, calls_in
+from tests.support.effort import sampled
 from tests.support.walker.walk import Enforced, Liking, mask_of, walk
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
@@ -136,8 +137,7 @@ def assert_short(text, most=DIGITS):
         assert len(exponent) <= EXPONENT_DIGITS
 
 
-@pytest.mark.parametrize("first", [b"", b"0", b"9"])
-@pytest.mark.parametrize("dialect", CODECS)
+@sampled("dialect, first", CODECS, [b"", b"0", b"9"], one_in=5)
 def test_numbers_of_calls_end(dialect, first):
     found = model(dialect)
     machine = found.automaton(choice="required", max_calls=1)
@@ -147,8 +147,7 @@ def test_numbers_of_calls_end(dialect, first):
     assert_short(text)
 
 
-@pytest.mark.parametrize("first", [b"", b"0", b"9"])
-@pytest.mark.parametrize("names", [XGRAMMAR, tuple(NUMBERS)])
+@sampled("names, first", [XGRAMMAR, tuple(NUMBERS)], [b"", b"0", b"9"], one_in=2)
 def test_numbers_of_formats_end(names, first):
     found, schema = model("qwen3_coder"), parameters(*names)
     machine = found.automaton(schema, choice="none")
@@ -164,11 +163,6 @@ def test_the_numbers_that_a_schema_names_may_be_longer(dialect):
     found, machine = begun(dialect, schema)
     space = SPACES.get(dialect, b"")
     assert write(machine, found, space + b"9" * 40) in (space + b"9" * 31, space + b"9" * 32)
-    schema["properties"] = {"a": {"type": "string", "pattern": "^[0-9]{50}$"}}
-    found, machine = begun(dialect, schema)
-    quote = QUOTES.get(dialect, b'"')
-    text = space + quote + b"9" * 50
-    assert write(machine, found, text + b"9" * 10) == text
 
 
 def test_every_double_and_64_bit_integer_may_be_written():
@@ -184,25 +178,26 @@ def test_every_double_and_64_bit_integer_may_be_written():
                 assert machine.accept_tokens([token])
 
 
-@pytest.mark.parametrize("dialect", BEGUN)
-def test_digits_in_strings_have_no_bound(dialect):
-    for form in ({"pattern": "^[0-9]+,[0-9]+$"}, {"pattern": "^[0-9]+$"}, {}):
-        schema = {"type": "object", "properties": {"a": {"type": "string", **form}}}
-        found, machine = begun(dialect, schema)
-        text = SPACES.get(dialect, b"") + QUOTES.get(dialect, b'"') + b"7" * 100
-        assert write(machine, found, text) == text
+STRINGS = [
+    ({"pattern": "^[0-9]+,[0-9]+$"}, b"7" * 100, b""),
+    ({"pattern": "^[0-9]+$"}, b"7" * 100, b""),
+    ({"pattern": "^[0-9]{50}$"}, b"9" * 50, b"9" * 10),
+    ({}, b"7" * 100, b""),
+    ({}, b"[{" * 300, b""),
+]
+"""What a string must be, the beginning of one, and what may not follow."""
 
 
-@pytest.mark.parametrize("dialect", BEGUN)
-def test_brackets_in_strings_have_no_bound(dialect):
-    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}}
-    found, machine = begun(dialect, schema)
-    text = SPACES.get(dialect, b"") + QUOTES.get(dialect, b'"') + b"[{" * 300
-    assert write(machine, found, text) == text
+@sampled("dialect, string", BEGUN, STRINGS, one_in=2)
+def test_digits_and_brackets_in_strings_have_no_bound(dialect, string):
+    form, text, refused = string
+    properties = {"a": {"type": "string", **form}, "b": {}}
+    found, machine = begun(dialect, {"type": "object", "properties": properties})
+    text = SPACES.get(dialect, b"") + QUOTES.get(dialect, b'"') + text
+    assert write(machine, found, text + refused) == text
 
 
-@pytest.mark.parametrize("nested", [b"[", b'{"a": '])
-@pytest.mark.parametrize("dialect", BEGUN)
+@sampled("dialect, nested", BEGUN, [b"[", b'{"a": '], one_in=2)
 def test_nesting_ends(dialect, nested):
     found, machine = begun(dialect, {"type": "object", "properties": {"a": {}}, "required": ["a"]})
     nested = NESTED.get((dialect, nested), nested)
@@ -370,6 +365,8 @@ def test_calls_that_repeat_themselves_end_as_whole_or_as_cut(dialect, marks, lik
         for _, call in calls_in(events)[: -1 if marked else None]:
             jsonschema.validate(json.loads(call), PARAMETERS)
         cut += marked
+        if cut and seed >= 2:
+            break
     assert cut
 
 

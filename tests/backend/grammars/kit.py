@@ -51,6 +51,14 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "nested": parameters(a=parameters(c=TEXT, d={"type": "boolean"}), b={}),
 }
 
+ENDLESS_LARK = r"""start: value
+CLOSED: /(?s:.*)/ "</p>" /(?s:.*)/ "\n</p>\n"
+TEXT: /(?s:.{0,4096})/ "\n</p>\n"
+VALUE: TEXT & ~CLOSED
+value[lazy]: VALUE
+"""
+"""llguidance gives up in the middle of some texts."""
+
 
 @cache
 def model(dialect: str) -> DialectModel:

@@ -121,14 +121,14 @@ def test_llguidance_grammars_have_no_blob(compiler):
     assert compiler.pack(KEY, compiled(compiler, tool.parameters)) is None
 
 
-@settings(max_examples=repeats(100, nightly=300))
+@settings(max_examples=repeats(50, nightly=300))
 @given(st.text(max_size=80) | st.binary(max_size=80).map(lambda b: base64.b64encode(b).decode()))
 def test_other_texts_are_rejected(text):
     with pytest.raises(BlobRejected):
         blob.unpack("key", text)
 
 
-@settings(max_examples=repeats(100, nightly=300))
+@settings(max_examples=repeats(50, nightly=300))
 @given(st.integers(0, len(VALID) - 1), st.sampled_from("Aa0+/=é\x00"))
 def test_a_changed_character_is_rejected_or_without_effect(at, character):
     changed = VALID[:at] + character + VALID[at + 1 :]
@@ -140,7 +140,7 @@ def test_a_changed_character_is_rejected_or_without_effect(at, character):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("megabytes", [17, 400])
+@pytest.mark.parametrize("megabytes", [17, 80])
 def test_decompression_bombs_are_rejected(megabytes):
     compressor = zlib.compressobj(9)
     parts = [compressor.compress(b"key\n")]

@@ -100,10 +100,7 @@ def test_every_grammar_compiles_in_every_form(dialect):
             assert not result.verdict.residual
 
 
-@pytest.mark.parametrize(
-    ("definition", "place"),
-    CASES["a_refusal_has_the_line_and_the_column"],
-)
+@pytest.mark.parametrize(("definition", "place"), CASES["a_refusal_has_the_line_and_the_column"])
 @pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder"])
 def test_a_refusal_has_the_line_and_the_column(dialect, definition, place):
     verdict = compiled(dialect, "lark", definition).verdict

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.backend.grammars.kit import CODECS, TEXT, grammar, model, parameters
+from tests.support.effort import rotating
 from tests.support.grammars.graph_walks import Pair, graphs_of, walk
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import (
@@ -84,10 +85,7 @@ def test_bare_names_must_not_look_like_numbers():
         assert free_texts(schema, PYTHON).strings == PYTHON
 
 
-@pytest.mark.parametrize(
-    ("schema", "is_free"),
-    CASES["numbers_are_free_without_bounds"],
-)
+@pytest.mark.parametrize(("schema", "is_free"), CASES["numbers_are_free_without_bounds"])
 def test_numbers_are_free_without_bounds(schema, is_free):
     found = free_texts(close_objects(parameters(a=schema)), (JSON_IN_XGRAMMAR,))
     assert found.strings
@@ -140,7 +138,7 @@ def test_where_a_token_opens_a_string():
     assert PYTHON[1].opening(b"='a\"") is None
 
 
-@pytest.mark.parametrize("dialect", [each for each in CODECS if each != "minicpm5"])
+@rotating("dialect", [each for each in CODECS if each != "minicpm5"], one_in=3)
 def test_free_text_takes_no_nodes(dialect):
     """Of MiniCPM's codec, whose strings have two forms, nothing is proven."""
     found = model(dialect)
@@ -192,15 +190,10 @@ def call(dialect, a, n, b):
     return before + arguments + after
 
 
-@pytest.mark.parametrize(
-    ("dialect", "schema"),
-    [
-        ("qwen3", "free"),
-        ("qwen3", "nonempty_free"),
-        ("qwen3_coder", "free"),
-        ("llama32_pythonic", "free"),
-    ],
-)
+OTHER_VALUES = [("qwen3", "free"), ("qwen3", "nonempty_free"), ("qwen3_coder", "free")]
+
+
+@rotating("dialect, schema", [*OTHER_VALUES, ("llama32_pythonic", "free")], one_in=2)
 def test_calls_with_other_values_take_no_more_nodes(dialect, schema):
     found, rng = model(dialect), random.Random(2)
     graphs = graphs_of(found)

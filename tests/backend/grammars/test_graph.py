@@ -8,7 +8,15 @@ import weakref
 
 import pytest
 
-from tests.backend.grammars.kit import CODECS, SCHEMAS, TEXT, grammar, model, parameters
+from tests.backend.grammars.kit import (
+    CODECS,
+    ENDLESS_LARK,
+    SCHEMAS,
+    TEXT,
+    grammar,
+    model,
+    parameters,
+)
 from tests.support.dialects.model import EndingChoice
 from tests.support.effort import repeats, sampled
 from tests.support.grammars.custom_grammars import CASES
@@ -48,7 +56,7 @@ def compare(found, graphs, grammar, seeds):
 
 
 @pytest.mark.exhaustive
-@sampled("dialect, schema", CODECS, SCHEMAS, one_in=5)
+@sampled("dialect, schema", CODECS, SCHEMAS, one_in=9)
 def test_masks_are_those_of_the_engine(dialect, schema):
     found = model(dialect)
     for wide in (300, 4096):
@@ -66,8 +74,12 @@ def test_masks_stay_right_when_graphs_begin_anew(dialect):
     assert graphs.memory.generation > 3
 
 
-@pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder", "gemma4", "llama32_pythonic"])
-@pytest.mark.parametrize("name", ["patch", "sql"])
+@sampled(
+    "dialect, name",
+    ["qwen3", "qwen3_coder", "gemma4", "llama32_pythonic"],
+    ["patch", "sql"],
+    one_in=3,
+)
 def test_masks_of_custom_tools_are_those_of_the_engine(dialect, name):
     found, case = model(dialect), next(case for case in CASES if case.name == name)
     made = found.grammar("f", custom_parameters(Grammar("lark", case.definition)))
@@ -102,21 +114,12 @@ def test_a_loop_without_a_proof_would_be_found(form):
 
 
 # --- engine limits ---
-LARK = r"""start: value
-CLOSED: /(?s:.*)/ "</p>" /(?s:.*)/ "\n</p>\n"
-TEXT: /(?s:.{0,4096})/ "\n</p>\n"
-VALUE: TEXT & ~CLOSED
-value[lazy]: VALUE
-"""
-"""llguidance gives up in the middle of some texts."""
-
-
 @pytest.mark.parametrize("wide", [300, 10_000])
 def test_a_limit_of_the_engine_ends_one_text_only(wide, monkeypatch):
     monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     found = model("qwen3")
     tokenizer = found.compiler._llguidance._tokenizer
-    compiled = CompiledGrammar(Matchers(lambda: new_matcher(tokenizer, LARK, {})))
+    compiled = CompiledGrammar(Matchers(lambda: new_matcher(tokenizer, ENDLESS_LARK, {})))
     grammar = MeasuredGrammar(compiled, None, "f")
     graph = graphs_of(found, wide=wide).graph_of(grammar)
     node, failed = graph.root, False

@@ -139,7 +139,7 @@ def canonical(name):
     return json.dumps(parameters)
 
 
-@rotating("name", HOSTILE, one_in=4)
+@rotating("name", HOSTILE, one_in=7)
 def test_functions_in_the_quarantine_take_few_steps(name):
     for work in MEASURING.values():
         given = json.loads(canonical(name))
@@ -147,7 +147,7 @@ def test_functions_in_the_quarantine_take_few_steps(name):
             steps_of(lambda work=work, given=given: work(given))
 
 
-@rotating("name", HOSTILE, one_in=4)
+@rotating("name", HOSTILE, one_in=7)
 def test_compiling_takes_few_steps_outside_of_native_code(name):
     given = json.loads(canonical(name))
     try:

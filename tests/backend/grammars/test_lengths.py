@@ -56,10 +56,7 @@ def of_member(schema, **more):
     return {"type": "object", "properties": {"x": schema}, "required": ["x"], **more}
 
 
-@pytest.mark.parametrize(
-    ("schema", "shortest"),
-    CASES["the_number_is_that_of_the_shortest_value"],
-)
+@pytest.mark.parametrize(("schema", "shortest"), CASES["the_number_is_that_of_the_shortest_value"])
 @pytest.mark.parametrize("name", ["qwen3", "glm47", "gemma4", "llama4_pythonic"])
 def test_the_number_is_that_of_the_shortest_value(name, schema, shortest):
     found = model(name)
@@ -75,10 +72,7 @@ def test_each_format_that_masks_enforce_has_a_short_valid_text(name):
         jsonschema_rs.validate(schema, text, validate_formats=True)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    CASES["a_short_match_of_a_pattern"],
-)
+@pytest.mark.parametrize(("pattern", "text"), CASES["a_short_match_of_a_pattern"])
 def test_a_short_match_of_a_pattern(pattern, text):
     assert short_match(pattern, "a") == text
 

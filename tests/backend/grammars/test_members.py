@@ -24,25 +24,27 @@ INNER = {
     "required": ["x"],
     "additionalProperties": False,
 }
-QUOTES = 'é😀"\\'
-PLAIN = CASES["plain"]
-"""Inside xgrammar's subset."""
-OPEN = CASES["open"]
 MAP = {
     "type": "object",
     "properties": {"labels": {"type": "object", "additionalProperties": INNER}},
     "additionalProperties": INNER,
 }
-"""An object without names, in which values are objects that have an order."""
 UNDECLARED = {
     "type": "object",
     "properties": {"a": {"type": "null"}, "b": {"type": "null"}},
     "required": ["c", "b"],
     "additionalProperties": {"type": "integer"},
 }
-"""It requires a member that it does not declare."""
-WHOLE = CASES["whole"]
-"""An object that has to satisfy two schemas, one of which contains it."""
+SCHEMAS = {
+    "plain": (CASES["plain"], "xgrammar"),
+    "open": (CASES["open"], "llguidance"),
+    # An object without names, in which values are objects that have an order.
+    "map": (MAP, "llguidance"),
+    "undeclared": (UNDECLARED, "llguidance"),
+    # An object that has to satisfy two schemas, one of which contains it.
+    "whole": (CASES["whole"], "llguidance"),
+}
+"""Schemas, and the engines that compile them."""
 
 
 def compiled(compiler, schema, engine, name="t"):
@@ -67,56 +69,16 @@ def orders(value):
     ]
 
 
-@pytest.mark.parametrize(
-    ("schema", "engine", "value"),
-    [
-        (PLAIN, "xgrammar", {"root": '["root', QUOTES: [{"y": None, "x": 3}], "n": 1.5}),
-        (PLAIN, "xgrammar", {"n": 1, QUOTES: [{"x": 250}, {"x": 4, "y": None}]}),
-        (OPEN, "llguidance", {"a<b>": {"l": {"s": ""}, "k": 1}, "s": "x", "i": ["", {"x": 9}]}),
-        (OPEN, "llguidance", {"s": "x", "z": 1, "y": 2, "a<b>": None}),
-        (MAP, "llguidance", {"labels": {"k": {"y": None, "x": 3}}, "z": {"x": 4, "y": None}}),
-        (MAP, "llguidance", {"labels": {}}),
-        (UNDECLARED, "llguidance", {"b": None, "c": 1, "a": None, "z": 2}),
-        (WHOLE, "llguidance", {"root": {"id": 5, "name": None, "next": {"name": {}, "id": 7}}}),
-    ],
-)
-def test_every_order_can_be_written(compiler, vocabulary, schema, engine, value):
-    grammar = compiled(compiler, schema, engine)
+@pytest.mark.parametrize(("name", "value"), CASES["every_order"])
+def test_every_order_can_be_written(compiler, vocabulary, name, value):
+    grammar = compiled(compiler, *SCHEMAS[name])
     for text in orders(value):
         assert takes(vocabulary, grammar, text), text
 
 
-@pytest.mark.parametrize(
-    ("schema", "engine", "text"),
-    [
-        (PLAIN, "xgrammar", '{"root": "root_1]"}'),  # without a required member
-        (PLAIN, "xgrammar", '{"n": 1, "n": 1}'),
-        (PLAIN, "xgrammar", '{"n": 1, "z": 1}'),
-        (PLAIN, "xgrammar", '{"n": 1, "root": "x"}'),
-        (PLAIN, "xgrammar", f'{{"n": 1, {json.dumps(QUOTES, ensure_ascii=False)}: [{{"x": 2}}]}}'),
-        (PLAIN, "xgrammar", f'{{"n": 1, {json.dumps(QUOTES, ensure_ascii=False)}: []}}'),
-        (OPEN, "llguidance", '{"z": 1}'),
-        (OPEN, "llguidance", '{"s": "", "s": ""}'),
-        (OPEN, "llguidance", '{"s": "", "\\u0073": 1}'),
-        (OPEN, "llguidance", '{"s": 1}'),
-        (OPEN, "llguidance", '{"s": "", "z": "x"}'),
-        (OPEN, "llguidance", '{"s": "", "a<b>": {"k": 1, "k": 1}}'),
-        (OPEN, "llguidance", '{"s": "", "a<b>": {"l": {}}}'),
-        (OPEN, "llguidance", '{"s": "", "i": [{"y": null}]}'),
-        (OPEN, "llguidance", '{"s": ""'),
-        (MAP, "llguidance", '{"labels": {"k": {"y": null}}}'),
-        (MAP, "llguidance", '{"labels": {"k": {"x": 3}, }}'),
-        (UNDECLARED, "llguidance", '{"b": null}'),
-        (UNDECLARED, "llguidance", '{"b": null, "c": null}'),
-        (UNDECLARED, "llguidance", '{"c": 1, "b": null, "c": 1}'),
-        (WHOLE, "llguidance", '{"root": {"id": 5}}'),
-        (WHOLE, "llguidance", '{"root": {"id": 4, "name": null}}'),
-        (WHOLE, "llguidance", '{"root": {"id": 5, "name": null, "next": null}}'),
-        (WHOLE, "llguidance", '{"root": {"id": 5, "name": null, "next": {"id": 5}}}'),
-    ],
-)
-def test_what_is_invalid_in_one_order_is_so_in_all(compiler, vocabulary, schema, engine, text):
-    assert not takes(vocabulary, compiled(compiler, schema, engine), text)
+@pytest.mark.parametrize(("name", "text"), CASES["invalid"])
+def test_what_is_invalid_in_one_order_is_so_in_all(compiler, vocabulary, name, text):
+    assert not takes(vocabulary, compiled(compiler, *SCHEMAS[name]), text)
 
 
 def test_objects_with_many_members_keep_the_schema_s_order(compiler, vocabulary):
@@ -178,7 +140,7 @@ def test_the_schema_s_order_is_a_setting(vocabulary, monkeypatch):
         compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
         grammar = compiled(compiler, INNER, "xgrammar")
         assert not takes(vocabulary, grammar, '{"y": null, "x": 3}')
-        with_order = compiled(compiler, OPEN, "llguidance")
+        with_order = compiled(compiler, *SCHEMAS["open"])
         assert not takes(vocabulary, with_order, '{"s": "", "a<b>": null}')
     finally:
         settings.cache_clear()

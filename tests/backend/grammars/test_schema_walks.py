@@ -22,7 +22,7 @@ from toolgate_core.schema.document import normalise
 
 # --- walks ---
 FEW = settings(
-    max_examples=repeats(30, nightly=100),
+    max_examples=repeats(15, nightly=100),
     deadline=None,
     database=None,
     suppress_health_check=[

@@ -34,11 +34,7 @@ CASES = json.loads(Path(__file__).with_name("values.json").read_text())
 
 # --- contradictions ---
 UNSATISFIABLE = CASES["unsatisfiable"]
-WITHOUT_TEXT = [
-    {"type": "string", "pattern": "^a{5}$", "maxLength": 3},
-    {"type": "string", "pattern": "^[a-z]{2}$", "minLength": 3},
-    {"type": "string", "pattern": "^(?=a)b"},
-]
+WITHOUT_TEXT = CASES["without_text"]
 FORMS = ["qwen3", "glm47", "qwen3_coder", "gemma4", "lfm2_5"]
 
 
@@ -138,7 +134,7 @@ def test_masks_of_json_allow_exactly_the_values_of_the_schema(
         *(given for given, _, _ in COUNTS[:4]),
     ],
     ["glm47", "deepseek_v32", "gemma4", "lfm2_5", "minimax_m3"],
-    one_in=3,
+    one_in=7,
 )
 def test_calls_have_exactly_the_values_of_the_schema(schema, dialect):
     found = model(dialect)
@@ -275,21 +271,15 @@ def test_llguidance_compiles_what_xgrammar_misreads(qwen3, monkeypatch, text):
 
 
 @pytest.mark.parametrize(
-    ("accepted", "found"),
-    [
-        ([{"x.y": "b.c"}], ()),
-        ([], ({"x.y": "b.c"},)),
-        ([{"x.y": "b.c"}, {"x/y": "b.c"}], ({"x/y": "b.c"},)),
-        ([{"x.y": "b.c"}, {"x.y": "b/c"}], ({"x.y": "b/c"},)),
-    ],
+    ("accepted", "found"), CASES["wrongly_accepted_and_refused_values_are_found"]
 )
 def test_wrongly_accepted_and_refused_values_are_found(accepted, found):
     schema = {"type": "object", "properties": {"x.y": {"const": "b.c"}}, "required": ["x.y"]}
-    assert misread(schema, accepted.__contains__) == found
+    assert [*misread(schema, accepted.__contains__)] == found
 
 
 # --- javascript masks ---
-ROUNDS = repeats(120, nightly=10_000)
+ROUNDS = repeats(60, nightly=10_000)
 
 
 @pytest.fixture(scope="module")
@@ -365,9 +355,6 @@ def test_random_patterns(byte_compiler):
     assert seen["residual"] < seen["valid"] / 3
 
 
-@pytest.mark.parametrize(
-    ("pattern", "matched", "other"),
-    CASES["masks_of_a_pattern"],
-)
+@pytest.mark.parametrize(("pattern", "matched", "other"), CASES["masks_of_a_pattern"])
 def test_masks_of_a_pattern(byte_compiler, pattern, matched, other):
     assert taken_as_json(byte_compiler, pattern, [matched, other]) == [True, False]

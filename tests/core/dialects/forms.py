@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from toolgate_core.dialects.arguments.parser import ArgumentsParser
@@ -52,40 +53,8 @@ ENDS = {
     "json objects": ")",
 }
 """The text after the arguments. It does not matter in forms with tags."""
-PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "s": {"type": "string"},
-        "n": {"type": "integer"},
-        "x": {"type": "number"},
-        "ok": {"type": "boolean"},
-        "l": {"type": "array", "items": {"type": "string"}},
-        "p": {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
-        "o": {
-            "type": "object",
-            "properties": {"k": {"type": "string"}, "n": {"type": "integer"}},
-        },
-        "t": {"$ref": "#/$defs/tree"},
-        "maybe": {"type": ["string", "null"]},
-        "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
-        "both": {"type": ["array", "object"], "items": {"type": "integer"}},
-        "text_or_object": {
-            "anyOf": [
-                {"type": "string"},
-                {"properties": {"k": {"type": "integer"}}, "type": "object"},
-            ]
-        },
-    },
-    "$defs": {
-        "tree": {
-            "type": "object",
-            "properties": {
-                "v": {"type": "string"},
-                "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
-            },
-        }
-    },
-}
+CASES = json.loads(Path(__file__).with_name("arguments.json").read_text().replace("§", NS))
+PARAMETERS: dict[str, Any] = CASES["parameters"]
 
 
 def tag(name: str, *inner: str) -> str:

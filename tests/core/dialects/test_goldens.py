@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
+from tests.core.dialects.made_up_family import SANDPIPER
 from tests.support.dialects.golden_tokens import (
     ORDINARY,
     GoldenTokens,
@@ -26,11 +29,13 @@ from toolgate_core.dialects.registry import DIALECTS, SHAPES
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds
 
+ROWS = json.loads(Path(__file__).with_name("goldens.json").read_text())
+
 WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 JSON_ARGUMENTS = [each for each in WITH_CALLS if each.calls and isinstance(each.calls.codec, Json)]
 CASES = [
     pytest.param(dialect, golden, id=f"{dialect.name}-{at}")
-    for dialect in WITH_CALLS
+    for dialect in [*WITH_CALLS, SANDPIPER]
     for at, golden in enumerate(dialect.goldens)
 ]
 MARKS = pytest.mark.parametrize(
@@ -43,7 +48,7 @@ def tokens_of(dialect: Dialect, special: bool) -> GoldenTokens:
 
 
 @MARKS
-@pytest.mark.parametrize(("dialect", "golden"), CASES)
+@rotating("dialect, golden", CASES, one_in=2)
 def test_the_segmenter_finds_the_message(dialect, golden, special):
     found = tokens_of(dialect, special)
     events = found.segment(golden, [joined(found.units(golden.text))])
@@ -53,7 +58,7 @@ def test_the_segmenter_finds_the_message(dialect, golden, special):
 
 
 @MARKS
-@rotating("dialect, golden", CASES, one_in=4)
+@rotating("dialect, golden", CASES, one_in=9)
 def test_tokens_of_the_reasoning_count_however_many_arrive_together(dialect, golden, special):
     found = tokens_of(dialect, special)
     units = found.units(golden.text)
@@ -73,7 +78,7 @@ def test_tokens_of_the_reasoning_count_however_many_arrive_together(dialect, gol
     [pytest.param(True, marks=pytest.mark.slow), False],
     ids=["marks_are_tokens", "marks_are_text"],
 )
-@rotating("dialect, golden", CASES, one_in=3)
+@rotating("dialect, golden", CASES, one_in=7)
 def test_events_do_not_depend_on_the_tokens(dialect, golden, special):
     found = tokens_of(dialect, special)
     units = found.units(golden.text)
@@ -85,7 +90,7 @@ def test_events_do_not_depend_on_the_tokens(dialect, golden, special):
         assert found.segment(golden, parts) == whole, f"split at {at}"
 
 
-@pytest.mark.parametrize(("dialect", "golden"), CASES)
+@rotating("dialect, golden", CASES, one_in=3)
 def test_a_message_that_is_cut_after_a_mark_is_the_beginning_of_the_whole(dialect, golden):
     """The text that ends a part of the message may have begun."""
     found = tokens_of(dialect, special=True)
@@ -150,19 +155,7 @@ def content_of(text: str) -> str | None:
     return found.content
 
 
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
-        ("<response>Done.</response>", "Done."),
-        ("<response>Done.</response>\n", "Done."),
-        ("<response>Done.", "Done."),
-        ("Done.</response>", "Done."),
-        ("<b>Done.</b>", "<b>Done.</b>"),
-        ("<res", "<res"),
-        ("<response>a </response> b</response>", "a </response> b"),
-        ("<response></response>", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "content"), ROWS["the_texts_around_the_content_are_not_content"])
 def test_the_texts_around_the_content_are_not_content(text, content):
     assert content_of(text) == content
 

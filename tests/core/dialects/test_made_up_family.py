@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from tests.models.family_template import chat_template
 from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
-from toolgate_core.deltas import CallEnd, CallStart, Finish
 from toolgate_core.dialects.mark_texts import end_texts, mark_texts
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
@@ -84,23 +83,6 @@ def test_the_command_line_converts_its_transcripts(golden):
         for call in message.get("tool_calls", [])
     ]
     assert calls == [(call.name, call.arguments, call.id) for call in golden.calls]
-
-
-@pytest.mark.exhaustive
-@MARKS
-@pytest.mark.parametrize("golden", SANDPIPER.goldens)
-def test_the_segmenter_reads_its_transcripts_at_every_split(models, golden, marks):
-    found = model(models, marks)
-    form = found.vocabulary.form.marks
-    tokens = found.vocabulary.literal_tokens(form.encode(golden.text))
-    for splits in [(), *((at,) for at in range(1, len(tokens))), range(1, len(tokens))]:
-        events = found.segment(tokens, splits)
-        calls = [(name, json.loads(arguments)) for name, arguments in calls_in(events)]
-        assert calls == [(call.name, call.arguments) for call in golden.calls]
-        ids = [event.id for event in events if isinstance(event, CallStart)]
-        assert ids == [call.id for call in golden.calls]
-        assert sum(isinstance(event, CallEnd) for event in events) == len(golden.calls)
-        assert events[-1] == Finish("tool_calls" if golden.calls else "stop")
 
 
 @MARKS

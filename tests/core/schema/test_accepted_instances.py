@@ -29,7 +29,7 @@ from toolgate_core.schema.preparation.relaxation import (
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.tools import content_format, parse_tools
 
-SOME = examples(50, nightly=150)
+SOME = examples(25, nightly=150)
 MANY = st.lists(instances, min_size=5, max_size=15)
 
 
@@ -109,7 +109,7 @@ def test_fallback_schemas_accept_all_valid_instances(schema, values):
 NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-@examples(50, nightly=150)
+@SOME
 @given(schemas(), MANY)
 def test_open_objects_accept_the_same_instances(schema, values):
     canonical = canonical_schema(schema, param="schema")

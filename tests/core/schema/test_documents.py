@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -22,6 +24,8 @@ from toolgate_core.schema.walk import (
 )
 from toolgate_core.tools import content_format, parse_tools
 
+CASES = json.loads(Path(__file__).with_name("documents.json").read_text())
+
 DRAFT4 = "http://json-schema.org/draft-04/schema#"
 DRAFT7 = "http://json-schema.org/draft-07/schema#"
 NEWEST = "https://json-schema.org/draft/2020-12/schema"
@@ -33,19 +37,7 @@ def read(schema: dict[str, Any]) -> Any:
     return found
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ({"minimum": 3, "exclusiveMinimum": True}, {"exclusiveMinimum": 3}),
-        ({"minimum": 3, "exclusiveMinimum": False}, {"minimum": 3}),
-        ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}),
-        ({"items": {}, "additionalItems": False}, {"items": {}}),
-        ({"dependencies": {"a": ["b"]}}, {"dependentRequired": {"a": ["b"]}}),
-        ({"dependencies": {"a": {"type": "null"}}}, {"dependentSchemas": {"a": {"type": "null"}}}),
-        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
-        ({"type": "string", "nullable": False}, {"type": "string"}),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), CASES["keywords_of_older_drafts_and_openapi_are_upgraded"])
 def test_keywords_of_older_drafts_and_openapi_are_upgraded(old, new):
     assert read(old) == new
     assert read({"properties": {"a": old}}) == {"properties": {"a": new}}
@@ -63,19 +55,7 @@ def test_siblings_of_a_reference_apply_since_draft_2019_09():
     assert "minimum" not in read(schema | {"$schema": DRAFT7})
 
 
-@pytest.mark.parametrize(
-    ("ref", "pointer"),
-    [
-        ("#", "#"),
-        ("#/$defs/a", "#/$defs/a"),
-        ("#name", "#/$defs/a"),
-        ("other.json", "#/$defs/b"),
-        ("http://x.test/other.json#/$defs/c", "#/$defs/b/$defs/c"),
-        ("other.json#deep", "#/$defs/b/$defs/c"),
-        ("urn:example:u", "#/$defs/u"),
-        ("#/$defs/with~1slash%25", "#/$defs/with~1slash%25"),
-    ],
-)
+@pytest.mark.parametrize(("ref", "pointer"), CASES["references_are_found_by_id_anchor_and_pointer"])
 def test_references_are_found_by_id_anchor_and_pointer(ref, pointer):
     schema = {
         "$id": "http://x.test/root.json",
@@ -95,17 +75,7 @@ def test_references_are_found_by_id_anchor_and_pointer(ref, pointer):
 
 @pytest.mark.parametrize(
     ("schema", "pointer"),
-    [
-        ({"$ref": "https://example.com/schema"}, "/$ref"),
-        ({"properties": {"a/b": {"items": {"$ref": "file.json"}}}}, "/properties/a~1b/items/$ref"),
-        ({"$ref": "#/$defs/none"}, "/$ref"),
-        ({"$ref": "#nowhere"}, "/$ref"),
-        ({"$ref": "#/required", "required": ["a"]}, "/$ref"),
-        ({"$ref": NEWEST}, "/$ref"),
-        ({"items": {"$ref": "http://[#a"}}, "/items/$ref"),
-        ({"$id": "http://[#a"}, "/$id"),
-        ({"$id": "https://example.com", "items": {"$id": "//["}}, "/items/$id"),
-    ],
+    CASES["unresolvable_references_are_refused_with_their_pointer"],
 )
 def test_unresolvable_references_are_refused_with_their_pointer(schema, pointer):
     with pytest.raises(SchemaNotEnforceable) as refused:
@@ -135,7 +105,7 @@ def test_normalising_does_not_change_its_argument():
 
 
 def test_deeply_nested_schemas_are_normalised():
-    schema: dict[str, Any] = {"type": "string"}
+    schema = {"type": "string"}
     for _ in range(20_000):
         schema = {"properties": {"a": schema}}
     found = normalise(schema)
@@ -207,85 +177,13 @@ def test_unused_definitions_are_not_reachable():
 
 
 S = {"type": "string"}
-MEANT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "null for a list (Go)": (
-        {"properties": {"a": S}, "required": None},
-        {"properties": {"a": S}},
-        "/required",
-    ),
-    "null for a map (Go)": ({"properties": None}, {"properties": {}}, "/properties"),
-    "[] for a map (PHP)": ({"properties": []}, {"properties": {}}, "/properties"),
-    "[] for a schema (PHP)": (
-        {"properties": {"a": {"type": "array", "items": []}}},
-        {"properties": {"a": {"type": "array", "items": {}}}},
-        "/properties/a/items",
-    ),
-    "[] for definitions (PHP)": (
-        {"$defs": [], "type": "object"},
-        {"$defs": {}, "type": "object"},
-        "/$defs",
-    ),
-    "null for a schema": (
-        {"additionalProperties": None, "type": "object"},
-        {"type": "object"},
-        "/additionalProperties",
-    ),
-    "null for a bound": (
-        {"properties": {"a": {"type": "integer", "minimum": None, "maximum": 3}}},
-        {"properties": {"a": {"type": "integer", "maximum": 3}}},
-        "/properties/a/minimum",
-    ),
-    "null for an enum": (
-        {"properties": {"a": {"type": "string", "enum": None}}},
-        {"properties": {"a": S}},
-        "/properties/a/enum",
-    ),
-    "types in capitals (Gemini)": (
-        {"type": "OBJECT", "properties": {}},
-        {"type": "object", "properties": {}},
-        "/type",
-    ),
-    "a list of types in capitals": (
-        {"properties": {"a/b": {"type": ["STRING", "Null"]}}},
-        {"properties": {"a/b": {"type": ["string", "null"]}}},
-        "/properties/a~1b/type",
-    ),
-    "types of programming languages": (
-        {"properties": {"a": {"type": ["int", "Float", "null", "double"]}}},
-        {"properties": {"a": {"type": ["integer", "number", "null"]}}},
-        "/properties/a/type",
-    ),
-    "a number in quotation marks": (
-        {"properties": {"a": {"type": "integer", "minimum": "-1", "maximum": 3}}},
-        {"properties": {"a": {"type": "integer", "minimum": -1, "maximum": 3}}},
-        "/properties/a/minimum",
-    ),
-    "a length in quotation marks": (
-        {"properties": {"a": S | {"maxLength": "8"}}},
-        {"properties": {"a": S | {"maxLength": 8}}},
-        "/properties/a/maxLength",
-    ),
-    "required in a member (draft 3)": (
-        {"properties": {"a": S | {"required": True}, "b": S}},
-        {"properties": {"a": S, "b": S}, "required": ["a"]},
-        "/properties/a/required",
-    ),
-    "not required in a member (draft 3)": (
-        {"properties": {"a": S | {"required": False}}, "required": ["a"]},
-        {"properties": {"a": S}, "required": ["a"]},
-        "/properties/a/required",
-    ),
-    "a slip in a definition": (
-        {"$defs": {"n": {"type": "Integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}},
-        {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}},
-        "/$defs/n/type",
-    ),
-}
 
 
-@pytest.mark.parametrize("name", MEANT)
-def test_a_slip_with_one_meaning_is_read_as_it_was_meant(name):
-    given, meant, pointer = MEANT[name]
+SLIPS = CASES["meant"]
+
+
+@pytest.mark.parametrize(("given", "meant", "pointer"), SLIPS.values(), ids=SLIPS)
+def test_a_slip_with_one_meaning_is_read_as_it_was_meant(given, meant, pointer):
     before = copy.deepcopy(given)
     assert corrected(given) == meant
     assert [each.pointer for each in corrections(given)] == [pointer]
@@ -295,32 +193,9 @@ def test_a_slip_with_one_meaning_is_read_as_it_was_meant(name):
 
 
 T = {"type": "integer", "enum": [1, 2]}
-OTHER = {"type": "boolean"}
-REFERENCES: dict[str, tuple[dict[str, Any], str]] = {
-    "an unescaped slash (zod)": ({"$defs": {"a/b": T, "b": OTHER}}, "#/$defs/a/b"),
-    "an encoded name": ({"definitions": {"P%3CT%3E": T}}, "#/definitions/P%3CT%3E"),
-    "a name that is encoded twice": ({"definitions": {"P<T>": T}}, "#/definitions/P%253CT%253E"),
-    "definitions for $defs": ({"$defs": {"n": T}}, "#/definitions/n"),
-    "components of OpenAPI": ({"definitions": {"n": T}}, "#/components/schemas/n"),
-    "nothing before the name": ({"$defs": {"n": T}}, "#/n"),
-    "a place in a definition": ({"$defs": {"n": {"properties": {"x/y": T}}}},
-                                "#/definitions/n/properties/x/y"),
-    "definitions of a member": ({"properties": {"z": {"$defs": {"n": T}}}}, "#/$defs/n"),
-    "definitions of the member around it": (
-        {"properties": {"a": {"$defs": {"n": T}}, "z": {"$defs": {"n": OTHER}}}}, "#/$defs/n"
-    ),
-    "a pointer from the member around it": (
-        {"properties": {"a": {"properties": {"first": T}}}}, "#/properties/first"
-    ),
-}  # fmt: skip
-TARGETLESS: list[tuple[dict[str, Any], str]] = [
-    ({}, "#/components/schemas/n"),
-    ({"$defs": {"a/b": T, "a%2Fb": OTHER}}, "#/$defs/a/b"),
-    ({"properties": {"y": {"$defs": {"n": T}}, "z": {"$defs": {"n": OTHER}}}}, "#/$defs/n"),
-    ({"$defs": {"n": T}, "properties": {"z": {"$id": "z"}}}, "#/definitions/n"),
-    ({"$defs": {"n": T}}, "n.json#/$defs/n"),
-    ({"$defs": {"n" * 300: T}}, f"#/definitions/{'n' * 300}"),
-]
+REFERENCES = CASES["references"]
+LONG = "n" * 300
+TARGETLESS = [*CASES["targetless"], ({"$defs": {LONG: T}}, f"#/definitions/{LONG}")]
 
 
 def _referring(schema: dict[str, Any], ref: str) -> dict[str, Any]:
@@ -331,9 +206,9 @@ def _referring(schema: dict[str, Any], ref: str) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize("name", REFERENCES)
-def test_a_reference_with_one_possible_target_is_read_as_one_to_it(name):
-    given = _referring(*REFERENCES[name])
+@pytest.mark.parametrize(("schema", "ref"), REFERENCES.values(), ids=REFERENCES)
+def test_a_reference_with_one_possible_target_is_read_as_one_to_it(schema, ref):
+    given = _referring(schema, ref)
     assert [each.pointer for each in corrections(given)] == ["/properties/a/properties/it/$ref"]
     canonical = canonical_parameters(given)
     check_schema(canonical)
@@ -360,37 +235,13 @@ def test_members_in_members_are_required_by_the_object_around_them():
     }
 
 
-CORRECT: list[dict[str, Any]] = [
-    {},
-    {"properties": {"a": {"enum": [None, []]}, "b": {"const": None}, "c": {"default": None}}},
-    {"properties": {"required": S, "type": {"type": "string"}, "properties": {"type": "array"}}},
-    {"properties": {"a": True, "b": {"items": False}}},
-]
-
-
-@pytest.mark.parametrize("schema", CORRECT)
+@pytest.mark.parametrize("schema", CASES["correct"])
 def test_a_schema_without_slips_stays_the_same(schema):
     assert corrections(schema) == ()
     assert corrected(schema) is schema
 
 
-AMBIGUOUS: list[dict[str, Any]] = [
-    {"properties": {"a": {"type": "date-time"}}},
-    {"properties": {"a": {"type": "string[]"}}},
-    {"properties": {"a": {"type": "any"}}},
-    {"properties": {"a": S | {"maxLength": "8 characters"}}},
-    {"properties": {"a": {"type": None}}},
-    {"properties": {"a": S | {"minimum": "2024-01-01"}}},
-    {"properties": {"a": S, "required": ["a"]}},
-    {"properties": {"a": S, "required": []}},
-    {"properties": {"a": S}, "required": True},
-    {"properties": {"a": S}, "required": "a"},
-    {"properties": {"a": S | {"required": True}}, "required": {}},
-    {"properties": {"a": None}},
-]
-
-
-@pytest.mark.parametrize("schema", AMBIGUOUS)
+@pytest.mark.parametrize("schema", CASES["ambiguous"])
 def test_what_has_several_meanings_stays_invalid(schema):
     with pytest.raises(SchemaNotEnforceable) as refused:
         check_schema(canonical_parameters(schema))
@@ -415,15 +266,6 @@ def test_parameters_of_another_type_are_refused_after_correction():
         canonical_parameters({"type": "ARRAY"})
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
-        ({"type": ["string"], "nullable": True}, {"type": ["string", "null"]}),
-        ({"type": ["string", "null"], "nullable": True}, {"type": ["string", "null"]}),
-        ({"type": "string", "nullable": False}, {"type": "string"}),
-        ({"enum": ["a"], "nullable": True}, {"enum": ["a"]}),
-    ],
-)
+@pytest.mark.parametrize(("given", "meant"), CASES["nullable_adds_null_to_the_types"])
 def test_nullable_adds_null_to_the_types(given, meant):
     assert canonical_parameters({"properties": {"a": given}})["properties"]["a"] == meant

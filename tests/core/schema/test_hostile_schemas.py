@@ -153,14 +153,14 @@ def canonical(name: str) -> Schema:
         pytest.skip("refused by the gateway")
 
 
-@rotating("name", HOSTILE, one_in=2)
+@rotating("name", HOSTILE, one_in=4)
 def test_reading_a_schema_takes_few_steps(name):
     for work in OF_CLIENTS.values():
         with suppress(ToolgateError):
             steps_of(lambda work=work: work(deep_copy(HOSTILE[name])))  # type: ignore[misc]
 
 
-@rotating("name", HOSTILE, one_in=2)
+@rotating("name", HOSTILE, one_in=4)
 def test_functions_outside_the_quarantine_take_few_steps(name):
     for work in CANONICAL.values():
         given = deep_copy(canonical(name))
@@ -169,7 +169,7 @@ def test_functions_outside_the_quarantine_take_few_steps(name):
 
 
 @pytest.mark.exhaustive
-@sampled("name, function", HOSTILE, IN_QUARANTINE, one_in=7)
+@sampled("name, function", HOSTILE, IN_QUARANTINE, one_in=13)
 def test_functions_in_the_quarantine_take_few_steps(name, function):
     given = deep_copy(canonical(name))
     with suppress(ToolgateError, RecursionError):

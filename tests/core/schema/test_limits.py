@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effort import examples
 from tests.support.schemas import hostile, hostile_schemas
 from tests.support.schemas.hostile import DOUBLING, argument, levels
 from toolgate_core.errors import SchemaTooComplex
@@ -124,6 +125,7 @@ JSON = st.recursive(
 )
 
 
+@examples(40, nightly=100)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
 def test_counts_equal_those_of_a_recursive_implementation(schema):
     def nodes(value: Any) -> int:
