@@ -1,7 +1,5 @@
 """The choice of the Python interpreter for .venv."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

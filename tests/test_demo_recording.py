@@ -1,10 +1,7 @@
 """The recording of the demo: an SVG that needs nothing else, and shows what was printed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
@@ -14,14 +11,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def recorder(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import record_demo
 
     return record_demo
 
 
-def shown(svg: str) -> list[str]:
+def shown(svg):
     root = ElementTree.fromstring(svg)
     return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
 

@@ -1,7 +1,5 @@
 """Generated documents match the code, and files that documents name exist."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

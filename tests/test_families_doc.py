@@ -1,11 +1,8 @@
 """The generator of docs/reference/families.md."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +12,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 @pytest.fixture
-def generator(monkeypatch: pytest.MonkeyPatch) -> Any:
+def generator(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     return import_module("families_doc")
 

@@ -1,7 +1,5 @@
 """Set-up installs libnuma where it may, and otherwise says what to install."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -11,14 +9,14 @@ import pytest
 SCRIPT = Path(__file__).parents[1] / "scripts" / "install_libnuma.sh"
 
 
-def command(folder: Path, name: str, *lines: str) -> None:
+def command(folder, name, *lines):
     path = folder / name
     path.write_text("\n".join(("#!/bin/sh", *lines, "")))
     path.chmod(0o755)
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Path:
+def machine(tmp_path):
     """A folder of commands: a machine without libnuma, whose apt-get installs it. `log` has what
     ran."""
     for name in ("bash", "env", "sh"):
@@ -31,7 +29,7 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(machine: Path) -> tuple[int, str, list[str]]:
+def run(machine):
     """The exit status, the error, and the installations."""
     done = subprocess.run(
         ["/bin/bash", SCRIPT, "python"],

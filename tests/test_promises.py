@@ -1,7 +1,5 @@
 """Promises of the documents have tests: promises.yaml and the page about reliability name them."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -18,7 +16,7 @@ CASES = [
 ]
 
 
-def exists(test: str) -> bool:
+def exists(test):
     path, _, name = test.partition("::")
     if not (file := ROOT / path).exists():
         return False

@@ -1,7 +1,5 @@
 """The README's models are those of dialects, and each client of the guide has a test."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -13,7 +11,7 @@ CLIENTS = ROOT / "docs" / "guide" / "clients.md"
 MAX_LINES = 80
 
 
-def section(text: str, title: str) -> str:
+def section(text, title):
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 

@@ -1,11 +1,7 @@
 """The site: its navigation and the links of its pages, without building it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 import yaml
@@ -15,15 +11,15 @@ LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)")
 
 
 @pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def pages(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import site_pages
 
     return site_pages
 
 
-def nav() -> list[str]:
-    def places(entry: Any) -> list[str]:
+def nav():
+    def places(entry):
         if isinstance(entry, str):
             return [entry]
         values = entry.values() if isinstance(entry, dict) else entry
@@ -52,8 +48,8 @@ def test_links_of_the_site_lead_to_its_pages(pages):
     assert checked > 100
 
 
-def _normal(path: Path) -> list[str]:
-    parts: list[str] = []
+def _normal(path):
+    parts = []
     for part in path.parts:
         if part == "..":
             parts.pop()

@@ -10,7 +10,6 @@ import openai
 import shared
 from agents import (
     Agent,
-    Model,
     ModelSettings,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
@@ -22,7 +21,7 @@ from agents.items import HandoffOutputItem, ToolCallOutputItem
 
 set_tracing_disabled(True)
 client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
-MODELS: dict[str, Model] = {
+MODELS = {
     "responses": OpenAIResponsesModel(shared.MODEL, openai_client=client),
     "chat": OpenAIChatCompletionsModel(shared.MODEL, openai_client=client),
 }
@@ -35,7 +34,7 @@ def get_weather(city: str) -> str:
     return f"Sunny in {city}."
 
 
-def agents(model: Model) -> tuple[Agent, Agent]:
+def agents(model):
     """Return the one that calls, and the one to which it hands off."""
     settings = ModelSettings(store=False, include_usage=True)
     speaker = Agent("speaker", instructions="Speak.", model=model, model_settings=settings)
@@ -50,7 +49,7 @@ def agents(model: Model) -> tuple[Agent, Agent]:
     return caller, speaker
 
 
-async def run(name: str, *, stream: bool) -> None:
+async def run(name, *, stream):
     caller, speaker = agents(MODELS[name])
     question = f"How is Oslo ({name}, {'streamed' if stream else 'whole'})?"
     if stream:
@@ -72,7 +71,7 @@ async def run(name: str, *, stream: bool) -> None:
     shared.done(f"{question} {final}")
 
 
-async def refused(name: str, *, stream: bool) -> None:
+async def refused(name, *, stream):
     caller, _ = agents(MODELS[name])
     status = 200
     try:
@@ -88,7 +87,7 @@ async def refused(name: str, *, stream: bool) -> None:
     shared.done(f"refused: {name}")
 
 
-async def main() -> None:
+async def main():
     for name in MODELS:
         for stream in (False, True):
             await run(name, stream=stream)

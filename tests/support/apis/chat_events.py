@@ -108,10 +108,7 @@ def events(
 
 
 def responses(
-    asked: ChatRequest,
-    sent: list[wire.StreamEvent],
-    cuts: list[int],
-    info: wire.Info = INFO,
+    asked: ChatRequest, sent: list[wire.StreamEvent], cuts: list[int], info: wire.Info = INFO
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The chunks and the whole response made from the batches. The last chunk has the usage."""
     answer = answer_to(asked, info)

@@ -45,10 +45,7 @@ class GoldenTokens:
     """The tokens of a dialect's goldens. `special` are the texts that are single tokens."""
 
     def __init__(
-        self,
-        dialect: Dialect,
-        special: Collection[str],
-        schemas: Mapping[str, Any] = SCHEMAS,
+        self, dialect: Dialect, special: Collection[str], schemas: Mapping[str, Any] = SCHEMAS
     ) -> None:
         found = sorted(marks_in(dialect.literals, special), key=lambda text: (-len(text), text))
         self._dialect, self._schemas = dialect, schemas

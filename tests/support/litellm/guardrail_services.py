@@ -1,11 +1,6 @@
 """LiteLLM's own guardrails, with a stand-in for their services that lets each request pass."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import litellm
-import pytest
 from litellm.proxy.guardrails.guardrail_registry import InMemoryGuardrailHandler
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -20,7 +15,7 @@ GENERAL = {
     "is_safe": True,
     "violation": 0,
 }
-GUARDRAILS: dict[str, tuple[dict[str, Any], Any]] = {
+GUARDRAILS = {
     **dict.fromkeys(
         ("block_code_execution", "crowdstrike_aidr", "enkryptai", "generic_guardrail_api",
          "grayswan", "lasso", "litellm_content_filter", "mcp_end_user_permission", "mcp_security",
@@ -68,11 +63,11 @@ class Service:
     name = ""
     url = ""
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope, receive, send):
         await Request(scope, receive).body()
         await JSONResponse(GUARDRAILS[self.name][1])(scope, receive, send)
 
-    def use(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def use(self, monkeypatch, name):
         """Make the guardrail the only callback."""
         self.name = name
         given = {"guardrail": name, "mode": "pre_call", "api_base": "URL", "api_key": "k"}

@@ -143,7 +143,7 @@ class Gateway:
             if leave_after is None or isinstance(leave_after, asyncio.Event):
                 await (leave_after or asyncio.Event()).wait()
             elif callable(leave_after):
-                while not leave_after(b"".join(each.get("body", b"") for each in sent)):
+                while not leave_after(b"".join(each.get("body", b"") for each in sent)):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             else:
                 await asyncio.sleep(leave_after)

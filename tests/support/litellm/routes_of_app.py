@@ -1,15 +1,12 @@
 """The routes of LiteLLM's app, as the installed release has them."""
 
-from __future__ import annotations
-
 import re
-from typing import Any
 
 PARAMETER = re.compile(r"\{[^}]*\}")
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 
-def http_routes() -> list[tuple[str, str]]:
+def http_routes():
     """Method and path of every HTTP route, with `x` for parameters. A mount and a feature that is
     loaded on the first request count as a route that is read."""
     from litellm.proxy._lazy_features import LAZY_FEATURES
@@ -27,7 +24,7 @@ def http_routes() -> list[tuple[str, str]]:
     return sorted({(method, PARAMETER.sub("x", path) or "/") for method, path in found})
 
 
-def routes_without_key() -> list[tuple[str, str]]:
+def routes_without_key():
     """The routes of `http_routes` whose handlers do not depend on LiteLLM's authentication."""
     from litellm.proxy.proxy_server import app
 
@@ -42,8 +39,8 @@ def routes_without_key() -> list[tuple[str, str]]:
     )
 
 
-def websocket_paths() -> list[str]:
+def websocket_paths():
     from litellm.proxy.proxy_server import app
 
-    sockets: list[Any] = [route for route in app.routes if "WebSocket" in type(route).__name__]
+    sockets = [route for route in app.routes if "WebSocket" in type(route).__name__]
     return sorted(PARAMETER.sub("x", route.path) for route in sockets)

@@ -176,9 +176,7 @@ HOSTILE: dict[str, Schema] = {
     ),
     "nested identifiers": identifiers(8, 1_500, 12_000),
     "long names": long_name(100_000, 1_000),
-    "backtracking name": _object(
-        **{"a" * 60 + "!": {"type": "string"}},
-    )
+    "backtracking name": _object(**{"a" * 60 + "!": {"type": "string"}})
     | {"patternProperties": {"^(a|aa)+$": {"type": "string"}, "^(a+)+b?$": {"type": "string"}}},
     "a count of 5,000 digits": _object(a={"type": "string", "pattern": "a{" + "9" * 5_000 + "}"}),
     "nested counts": _object(a={"type": "string", "pattern": "((((a{60}){60}){60}){60}){60}"}),

@@ -5,20 +5,16 @@
 
 # ruff: noqa: E501 - lines of Markdown
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 
 from tests.models import ROOT, tiny_model
 from tests.support.markdown import table
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas import support_counts as counts
 from tests.support.schemas.judge import Judge
-from tests.support.schemas.suites import Result, verdicts_by_form
+from tests.support.schemas.suites import verdicts_by_form
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_core.wire import GrammarVerdict
 
 PATH = ROOT / "docs" / "reference" / "schema-support.md"
 
@@ -61,7 +57,7 @@ By dialect, how many are valid, cut and refused:
 *Cut* is by `max_tokens`: in `qwen3_coder` and `deepseek_v32`, no single token ends a text. *Refused* is a name with a space (`lfm2_5`), and a call of at least 454 tokens (`deepseek_v32`).
 """
 
-PURPOSES: tuple[tuple[str, str, str], ...] = (
+PURPOSES = (
     (
         "White space other than the dialect's",
         "compact",
@@ -102,11 +98,7 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
         "format email",
         "The engine's grammar lacks them.",
     ),
-    (
-        "Two hyphens in a row in `hostname`",
-        "format hostname",
-        "The engine's grammar lacks them.",
-    ),
+    ("Two hyphens in a row in `hostname`", "format hostname", "The engine's grammar lacks them."),
     ("Mixed notation in `ipv6`", "format ipv6", "The engine's grammar lacks it."),
     (
         r"U+001C to U+001F, U+0085 and U+FEFF for `\s` or `\S` in a `pattern`",
@@ -117,12 +109,7 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
 """What masks forbid although it is valid, where it is counted, and why."""
 
 
-def document(
-    official: Sequence[Result],
-    real: Sequence[Result],
-    opened: Sequence[Result],
-    tools: Mapping[str, Sequence[GrammarVerdict]],
-) -> str:
+def document(official, real, opened, tools):
     """`tools`: the verdicts on the schemas of real tools, by dialect."""
     return "\n".join(
         [
@@ -131,10 +118,7 @@ def document(
             "",
             f"Occurrences that apply to an instance, in {len(real):,} real schemas (MaskBench).",
             "",
-            table(
-                ("keyword", "masked", "validated", "validated if"),
-                counts.keywords(real),
-            ),
+            table(("keyword", "masked", "validated", "validated if"), counts.keywords(real)),
             "",
             "## Real schemas",
             "",
@@ -190,13 +174,13 @@ def document(
     )
 
 
-def _purposes(official: Sequence[Result], real: Sequence[Result]) -> Iterator[str]:
+def _purposes(official, real):
     instances = [instance for r in real for instance in r.judged.instances if instance.passed]
     for what, counted, reason in PURPOSES:
         kind, *names = counted.split() or [""]
         if kind == "format":
             some = [r for r in official if r.case.optional and r.case.group in names]
-            count: object = counts.instances(some, "strict")
+            count = counts.instances(some, "strict")
         elif kind == "compact":
             count = sum(not instance.compact for instance in instances)
         else:
@@ -204,7 +188,7 @@ def _purposes(official: Sequence[Result], real: Sequence[Result]) -> Iterator[st
         yield f"- {what}{f': {count}' if kind else ''}. {reason}"
 
 
-def main() -> None:
+def main():
     vocabulary = vocabulary_of(str(tiny_model()))
     judge = Judge(Compiler.from_vocabulary(vocabulary, cache_bytes=2**26), vocabulary)
     official = schema_suites.judged(schema_suites.suite(), judge)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tests.verify.reference_server.reply import Reply
 
 
-def _nothing(*_: Any) -> None:
+def _nothing(*_):
     """No change."""
 
 
-def _same(value: Any) -> Any:
+def _same(value):
     return value
 
 
@@ -47,59 +47,59 @@ class Fault:
 Events = list[tuple[str, Any]]
 
 
-def reply(change: Callable[[Reply], object]) -> Fault:
+def reply(change):
     return Fault(reply=lambda made, _: change(made))
 
 
-def streamed(change: Callable[[Reply], object]) -> Fault:
+def streamed(change):
     """Changes streamed answers only."""
     return Fault(reply=lambda made, asked: change(made) if asked.stream else None)
 
 
-def setting(**values: Any) -> Fault:
+def setting(**values):
     return reply(_setter(values))
 
 
-def stream_setting(**values: Any) -> Fault:
+def stream_setting(**values):
     return streamed(_setter(values))
 
 
-def _setter(values: dict[str, Any]) -> Callable[[Reply], None]:
-    def change(made: Reply) -> None:
+def _setter(values):
+    def change(made):
         for name, value in values.items():
             setattr(made, name, value)
 
     return change
 
 
-def text_before(text: str) -> Fault:
+def text_before(text):
     """Puts a text before that of the answer."""
 
-    def change(made: Reply) -> None:
+    def change(made):
         made.text = text + made.text
 
     return reply(change)
 
 
-def arguments(value: Any) -> Fault:
+def arguments(value):
     """Calls have other arguments; a text is taken as it is."""
 
-    def change(made: Reply) -> None:
+    def change(made):
         for call in made.calls:
             call.text = value if isinstance(value, str) else json.dumps(value)
 
     return reply(change)
 
 
-def last_arguments(value: Any) -> Fault:
-    def change(made: Reply) -> None:
+def last_arguments(value):
+    def change(made):
         made.calls[-1].text = json.dumps(value)
 
     return reply(change)
 
 
-def call(**values: Any) -> Fault:
-    def change(made: Reply) -> None:
+def call(**values):
+    def change(made):
         for each in made.calls:
             for name, value in values.items():
                 setattr(each, name, value)
@@ -107,57 +107,57 @@ def call(**values: Any) -> Fault:
     return reply(change)
 
 
-def no_calls(text: str = "No.") -> Fault:
+def no_calls(text="No."):
     return setting(calls=[], text=text, finish="stop")
 
 
-def another_call(name: str = "fly", text: str = "{}") -> Fault:
-    def change(made: Reply) -> None:
+def another_call(name="fly", text="{}"):
+    def change(made):
         made.calls.append(Call(name, text, id=fresh("call_")))
 
     return reply(change)
 
 
-def other_tool(name: str) -> Fault:
+def other_tool(name):
     """The server calls another tool than the named one."""
 
-    def change(asked: Asked) -> None:
+    def change(asked):
         asked.allowed = [name]
 
     return Fault(asked=change)
 
 
-def stream_fragments(change: Callable[[str], str]) -> Fault:
+def stream_fragments(change):
     """The fragments of arguments in streams spell another text."""
 
-    def apply(made: Reply) -> None:
+    def apply(made):
         for each in made.calls:
             each.fragments = pieces(change(each.text))
 
     return streamed(apply)
 
 
-def stream_text(change: Callable[[str], str]) -> Fault:
-    def apply(made: Reply) -> None:
+def stream_text(change):
+    def apply(made):
         made.text_parts = pieces(change(made.text))
 
     return streamed(apply)
 
 
-def body(change: Callable[[Any], object]) -> Fault:
+def body(change):
     """Changes the body of whole answers in place."""
 
-    def apply(made: Any) -> Any:
+    def apply(made):
         change(made)
         return made
 
     return Fault(body=apply)
 
 
-def each_event(change: Callable[[Any], object], *kinds: str) -> Fault:
+def each_event(change, *kinds):
     """Changes the data of events in place: all, or those of the types."""
 
-    def apply(sent: Events) -> Events:
+    def apply(sent):
         for _, data in sent:
             if isinstance(data, dict) and (not kinds or data.get("type") in kinds):
                 change(data)
@@ -166,31 +166,31 @@ def each_event(change: Callable[[Any], object], *kinds: str) -> Fault:
     return Fault(events=apply)
 
 
-def without(*kinds: str) -> Fault:
+def without(*kinds):
     """Events of these types are missing."""
 
-    def apply(sent: Events) -> Events:
+    def apply(sent):
         return [(name, data) for name, data in sent if name not in kinds]
 
     return Fault(events=apply)
 
 
-def events(change: Callable[[Events], Events]) -> Fault:
+def events(change):
     return Fault(events=change)
 
 
-def refuses() -> Fault:
+def refuses():
     """The server refuses what it should accept."""
 
-    def apply(sent: Any, _: int) -> Any:
+    def apply(sent, _):
         error = {"error": {"message": "The request is wrong.", "type": "invalid_request_error"}}
         return type(sent)(400, error)
 
     return Fault(sent=apply)
 
 
-def content_type(of: str, instead: str) -> Fault:
-    def apply(sent: Any, _: int) -> Any:
+def content_type(of, instead):
+    def apply(sent, _):
         if sent.kind == of:
             sent.kind = instead
         return sent

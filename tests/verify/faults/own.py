@@ -1,28 +1,23 @@
 """Faults of checks of one API, by the ID without the API."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from tests.verify.faults import changes as c
 from tests.verify.faults.changes import Fault
-from tests.verify.reference_server.reply import Reply
 
 
-def _choices(change: Any) -> Fault:
+def _choices(change):
     """Changes each choice of each chunk that has one."""
 
-    def apply(chunk: Any) -> None:
+    def apply(chunk):
         for choice in chunk.get("choices", ()):
             change(choice)
 
     return c.each_event(apply)
 
 
-def _fragments(change: Any, first: bool | None = None) -> Fault:
+def _fragments(change, first=None):
     """Changes fragments of calls: all, the first ones (which have an ID), or the others."""
 
-    def apply(choice: Any) -> None:
+    def apply(choice):
         for part in choice["delta"].get("tool_calls", ()):
             if first is None or first == ("id" in part):
                 change(part)
@@ -30,8 +25,8 @@ def _fragments(change: Any, first: bool | None = None) -> Fault:
     return _choices(apply)
 
 
-def _numbered(change: Any) -> Fault:
-    def apply(sent: c.Events) -> c.Events:
+def _numbered(change):
+    def apply(sent):
         for number, (_, data) in enumerate(sent):
             if isinstance(data, dict):
                 change(number, data)
@@ -40,33 +35,33 @@ def _numbered(change: Any) -> Fault:
     return c.events(apply)
 
 
-def _text_after_finish(sent: c.Events) -> c.Events:
+def _text_after_finish(sent):
     end = next(i for i, (_, data) in enumerate(sent) if data["choices"][0]["finish_reason"])
     return [*sent[: end + 1], sent[1], *sent[end + 1 :]]
 
 
-def _usage_early(sent: c.Events) -> c.Events:
+def _usage_early(sent):
     usage = sent[-2][1]["usage"]
     sent[-3][1]["usage"] = usage
     return [*sent[:-2], sent[-1]]
 
 
-def _interleaved(sent: c.Events) -> c.Events:
+def _interleaved(sent):
     calls = [at for at, (_, data) in enumerate(sent) if _has_call(data)]
     at = [*calls[:1], calls[-1], *calls[1:-1]]
     moved = iter([sent[each] for each in at])
     return [next(moved) if number in calls else one for number, one in enumerate(sent)]
 
 
-def _has_call(data: Any) -> bool:
+def _has_call(data):
     return isinstance(data, dict) and any("tool_calls" in x["delta"] for x in data["choices"])
 
 
-def _logprobs(change: Any) -> Fault:
+def _logprobs(change):
     return c.body(lambda made: change(made["choices"][0]["logprobs"]["content"]))
 
 
-CHAT: dict[str, Fault] = {
+CHAT = {
     "body.object": c.body(lambda made: made.update(object="completion")),
     "body.message": c.body(lambda made: made["choices"][0]["message"].update(role="model")),
     "body.finish_values": c.body(lambda made: made["choices"][0].update(finish_reason="eos")),
@@ -101,8 +96,8 @@ CHAT: dict[str, Fault] = {
 }
 
 
-def _blocks(kind: str, change: Any) -> Fault:
-    def apply(made: Any) -> None:
+def _blocks(kind, change):
+    def apply(made):
         for block in made["content"]:
             if block["type"] == kind:
                 change(block)
@@ -110,53 +105,53 @@ def _blocks(kind: str, change: Any) -> Fault:
     return c.body(apply)
 
 
-def _start(change: Any) -> Fault:
+def _start(change):
     return c.each_event(lambda event: change(event["message"]), "message_start")
 
 
-def _block_start(change: Any) -> Fault:
+def _block_start(change):
     return c.each_event(lambda event: change(event["content_block"]), "content_block_start")
 
 
-def _delta(change: Any) -> Fault:
+def _delta(change):
     return c.each_event(change, "message_delta")
 
 
-def _overlap(sent: c.Events) -> c.Events:
+def _overlap(sent):
     """The second block begins before the first one ends."""
     stop = next(at for at, (name, _) in enumerate(sent) if name == "content_block_stop")
     return [*sent[:stop], sent[stop + 1], sent[stop], *sent[stop + 2 :]]
 
 
-def _block_last(sent: c.Events) -> c.Events:
+def _block_last(sent):
     """`message_delta` comes before the last block ends."""
     return [*sent[:-3], sent[-2], sent[-3], sent[-1]]
 
 
-def _other_indices(event: Any) -> None:
+def _other_indices(event):
     if "index" in event:
         event["index"] += 1
 
 
-def _twice(sent: c.Events) -> c.Events:
+def _twice(sent):
     return [sent[0], *sent]
 
 
-def _other_sequence(made: Reply) -> None:
+def _other_sequence(made):
     if made.stop is not None:
         made.stop = "another"
 
 
-def _text_delta(event: Any) -> None:
+def _text_delta(event):
     if event["delta"]["type"] == "input_json_delta":
         event["delta"] = {"type": "text_delta", "text": event["delta"]["partial_json"]}
 
 
-def _joined(text: str) -> str:
+def _joined(text):
     return text[:-1]
 
 
-def _no_signature(sent: c.Events) -> c.Events:
+def _no_signature(sent):
     return [
         (name, data)
         for name, data in sent
@@ -164,7 +159,7 @@ def _no_signature(sent: c.Events) -> c.Events:
     ]
 
 
-MESSAGES: dict[str, Fault] = {
+MESSAGES = {
     "body.object": c.body(lambda made: made.update(type="completion")),
     "body.stop_reason": c.body(lambda made: made.update(stop_reason="length")),
     "body.stop_sequence_null": c.body(lambda made: made.update(stop_sequence="x")),
@@ -197,10 +192,10 @@ MESSAGES: dict[str, Fault] = {
 }
 
 
-def _items(kind: str, change: Any) -> Fault:
+def _items(kind, change):
     """Changes the items of a type in whole responses."""
 
-    def apply(made: Any) -> None:
+    def apply(made):
         for item in made["output"]:
             if item["type"] == kind:
                 change(item)
@@ -208,14 +203,14 @@ def _items(kind: str, change: Any) -> Fault:
     return c.body(apply)
 
 
-def _event(kind: str, change: Any) -> Fault:
+def _event(kind, change):
     return c.each_event(change, f"response.{kind}")
 
 
-def _last(change: Any) -> Fault:
+def _last(change):
     """Changes the response of the last event."""
 
-    def apply(sent: c.Events) -> c.Events:
+    def apply(sent):
         name, data = sent[-1]
         response = {**data["response"]}
         change(response)
@@ -224,38 +219,38 @@ def _last(change: Any) -> Fault:
     return c.events(apply)
 
 
-def _gap(sent: c.Events) -> c.Events:
+def _gap(sent):
     for _, data in sent[3:]:
         data["sequence_number"] += 1
     return sent
 
 
-def _no_progress(sent: c.Events) -> c.Events:
+def _no_progress(sent):
     kept = [sent[0], *sent[2:]]
     for number, (_, data) in enumerate(kept):
         data["sequence_number"] = number
     return kept
 
 
-def _unnamed(sent: c.Events) -> c.Events:
+def _unnamed(sent):
     return [("", data) for _, data in sent]
 
 
-def _two_ends(sent: c.Events) -> c.Events:
+def _two_ends(sent):
     name, data = sent[-1]
     return [*sent, (name, {**data, "sequence_number": len(sent)})]
 
 
-def _renamed_end(sent: c.Events) -> c.Events:
+def _renamed_end(sent):
     """The last event has the type of the other status."""
     _, data = sent[-1]
     other = "response.completed" if "incomplete" in data["type"] else "response.incomplete"
     return [*sent[:-1], (other, {**data, "type": other})]
 
 
-def _replaced(sent: c.Events, kind: str, change: Any) -> c.Events:
+def _replaced(sent, kind, change):
     """Changes a copy of the item of an event, so that the last event keeps its own."""
-    made: c.Events = []
+    made = []
     for name, data in sent:
         if name == f"response.{kind}":
             item = {**data["item"]}
@@ -265,16 +260,16 @@ def _replaced(sent: c.Events, kind: str, change: Any) -> c.Events:
     return made
 
 
-def _item(kind: str, change: Any) -> Fault:
+def _item(kind, change):
     return c.events(lambda sent: _replaced(sent, kind, change))
 
 
-def _overlap_responses(sent: c.Events) -> c.Events:
+def _overlap_responses(sent):
     at = next(i for i, (_, data) in enumerate(sent) if data.get("output_index") == 1)
     return [*sent[:2], sent[at], *sent[2:at], *sent[at + 1 :]]
 
 
-def _done_though_cut(sent: c.Events) -> c.Events:
+def _done_though_cut(sent):
     name = "response.function_call_arguments.done"
     delta = next(data for kind, data in sent if kind.endswith("arguments.delta"))
     text = "".join(data["delta"] for kind, data in sent if kind.endswith("arguments.delta"))
@@ -282,11 +277,11 @@ def _done_though_cut(sent: c.Events) -> c.Events:
     return [*sent[:-1], (name, done), sent[-1]]
 
 
-def _state(index: int, body: Any, status: int = 200) -> Fault:
+def _state(index, body, status=200):
     """Another answer to the operation with this number on a stored response."""
     count = 0
 
-    def apply(_: Any, sent: Any) -> Any:
+    def apply(_, sent):
         nonlocal count
         count += 1
         return type(sent)(status, body) if count == index else sent
@@ -294,16 +289,16 @@ def _state(index: int, body: Any, status: int = 200) -> Fault:
     return Fault(state=apply)
 
 
-def _forgets(asked: Any) -> None:
+def _forgets(asked):
     if "previous_response_id" in asked.body:
         asked.prompt = asked.prompt[:4]
 
 
-def _logprobs_responses(change: Any) -> Fault:
+def _logprobs_responses(change):
     return c.body(lambda made: change(made["output"][0]["content"][0]["logprobs"]))
 
 
-RESPONSES: dict[str, Fault] = {
+RESPONSES = {
     "calls.finish": c.body(lambda made: made.update(status="in_progress")),
     "choice.auto_finish": c.body(lambda made: made.update(status="in_progress")),
     "stream.calls_same_finish": _last(lambda response: response.update(status="in_progress")),
@@ -354,5 +349,5 @@ RESPONSES: dict[str, Fault] = {
 }
 
 
-def echo(name: str) -> Fault:
+def echo(name):
     return c.body(lambda made: made.update({name: "something else"}))

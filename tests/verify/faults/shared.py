@@ -1,10 +1,6 @@
 """Faults of checks that exist for several APIs, by the ID without the API."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from tests.verify.reference_server.reply import Reply, pieces
+from tests.verify.reference_server.reply import pieces
 from toolgate_verify.tools.everyday import LIGHT
 from toolgate_verify.tools.hostile import MARKUP
 
@@ -15,29 +11,29 @@ WRONG_LIGHT = {"room": "cellar", "on": True}
 TOOL_MARKUP = "<tool_call>{}</tool_call> "
 
 
-def _stop_in_text(made: Reply) -> None:
+def _stop_in_text(made):
     if made.stop is not None:
         made.text += made.stop
 
 
-def _part_of_stop(made: Reply) -> None:
+def _part_of_stop(made):
     if made.stop is not None:
         made.text_parts = [*pieces(made.text), made.stop[:1]]
 
 
-def _no_limit(made: Reply) -> None:
+def _no_limit(made):
     made.completion_tokens += 10
 
 
-def _half_reasoning(made: Any) -> None:
+def _half_reasoning(made):
     for name in ("completion_tokens_details", "output_tokens_details"):
         if name in made.get("usage", {}):
             made["usage"][name]["reasoning_tokens"] = 10**6
 
 
-def _drop_usage(sent: c.Events) -> c.Events:
+def _drop_usage(sent):
     """No event has usage."""
-    kept: c.Events = []
+    kept = []
     for name, data in sent:
         if isinstance(data, dict):
             data.pop("usage", None)
@@ -48,34 +44,34 @@ def _drop_usage(sent: c.Events) -> c.Events:
     return kept
 
 
-def _complete(made: Reply) -> None:
+def _complete(made):
     """A cut call that is presented as complete. Chat completions mark only the answer."""
     made.calls[0].complete = True
 
 
-def _busy_later(sent: Any, number: int) -> Any:
+def _busy_later(sent, number):
     return type(sent)(503, {"error": {"message": "All slots are taken."}}) if number > 12 else sent
 
 
-def _one_fails(sent: Any, number: int) -> Any:
+def _one_fails(sent, number):
     return type(sent)(500, {"error": {"message": "Internal error."}}) if number == 5 else sent
 
 
-def _wrong_prompt(asked: Any) -> None:
+def _wrong_prompt(asked):
     asked.prompt = "always the same"
 
 
-def _no_type(error: Any) -> Any:
+def _no_type(error):
     return {"error": {name: error["error"][name] for name in ("message",)}}
 
 
-def _no_name(error: Any) -> Any:
+def _no_name(error):
     error["error"] |= {"message": "Something is wrong."}
     error["error"].pop("param", None)
     return error
 
 
-SHARED: dict[str, Fault] = {
+SHARED = {
     "text.content": c.setting(text=""),
     "text.no_calls": c.another_call(),
     "text.no_markup": c.text_before(TOOL_MARKUP),

@@ -1,16 +1,10 @@
 """What the server refuses, with the parameter that is wrong."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import jsonschema_rs
 
 from toolgate_verify.terms import Api
-
-from .asked import Body
 
 CHAT = [
     "messages",
@@ -68,7 +62,7 @@ MESSAGES = [
     "stream",
 ]
 FIELDS = {Api.CHAT: CHAT, Api.RESPONSES: RESPONSES, Api.MESSAGES: MESSAGES}
-KINDS: dict[str, Any] = {
+KINDS = {
     "temperature": (int, float),
     "top_p": (int, float),
     "max_tokens": int,
@@ -86,12 +80,12 @@ BLOCKS = {"text", "tool_use", "tool_result", "thinking"}
 ITEMS = {"message", "function_call", "function_call_output", "reasoning"}
 
 
-def wrong(api: Api, body: Body) -> str | None:
+def wrong(api, body):
     """The name of the first wrong parameter."""
     return next(_wrong(api, body), None)
 
 
-def _wrong(api: Api, body: Body) -> Iterator[str]:
+def _wrong(api, body):
     turns = "input" if api == Api.RESPONSES else "messages"
     yield from (name for name in body if name not in FIELDS[api])
     yield from (
@@ -128,9 +122,9 @@ def _wrong(api: Api, body: Body) -> Iterator[str]:
         yield "thinking"
 
 
-def _turns(api: Api, turns: Any) -> Iterator[str]:
-    calls: list[str] = []
-    open_calls: list[str] = []
+def _turns(api, turns):
+    calls = []
+    open_calls = []
     for turn in turns if isinstance(turns, list) else ():
         if "role" in turn and turn["role"] not in ROLES:
             yield "role"
@@ -156,7 +150,7 @@ def _turns(api: Api, turns: Any) -> Iterator[str]:
         yield "tool_calls"
 
 
-def _tools(api: Api, body: Body) -> Iterator[str]:
+def _tools(api, body):
     names = []
     for tool in body.get("tools") or ():
         inner = tool.get("function", {}) if api == Api.CHAT else tool
@@ -187,7 +181,7 @@ def _tools(api: Api, body: Body) -> Iterator[str]:
             yield "tool_choice"
 
 
-def _is_schema(schema: Any) -> bool:
+def _is_schema(schema):
     if not isinstance(schema, dict):
         return False
     try:
@@ -197,7 +191,7 @@ def _is_schema(schema: Any) -> bool:
     return True
 
 
-def _format(api: Api, body: Body) -> Iterator[str]:
+def _format(api, body):
     if api == Api.CHAT:
         found = body.get("response_format")
         schema = (found or {}).get("json_schema", {}).get("schema")

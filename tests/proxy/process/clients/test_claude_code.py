@@ -3,8 +3,6 @@
 The package of the Claude Agent SDK contains a newer Claude Code.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

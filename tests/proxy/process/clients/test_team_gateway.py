@@ -7,12 +7,10 @@ cache, and a model that fails, so that each answer comes from its fallback.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 import yaml
@@ -24,7 +22,6 @@ from tests.support.litellm.prisma_stand_in import Prisma
 from tests.support.litellm.shared_tables import add_key, configure, install, logged, shared
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import serving
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
 from toolgate_proxy.chat.compaction.compacted import shown
@@ -37,7 +34,7 @@ PRICES = {"input_cost_per_token": 0.001, "output_cost_per_token": 0.01}
 WRITTEN = 120
 """Seconds in which LiteLLM writes spend to its database."""
 FALLBACK = "spare"
-ANSWERED: tuple[Scenario, ...] = (
+ANSWERED = (
     test_codex.test_codex_runs_a_command_and_reads_its_result,
     test_codex.test_codex_runs_two_commands_of_one_turn,
     test_codex.test_codex_calls_a_tool_of_a_namespace,
@@ -47,7 +44,7 @@ ANSWERED: tuple[Scenario, ...] = (
     test_claude_code.test_claude_runs_a_command_and_reads_a_file,
     test_claude_code.test_claude_runs_two_commands_of_one_turn,
 )
-MODULES: tuple[ModuleType, ...] = (test_codex, test_claude_code)
+MODULES = (test_codex, test_claude_code)
 RESULT, HANDED_OFF = "Sunny in Oslo.", '{"assistant": "speaker"}'
 """What the tools of the agents return."""
 
@@ -59,7 +56,7 @@ class Team:
     backend: FakeBackend
 
 
-def guardrail(mode: str) -> dict[str, Any]:
+def guardrail(mode):
     """LiteLLM's content filter."""
     words = [{"keyword": f"no-{mode}", "action": "BLOCK"}]
     params = {"guardrail": "litellm_content_filter", "mode": mode, "default_on": True}
@@ -67,11 +64,7 @@ def guardrail(mode: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def team(
-    backend_of_session: FakeBackend,
-    spare_redis: RedisServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Team]:
+def team(backend_of_session, spare_redis, tmp_path_factory):
     folder = tmp_path_factory.mktemp("team-of-clients")
     down = f"http://127.0.0.1:{free_port()}"
     config = make_config([Route("tiny", "tiny", down), Route(FALLBACK, "tiny")])
@@ -100,7 +93,7 @@ def team(
 
 
 @pytest.fixture
-def key(team: Team, monkeypatch: pytest.MonkeyPatch) -> str:
+def key(team, monkeypatch):
     """A key of LiteLLM's database, with which the clients' tests run."""
     team.backend.clear()
     made = asyncio.run(add_key(team.tables, max_budget=10_000.0))
@@ -109,14 +102,14 @@ def key(team: Team, monkeypatch: pytest.MonkeyPatch) -> str:
     return made
 
 
-def check_rows(team: Team, key: str) -> None:
+def check_rows(team, key):
     """Each answer of the backend is in the log, with its price, and the key has paid them."""
     generated = len(team.backend.requests)
 
-    def rows() -> list[Any]:
+    def rows():
         return [row for row in logged(team.tables, key) if row["status"] == "success"]
 
-    def spent() -> float:
+    def spent():
         held = team.tables.litellm_verificationtoken.rows
         return float(next(row["spend"] for row in held if row["token"] == rows()[0]["api_key"]))
 
