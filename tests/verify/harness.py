@@ -1,11 +1,14 @@
 """Runs checks against the reference server, in process or over HTTP."""
 
+import asyncio
 from contextlib import contextmanager
+from functools import cache
 
 import httpx
 
 from tests.support.servers.loopback import in_thread
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
+from toolgate_verify.checks import all_checks
 from toolgate_verify.engine.client import SCENARIO, Client
 from toolgate_verify.engine.run import run
 from toolgate_verify.engine.target import Target
@@ -40,10 +43,20 @@ class InProcess(httpx.AsyncBaseTransport):
 
 async def verify(checks, fault=None, scenario=""):
     """The results against the server, with a fault in one scenario."""
-    app = ReferenceServer(fault, scenario)
+    return await _run(ReferenceServer(fault, scenario), checks)
+
+
+async def _run(server, checks):
     target = Target("http://reference/v1", MODEL, KEY)
-    async with httpx.AsyncClient(transport=InProcess(app)) as http:
+    async with httpx.AsyncClient(transport=InProcess(server)) as http:
         return await run(Client(target, http), checks)
+
+
+@cache
+def run_without_a_fault():
+    """The run of all checks, and how many requests the server got."""
+    server = ReferenceServer()
+    return asyncio.run(_run(server, all_checks())), server.requests
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 
 from tests.verify.faults.changes import arguments, no_calls, setting
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import InProcess, verify
+from tests.verify.harness import InProcess, run_without_a_fault, verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.checks.user_tools import checks_of, checks_of_samples
@@ -37,11 +37,9 @@ def client_of(app, **more):
     return Client(TARGET, httpx.AsyncClient(transport=InProcess(app)), **more)
 
 
-async def test_a_run_sends_what_the_estimate_states():
-    server = ReferenceServer()
-    checks = all_checks()
-    made = await run(client_of(server), checks)
-    assert server.requests == made.requests == estimate(checks).requests
+def test_a_run_sends_what_the_estimate_states():
+    made, requests = run_without_a_fault()
+    assert requests == made.requests == estimate(all_checks()).requests
 
 
 async def test_checks_of_one_scenario_share_its_requests():

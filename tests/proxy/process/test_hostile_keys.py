@@ -117,33 +117,14 @@ async def test_conflicting_lengths_do_not_smuggle_a_request(gateway, key):
     """A request hidden in another's body: the inner one must not be answered."""
     inner = b"GET /key/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + MASTER_KEY.encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key.encode()
-    for lengths in (
-        b"Content-Length: 4\r\nTransfer-Encoding: chunked",
-        b"Content-Length: 4\r\nContent-Length: 400",
-        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
-        b"Content-Length: 4\r\nTransfer-Encoding: xchunked",
-        b"Content-Length: 4\r\nTransfer-Encoding : chunked",
-        b"Content-Length: 4\r\nTransfer-Encoding:\tchunked",
-        b"Transfer-Encoding: chunked, identity",
-        b"Transfer-Encoding: identity, chunked\r\nContent-Length: 4",
-        b"Content-Length: +4",
-        b"Content-Length: 0x4",
-        b"Content-Length: 4, 400",
-        b"Content-Length: 4\n Transfer-Encoding: chunked",
-        b"X: y\rTransfer-Encoding: chunked",
-        b"X: y\x00\r\nContent-Length: 4",
-    ):
+    for lengths in map(str.encode, ROWS["lengths"]):
         message = head + b"\r\n" + lengths + b"\r\n\r\n0\r\n\r\n" + inner + b"\r\n\r\n"
 
         answer = await asyncio.to_thread(exchange, gateway, message, hang_up=True)
         assert b"HTTP/1.1 200" not in answer, (lengths, answer[:200])
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/toolgate/metrics", "/toolgate/prewarm", "//v1/models", "/v1/models/../../key/list",
-     "/v1/models/%2e%2e/%2e%2e/key/list", "/V1/KEY/LIST", "/v1/models;/key/list"],
-)  # fmt: skip
+@pytest.mark.parametrize("path", ROWS["closed paths"])
 async def test_ordinary_key_opens_no_toolgate_route(gateway, key, path):
     answer = await asyncio.to_thread(
         raw, gateway, b"Authorization: Bearer " + key.encode(), path=path
@@ -190,20 +171,7 @@ async def test_no_field_redirects_or_forges_a_response(gateway, key, backend, el
     assert not elsewhere.requests
 
 
-@pytest.mark.parametrize(
-    ("path", "more"),
-    [
-        ("/v1/responses", {"input": "hi"}),
-        ("/v1/messages", {"max_tokens": 9}),
-        ("/chat/completions", {}),
-        ("/v1/completions", {"prompt": "hi"}),
-        ("/v1/embeddings", {"input": "hi"}),
-        ("/engines/tiny/chat/completions", {}),
-        ("/openai/deployments/tiny/chat/completions", {}),
-        ("/openai/deployments/tiny,tiny/chat/completions", {}),
-        ("/v1/chat/completions/", {}),
-    ],
-)
+@pytest.mark.parametrize(("path", "more"), ROWS["other paths"])
 async def test_no_other_path_accepts_a_mock_response(gateway, key, path, more):
     async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
         response = await http.post(path, json=HI | more | {"mock_response": "forged"})

@@ -60,15 +60,7 @@ async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(ga
         assert forbidden.status_code == 403, "the key's models are checked first"
 
 
-@pytest.mark.parametrize(
-    ("path", "key", "status", "named", "words"),
-    [
-        ("tiny:generateContent", None, 400, "INVALID_ARGUMENT", "Google's generateContent. Use"),
-        ("tiny:streamGenerateContent", None, 400, "INVALID_ARGUMENT", "Google's generateContent"),
-        ("nope:generateContent", None, 400, "INVALID_ARGUMENT", "nope"),
-        ("tiny:generateContent", "sk-wrong", 401, "UNAUTHENTICATED", "Incorrect API key"),
-    ],
-)
+@pytest.mark.parametrize(("path", "key", "status", "named", "words"), ROWS["googles"])
 async def test_errors_at_googles_paths_are_in_googles_form(http, path, key, status, named, words):
     body = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
     headers = {} if key is None else bearer(key)
@@ -81,17 +73,7 @@ async def test_errors_at_googles_paths_are_in_googles_form(http, path, key, stat
 ANTHROPIC = {"anthropic-version": "2023-06-01"}
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/key/generate"),
-        ("GET", "/key/list"),
-        ("POST", "/team/new"),
-        ("POST", "/user/new"),
-        ("GET", "/global/spend"),
-        ("POST", "/budget/new"),
-    ],
-)
+@pytest.mark.parametrize(("method", "path"), ROWS["routes of a database"])
 async def test_routes_of_a_database_name_toolgate_keys(http, method, path):
     response = await http.request(method, path, json={} if method == "POST" else None)
     error = response.json()["error"]
@@ -100,15 +82,7 @@ async def test_routes_of_a_database_name_toolgate_keys(http, method, path):
     assert "DATABASE_URL" not in response.text
 
 
-@pytest.mark.parametrize(
-    ("path", "extra"),
-    [
-        ("/v1/v1/messages", "'/v1'"),
-        ("/v1/messages/v1/messages", "'/v1/messages'"),
-        ("/v1/v1/chat/completions", "'/v1'"),
-        ("/v1/chat/completions/chat/completions", "'/chat/completions'"),
-    ],
-)
+@pytest.mark.parametrize(("path", "extra"), ROWS["base urls"])
 async def test_a_base_url_with_too_much_is_named(gateway, http, key, path, extra):
     async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
         for each in (client, http):

@@ -54,26 +54,6 @@ async def test_one_success_event_a_request(configured, team, model, stream):
 
 
 @MODELS
-@pytest.mark.parametrize(
-    ("body", "status", "error"),
-    [
-        (asked(n=0), 400, "BadRequestError"),
-        (asked("breaks"), 502, "BadGatewayError"),
-        (asked("breaks midway", stream=True), 200, "InternalServerError"),
-    ],
-)
-async def test_one_failure_event_a_request(configured, team, model, body, status, error):
-    response = await team.post(CHAT, json=body | {"model": model})
-    assert response.status_code == status
-    (event,) = await configured.told("failure")
-    assert event["error"] == error
-    assert event["payload"]["status"] == "failure"
-    assert event["payload"]["model_group"] == model
-    hooks = await configured.told("failure_hook")
-    assert [hook["error"] for hook in hooks] == [error]
-
-
-@MODELS
 async def test_failure_events_have_litellms_error_class(configured, team, model):
     key, _ = await make_key(configured.redis, configured.url, alias=f"few-{model}", rpm=1)
     headers = {"Authorization": f"Bearer {key}"}

@@ -1,50 +1,42 @@
 """A fault, a change to what the reference server does in one scenario, and what makes one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.verify.reference_server.asked import Asked
-from tests.verify.reference_server.reply import Call, Reply, fresh, pieces
-
-if TYPE_CHECKING:
-    from tests.verify.reference_server.app import Reply as Sent
-    from tests.verify.reference_server.asked import Asked
-    from tests.verify.reference_server.reply import Reply
+from tests.verify.reference_server.reply import Call, fresh, pieces
 
 
 def _nothing(*_):
     """No change."""
 
 
-def _same(value):
+def _same(value, *_):
     return value
 
 
 @dataclass(frozen=True)
 class Fault:
-    asked: Callable[[Asked], object] = _nothing
+    asked: Callable[..., Any] = _nothing
     """Changes the request as the server understands it."""
-    reply: Callable[[Reply, Asked], object] = _nothing
-    """Changes the answer before it has the form of an API."""
-    body: Callable[[Any], Any] = _same
+    reply: Callable[..., Any] = _nothing
+    """Changes the answer to a request before it has the form of an API."""
+    body: Callable[..., Any] = _same
     """Returns the body of a whole answer."""
-    events: Callable[[list[tuple[str, Any]]], list[tuple[str, Any]]] = _same
-    """Returns the events of a stream."""
-    error: Callable[[Any], Any] = _same
+    events: Callable[..., Any] = _same
+    """Returns the events of a stream: their names and data."""
+    error: Callable[..., Any] = _same
     """Returns the body of an error."""
-    state: Callable[[Any, Sent], Sent] = lambda _, sent: sent
+    state: Callable[..., Any] = lambda _, sent: sent
     """Returns the answer of an operation on a stored response."""
-    sent: Callable[[Sent, int], Sent] = lambda sent, _: sent
-    """Returns the HTTP response; the number is that of the request."""
+    sent: Callable[..., Any] = _same
+    """Returns the HTTP response, which is given with the number of the request."""
     accepts: bool = False
     """Whether the server answers requests that it should refuse."""
 
 
-Events = list[tuple[str, Any]]
+ACCEPTS = Fault(accepts=True)
 
 
 def reply(change):
@@ -57,54 +49,29 @@ def streamed(change):
 
 
 def setting(**values):
-    return reply(_setter(values))
+    return reply(lambda made: vars(made).update(values))
 
 
 def stream_setting(**values):
-    return streamed(_setter(values))
-
-
-def _setter(values):
-    def change(made):
-        for name, value in values.items():
-            setattr(made, name, value)
-
-    return change
+    return streamed(lambda made: vars(made).update(values))
 
 
 def text_before(text):
     """Puts a text before that of the answer."""
+    return reply(lambda made: vars(made).update(text=text + made.text))
 
-    def change(made):
-        made.text = text + made.text
 
-    return reply(change)
+def call(**values):
+    return reply(lambda made: [vars(each).update(values) for each in made.calls])
 
 
 def arguments(value):
     """Calls have other arguments; a text is taken as it is."""
-
-    def change(made):
-        for call in made.calls:
-            call.text = value if isinstance(value, str) else json.dumps(value)
-
-    return reply(change)
+    return call(text=value if isinstance(value, str) else json.dumps(value))
 
 
 def last_arguments(value):
-    def change(made):
-        made.calls[-1].text = json.dumps(value)
-
-    return reply(change)
-
-
-def call(**values):
-    def change(made):
-        for each in made.calls:
-            for name, value in values.items():
-                setattr(each, name, value)
-
-    return reply(change)
+    return reply(lambda made: vars(made.calls[-1]).update(text=json.dumps(value)))
 
 
 def no_calls(text="No."):
@@ -112,19 +79,12 @@ def no_calls(text="No."):
 
 
 def another_call(name="fly", text="{}"):
-    def change(made):
-        made.calls.append(Call(name, text, id=fresh("call_")))
-
-    return reply(change)
+    return reply(lambda made: made.calls.append(Call(name, text, id=fresh("call_"))))
 
 
 def other_tool(name):
     """The server calls another tool than the named one."""
-
-    def change(asked):
-        asked.allowed = [name]
-
-    return Fault(asked=change)
+    return Fault(asked=lambda asked: vars(asked).update(allowed=[name]))
 
 
 def stream_fragments(change):
@@ -138,20 +98,26 @@ def stream_fragments(change):
 
 
 def stream_text(change):
-    def apply(made):
-        made.text_parts = pieces(change(made.text))
+    return streamed(lambda made: vars(made).update(text_parts=pieces(change(made.text))))
 
-    return streamed(apply)
+
+def in_place(change):
+    """The function that changes its argument in place and returns it."""
+
+    def apply(made, *_):
+        change(made)
+        return made
+
+    return apply
 
 
 def body(change):
     """Changes the body of whole answers in place."""
+    return Fault(body=in_place(change))
 
-    def apply(made):
-        change(made)
-        return made
 
-    return Fault(body=apply)
+def events(change):
+    return Fault(events=change)
 
 
 def each_event(change, *kinds):
@@ -161,41 +127,21 @@ def each_event(change, *kinds):
         for _, data in sent:
             if isinstance(data, dict) and (not kinds or data.get("type") in kinds):
                 change(data)
-        return sent
 
-    return Fault(events=apply)
+    return events(in_place(apply))
 
 
 def without(*kinds):
     """Events of these types are missing."""
-
-    def apply(sent):
-        return [(name, data) for name, data in sent if name not in kinds]
-
-    return Fault(events=apply)
-
-
-def events(change):
-    return Fault(events=change)
+    return events(lambda sent: [each for each in sent if each[0] not in kinds])
 
 
 def refuses():
     """The server refuses what it should accept."""
-
-    def apply(sent, _):
-        error = {"error": {"message": "The request is wrong.", "type": "invalid_request_error"}}
-        return type(sent)(400, error)
-
-    return Fault(sent=apply)
+    error = {"error": {"message": "The request is wrong.", "type": "invalid_request_error"}}
+    return Fault(sent=lambda sent, _: type(sent)(400, error))
 
 
 def content_type(of, instead):
-    def apply(sent, _):
-        if sent.kind == of:
-            sent.kind = instead
-        return sent
-
-    return Fault(sent=apply)
-
-
-ACCEPTS = Fault(accepts=True)
+    change = in_place(lambda sent: vars(sent).update(kind=instead) if sent.kind == of else None)
+    return Fault(sent=change)

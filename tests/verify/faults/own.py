@@ -6,12 +6,7 @@ from tests.verify.faults.changes import Fault
 
 def _choices(change):
     """Changes each choice of each chunk that has one."""
-
-    def apply(chunk):
-        for choice in chunk.get("choices", ()):
-            change(choice)
-
-    return c.each_event(apply)
+    return c.each_event(lambda chunk: [change(choice) for choice in chunk.get("choices", ())])
 
 
 def _fragments(change, first=None):
@@ -30,9 +25,13 @@ def _numbered(change):
         for number, (_, data) in enumerate(sent):
             if isinstance(data, dict):
                 change(number, data)
-        return sent
 
-    return c.events(apply)
+    return c.events(c.in_place(apply))
+
+
+def _parts(member, kind, change):
+    """Changes the parts of a type in a member of whole answers."""
+    return c.body(lambda made: [change(each) for each in made[member] if each["type"] == kind])
 
 
 def _text_after_finish(sent):
@@ -41,8 +40,7 @@ def _text_after_finish(sent):
 
 
 def _usage_early(sent):
-    usage = sent[-2][1]["usage"]
-    sent[-3][1]["usage"] = usage
+    sent[-3][1]["usage"] = sent[-2][1]["usage"]
     return [*sent[:-2], sent[-1]]
 
 
@@ -96,25 +94,12 @@ CHAT = {
 }
 
 
-def _blocks(kind, change):
-    def apply(made):
-        for block in made["content"]:
-            if block["type"] == kind:
-                change(block)
-
-    return c.body(apply)
-
-
 def _start(change):
     return c.each_event(lambda event: change(event["message"]), "message_start")
 
 
 def _block_start(change):
     return c.each_event(lambda event: change(event["content_block"]), "content_block_start")
-
-
-def _delta(change):
-    return c.each_event(change, "message_delta")
 
 
 def _overlap(sent):
@@ -133,10 +118,6 @@ def _other_indices(event):
         event["index"] += 1
 
 
-def _twice(sent):
-    return [sent[0], *sent]
-
-
 def _other_sequence(made):
     if made.stop is not None:
         made.stop = "another"
@@ -147,60 +128,47 @@ def _text_delta(event):
         event["delta"] = {"type": "text_delta", "text": event["delta"]["partial_json"]}
 
 
-def _joined(text):
-    return text[:-1]
-
-
 def _no_signature(sent):
-    return [
-        (name, data)
-        for name, data in sent
-        if data.get("delta", {}).get("type") != "signature_delta"
-    ]
+    return [each for each in sent if each[1].get("delta", {}).get("type") != "signature_delta"]
 
 
 MESSAGES = {
     "body.object": c.body(lambda made: made.update(type="completion")),
     "body.stop_reason": c.body(lambda made: made.update(stop_reason="length")),
     "body.stop_sequence_null": c.body(lambda made: made.update(stop_sequence="x")),
-    "body.tool_use": _blocks("tool_use", lambda block: block.update(input='{"room": "hall"}')),
+    "body.tool_use": _parts(
+        "content", "tool_use", lambda block: block.update(input='{"room": "hall"}')
+    ),
     "body.text_blocks": c.body(
         lambda made: made["content"].insert(0, {"type": "text", "text": ""})
     ),
-    "reasoning.signature": _blocks("thinking", lambda block: block.update(signature="")),
+    "reasoning.signature": _parts("content", "thinking", lambda block: block.update(signature="")),
     "reasoning.first": c.body(lambda made: made["content"].reverse()),
     "stop.sequence": c.reply(_other_sequence),
     "prefill.accepted": c.text_before("The city is"),
     "events.names": c.events(lambda sent: [("", data) for _, data in sent]),
-    "events.begin": c.events(_twice),
+    "events.begin": c.events(lambda sent: [sent[0], *sent]),
     "events.begin_empty": _start(lambda message: message.update(stop_reason="end_turn")),
     "events.begin_usage": _start(
         lambda message: message.update(usage={"input_tokens": 0, "output_tokens": 0})
     ),
     "events.end": c.events(_block_last),
-    "events.stop_reason": _delta(lambda event: event["delta"].update(stop_reason=None)),
-    "events.usage": _delta(lambda event: event.pop("usage")),
+    "events.stop_reason": c.each_event(
+        lambda event: event["delta"].update(stop_reason=None), "message_delta"
+    ),
+    "events.usage": c.each_event(lambda event: event.pop("usage"), "message_delta"),
     "events.indices": c.each_event(_other_indices),
     "events.no_overlap": c.events(_overlap),
     "events.blocks_end": c.without("content_block_stop"),
     "events.empty_at_first": _block_start(lambda block: block.update(input={"room": "hall"})),
     "events.delta_types": c.each_event(_text_delta, "content_block_delta"),
     "events.tool_use_head": _block_start(lambda block: block.update(id="")),
-    "events.input_joined": c.stream_fragments(_joined),
-    "events.cut_reason": _delta(lambda event: event["delta"].update(stop_reason="tool_use")),
+    "events.input_joined": c.stream_fragments(lambda text: text[:-1]),
+    "events.cut_reason": c.each_event(
+        lambda event: event["delta"].update(stop_reason="tool_use"), "message_delta"
+    ),
     "events.signature": c.events(_no_signature),
 }
-
-
-def _items(kind, change):
-    """Changes the items of a type in whole responses."""
-
-    def apply(made):
-        for item in made["output"]:
-            if item["type"] == kind:
-                change(item)
-
-    return c.body(apply)
 
 
 def _event(kind, change):
@@ -230,10 +198,6 @@ def _no_progress(sent):
     for number, (_, data) in enumerate(kept):
         data["sequence_number"] = number
     return kept
-
-
-def _unnamed(sent):
-    return [("", data) for _, data in sent]
 
 
 def _two_ends(sent):
@@ -306,12 +270,16 @@ RESPONSES = {
     "body.object": c.body(lambda made: made.update(object="chat.completion")),
     "body.status": c.body(lambda made: made.update(incomplete_details=None)),
     "body.error_null": c.body(lambda made: made.pop("error")),
-    "body.message_item": _items("message", lambda item: item["content"][0].pop("annotations")),
-    "body.call_item": _items("function_call", lambda item: item.pop("status")),
-    "body.item_ids": _items("function_call", lambda item: item.update(id=None)),
-    "body.cut_item": _items("function_call", lambda item: item.update(status="completed")),
+    "body.message_item": _parts(
+        "output", "message", lambda item: item["content"][0].pop("annotations")
+    ),
+    "body.call_item": _parts("output", "function_call", lambda item: item.pop("status")),
+    "body.item_ids": _parts("output", "function_call", lambda item: item.update(id=None)),
+    "body.cut_item": _parts(
+        "output", "function_call", lambda item: item.update(status="completed")
+    ),
     "custom.regex": c.call(text="tomorrow"),
-    "events.names": c.events(_unnamed),
+    "events.names": c.events(lambda sent: [("", data) for _, data in sent]),
     "events.sequence": c.events(_gap),
     "events.begin": c.events(_no_progress),
     "events.created": _event("created", lambda event: event["response"].update(status="queued")),

@@ -21,10 +21,6 @@ def _part_of_stop(made):
         made.text_parts = [*pieces(made.text), made.stop[:1]]
 
 
-def _no_limit(made):
-    made.completion_tokens += 10
-
-
 def _half_reasoning(made):
     for name in ("completion_tokens_details", "output_tokens_details"):
         if name in made.get("usage", {}):
@@ -44,25 +40,12 @@ def _drop_usage(sent):
     return kept
 
 
-def _complete(made):
-    """A cut call that is presented as complete. Chat completions mark only the answer."""
-    made.calls[0].complete = True
-
-
 def _busy_later(sent, number):
     return type(sent)(503, {"error": {"message": "All slots are taken."}}) if number > 12 else sent
 
 
 def _one_fails(sent, number):
     return type(sent)(500, {"error": {"message": "Internal error."}}) if number == 5 else sent
-
-
-def _wrong_prompt(asked):
-    asked.prompt = "always the same"
-
-
-def _no_type(error):
-    return {"error": {name: error["error"][name] for name in ("message",)}}
 
 
 def _no_name(error):
@@ -78,7 +61,9 @@ SHARED = {
     "text.unicode": c.reply(lambda made: setattr(made, "text", "\ud83d" + made.text[1:])),
     "text.model": c.setting(model=""),
     "text.ids_differ": c.setting(id="always"),
-    "text.limit": c.reply(_no_limit),
+    "text.limit": c.reply(
+        lambda made: vars(made).update(completion_tokens=made.completion_tokens + 10)
+    ),
     "text.finish": c.setting(finish="stop"),
     "text.same": c.stream_text(lambda text: text[:-5]),
     "text.same_finish": c.stream_setting(finish="stop"),
@@ -125,7 +110,7 @@ SHARED = {
     "choice.many_tools": c.other_tool("tool_00"),
     "choice.longest_name": c.call(name="n" * 63),
     "cut.finish": c.setting(finish="stop"),
-    "cut.not_complete": c.reply(_complete),
+    "cut.not_complete": c.call(complete=True),
     "cut.no_markup": c.text_before(TOOL_MARKUP),
     "cut.same_finish": c.stream_setting(finish="stop"),
     "stop.text": c.reply(_stop_in_text),
@@ -151,10 +136,10 @@ SHARED = {
     "load.apart": c.arguments({"tag": "tag-00"}),
     "load.ids": c.setting(id="always"),
     "cancel.slot_free": Fault(sent=_busy_later),
-    "errors.form": Fault(error=_no_type),
+    "errors.form": Fault(error=lambda error: {"error": {"message": error["error"]["message"]}}),
     "errors.names_parameter": Fault(error=_no_name),
     "count.exact": c.body(
         lambda made: made.update(input_tokens=1) if "input_tokens" in made else None
     ),
 }
-PROMPT = Fault(asked=_wrong_prompt)
+PROMPT = Fault(asked=lambda asked: vars(asked).update(prompt="always the same"))

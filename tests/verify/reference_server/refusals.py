@@ -1,67 +1,15 @@
 """What the server refuses, with the parameter that is wrong."""
 
 import re
+from pathlib import Path
 
 import jsonschema_rs
+import yaml
 
 from toolgate_verify.terms import Api
 
-CHAT = [
-    "messages",
-    "model",
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "stop",
-    "response_format",
-    "reasoning_effort",
-    "stream",
-    "stream_options",
-    "seed",
-    "n",
-    "logprobs",
-    "top_logprobs",
-    "presence_penalty",
-]
-RESPONSES = [
-    "input",
-    "model",
-    "max_output_tokens",
-    "store",
-    "instructions",
-    "temperature",
-    "top_p",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "text",
-    "reasoning",
-    "stream",
-    "include",
-    "top_logprobs",
-    "metadata",
-    "truncation",
-    "safety_identifier",
-    "previous_response_id",
-]
-MESSAGES = [
-    "messages",
-    "model",
-    "max_tokens",
-    "system",
-    "temperature",
-    "top_p",
-    "tools",
-    "tool_choice",
-    "stop_sequences",
-    "output_config",
-    "thinking",
-    "stream",
-]
-FIELDS = {Api.CHAT: CHAT, Api.RESPONSES: RESPONSES, Api.MESSAGES: MESSAGES}
+FIELDS = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
+"""By API."""
 KINDS = {
     "temperature": (int, float),
     "top_p": (int, float),
