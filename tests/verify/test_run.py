@@ -2,10 +2,8 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -30,7 +28,6 @@ from toolgate_verify.tools.everyday import EVERYDAY
 from toolgate_verify.tools.user_tools import NoTools, read_samples, read_tools
 
 TARGET = Target("http://reference/v1", MODEL, KEY)
-App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def client_of(app, **more):
@@ -263,7 +260,6 @@ async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path):
     assert "trigger similarity 66.7%" in less.line
 
 
-Json = dict[str, Any]
 CUSTOM = {
     "type": "custom_tool_call",
     "call_id": "call_1",

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import lark
-import regex  # type: ignore[import-untyped]
+import regex
 import yaml
 
 

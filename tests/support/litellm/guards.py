@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
 
 import litellm
 from fastapi import HTTPException
@@ -18,15 +17,13 @@ TOOLS = {
     "responses": [{"type": "function", "name": "look", "parameters": SCHEMA}],
     "messages": [{"name": "look", "input_schema": SCHEMA}],
 }
-Change = Callable[[str], str]
-"""Changes the text of a response."""
 
 
 def refusal(status=400):
     return HTTPException(status, {"error": "Not on Mondays."})
 
 
-class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+class Team(CustomLogger):
     """`change` changes texts wherever they are in LiteLLM's object. `refuses`: the hook that
     raises. `passes`: events of a stream that pass before that."""
 
@@ -65,7 +62,7 @@ class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
             raise refusal()
 
 
-class Guardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+class Guardrail(CustomGuardrail):
     """Refuses in one mode."""
 
     def __init__(self, mode, *, default_on=True, name="no-names"):
@@ -88,7 +85,7 @@ class Guardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are n
         yield
 
 
-class Masking(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+class Masking(CustomGuardrail):
     """Changes requests of the models that name it."""
 
     def __init__(self, old, new):
@@ -100,7 +97,7 @@ class Masking(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not
         return data | {name: changed(copy.deepcopy(data[name]), self._change)}
 
 
-class WholeGuardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+class WholeGuardrail(CustomGuardrail):
     """Refuses, or changes, whole responses only."""
 
     def __init__(self, change=None):
@@ -139,7 +136,7 @@ MARK = "marked text"
 KEPT = {"messages": ("texts", "tool_calls"), "texts": ("structured_messages",), "during_call": ()}
 
 
-class Unified(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+class Unified(CustomGuardrail):
     """Replaces the mark in tools and in texts and calls, or in messages. In `during_call`, it
     refuses the mark."""
 

@@ -11,7 +11,7 @@ AFTERWARDS = 0.05
 """Seconds in which a second event of the same request would come."""
 
 
-class LogEvents(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+class LogEvents(CustomLogger):
     """A callback of LiteLLM's configuration."""
 
     def __init__(self):

@@ -1,10 +1,6 @@
 """Schemas that have taken servers down, or would: what each is, and what must become of it."""
 
-from typing import Any
-
 from .hostile import HOSTILE
-
-Schema = dict[str, Any]
 
 
 def of(**properties):

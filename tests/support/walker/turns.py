@@ -94,7 +94,7 @@ def profiles(dialects):
             for name in names:
                 row[name] = max(
                     FACTORS[name],
-                    key=lambda value, name=name: sum(  # type: ignore[misc]
+                    key=lambda value, name=name: sum(
                         pair not in seen for pair in _pairs(dialect, row | {name: value}, name)
                     ),
                 )

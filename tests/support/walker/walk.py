@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
 import numpy as np
-from numpy.typing import NDArray
 
 from toolgate_backend.tokens import masks
-
-Allowed = NDArray[np.int64]
-Choose = Callable[[Allowed], int]
-
-
-class Source(Protocol):
-    """What gives masks and accepts tokens."""
-
-    tokens: list[int]
-
-    @property
-    def finished(self): ...
-    def allowed(self): ...
-    def accept(self, token): ...
 
 
 def walk(source, choose, limit=300, between=None):

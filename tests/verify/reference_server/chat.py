@@ -1,13 +1,9 @@
 """Replies as chat completions."""
 
-from typing import Any
-
 from .reply import pieces
 
 FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls", "stop_sequence": "stop"}
 CREATED = 1_700_000_000
-Sent = list[tuple[str, Any]]
-"""Names and data of events; a text is sent as it is."""
 
 
 def _head(reply, kind):
