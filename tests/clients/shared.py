@@ -1,7 +1,5 @@
 """What the programs share: where the gateway is, what is asked, what must hold."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Literal

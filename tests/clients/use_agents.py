@@ -1,8 +1,6 @@
 """The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, a session
 of the client, a stored response."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Literal

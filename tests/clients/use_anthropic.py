@@ -1,8 +1,6 @@
 """The Anthropic SDK: create, `.stream()`, `.parse()`, count_tokens, the tool runner, a loop of two
 turns with thinking, async."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Literal
 

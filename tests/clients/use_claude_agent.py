@@ -2,8 +2,6 @@
 of the program, a loop of three turns, streaming, a question of permission, a session of two
 questions."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,8 +1,6 @@
 """LangChain with tools that the gateway runs, MCP and web search, on the Responses API and, with
 the argument `messages`, on the Messages API. The answers are scripted."""
 
-from __future__ import annotations
-
 import sys
 
 import hosted

@@ -4,8 +4,6 @@ With the argument `responses`, on the Responses API; with `messages`, on the Mes
 run at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

@@ -4,8 +4,6 @@ A mutant is found by its function and the text of its line, so that it outlives 
 put into the running process and into the file: tests also start gateways, engines and workers.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

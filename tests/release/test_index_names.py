@@ -1,7 +1,5 @@
 """Names of our distributions: checked at a release, and no other name in an install command."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

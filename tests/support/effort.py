@@ -3,8 +3,6 @@
 Of a matrix, `make test` runs a part that depends on the commit: a few commits see all of it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Jobs for the tests of killable workers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

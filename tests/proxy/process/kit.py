@@ -1,7 +1,5 @@
 """What several files of this folder use."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import dataclass

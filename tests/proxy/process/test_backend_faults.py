@@ -1,7 +1,5 @@
 """Backends that fail, that are hostile, or that accept requests and respond to none."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

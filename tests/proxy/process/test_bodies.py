@@ -4,8 +4,6 @@ During each one, the gateway's memory stays within bounds and its event loop doe
 bounds themselves and the deadlines of connections are in tests/proxy/server/transport.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

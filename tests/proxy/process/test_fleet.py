@@ -1,7 +1,5 @@
 """Two gateways over one Redis: limits and stored responses hold, through outages and kills."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
@@ -25,7 +23,7 @@ from toolgate_core.wire import ChatPrompt
 
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
 AT_ONCE = repeats(120, nightly=200)
-SLACK = 10.0
+SLACK = 30.0
 """Seconds that a request may take on a busy machine while Redis hangs."""
 ACTIVE = ("queued", "in_progress")
 UNAVAILABLE, UNKNOWN = "responses_unavailable", "response_not_found"
@@ -210,6 +208,14 @@ async def test_parallel_requests_are_never_exceeded(fleet):
         assert await storm(fleet, sent, 60, stream=True) == {200: 60}
 
 
+def is_refused(response):
+    """A busy gateway has begun a stream, with comments, before it refuses the request."""
+    began = response.status_code == 200 and '"choices"' not in response.text
+    assert response.status_code in (200, 503)
+    assert not began or "limits_unavailable" in response.text
+    return began or response.status_code == 503
+
+
 @pytest.mark.parametrize("fault", ["hang", "kill"])
 async def test_redis_outage_returns_503_for_limited_keys_only(fleet, fault):
     limited, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=1000, max_parallel_requests=50)
@@ -227,9 +233,8 @@ async def test_redis_outage_returns_503_for_limited_keys_only(fleet, fault):
         assert closed == {503: 20}
         assert await storm(fleet, free, 20) == {200: 20}
         ended = await in_flight
-        let_in = [response for response in ended if response.status_code == 200]
+        let_in = [response for response in ended if not is_refused(response)]
         assert len(let_in) >= AT_ONCE // 4
-        assert {response.status_code for response in ended} <= {200, 503}
         assert all(response.text.endswith("data: [DONE]\n\n") for response in let_in)
         assert all(response.text.count('"stop"') == 1 for response in let_in)
         async with clients_of(fleet, limited) as (http, _):

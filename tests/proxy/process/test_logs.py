@@ -1,7 +1,5 @@
 """The log of requests: one line each, without content of the request, on both routes."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from typing import Any

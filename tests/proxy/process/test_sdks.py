@@ -1,7 +1,5 @@
 """Responses and Messages of a running gateway, through the SDKs of OpenAI and Anthropic."""
 
-from __future__ import annotations
-
 import anthropic
 import openai
 import pytest

@@ -3,8 +3,6 @@
 The database is the stand-in for the client that prisma generates; it is in the process of the test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Coding agents against a gateway, as `toolgate launch` runs them: no network but the gateway."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

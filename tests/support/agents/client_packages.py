@@ -1,8 +1,6 @@
 """Client libraries in environments of their own, below .cache/clients. They are installed once and
 kept until the list of packages changes. `prepare` installs them while servers start."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -4,8 +4,6 @@ It is told how far to work. Each step is a command, whose result says which step
 takes each step once, and in order, if and only if every prompt still shows what was done.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

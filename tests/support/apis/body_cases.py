@@ -1,7 +1,5 @@
 """Bodies of chat requests at and over each bound."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

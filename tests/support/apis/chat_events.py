@@ -1,7 +1,5 @@
 """Chat requests, the backend events that answer them, and the responses made from those events."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,6 @@
 """Requests in whose history a search has found tools, in the form of each API, and sessions in
 which a model finds a tool in every other turn and calls it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

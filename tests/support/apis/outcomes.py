@@ -1,7 +1,5 @@
 """What one request to the gateway's own route sends to the model, and what the client gets."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Goldens of dialects as tokens: marks are one token each, the other text is split anywhere."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

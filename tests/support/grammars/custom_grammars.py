@@ -1,7 +1,5 @@
 """Grammars of custom tools, with texts for walks over their masks, and an independent parser."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -5,8 +5,6 @@ double at each level, that lead to each other in every order, long chains of the
 patterns that multiply. All but a few are within the limits on schemas (`schema.limits`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

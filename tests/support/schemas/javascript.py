@@ -1,7 +1,5 @@
 """Random patterns with random texts, and what JavaScript says of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

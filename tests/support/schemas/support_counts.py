@@ -1,7 +1,5 @@
 """What docs/reference/schema-support.md counts, as rows of its tables."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Literal, NamedTuple
 

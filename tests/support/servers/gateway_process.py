@@ -4,8 +4,6 @@ The import of LiteLLM's proxy takes more than ten seconds of CPU time. One proce
 (`preload`), and every gateway is a fork of that process, which then runs the command line.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import multiprocessing.forkserver
 import os

@@ -4,8 +4,6 @@ A message `info` is answered as by an honest backend until an attack replaces it
 generate or to count is answered by the attack whose name is its last message. It can also hang.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import itertools

@@ -1,7 +1,5 @@
 """The MCP server of mcp_shop.py over HTTP, which notes the headers that it gets."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field

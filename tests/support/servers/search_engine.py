@@ -1,7 +1,5 @@
 """A scripted search engine with the API of SearXNG (https://docs.searxng.org/dev/search_api.html)."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field

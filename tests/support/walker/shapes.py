@@ -1,7 +1,5 @@
 """Made-up dialects, one for each shape of calls."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, CallIds, Calls, Dialect, Reasoning

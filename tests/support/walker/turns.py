@@ -1,7 +1,5 @@
 """Random turns under the enforcement, by profiles, and their judge."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """A request of any API in the terms of the server."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The answer to a request, before it has the form of an API."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import dataclass, field
