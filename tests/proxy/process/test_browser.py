@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.agents.client_packages import client_python, node_folder
 from tests.support.browser.chromium import (
@@ -29,6 +30,7 @@ from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 from toolgate_core.wire import ResidualKeyword
+from toolgate_proxy.cli.main import app
 
 VIEWS = ("Status", "Playground", "Schema inspector", "Connect")
 GOOD, BAD = (
@@ -401,16 +403,9 @@ def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(browser, gat
 
 
 def _printed(gateway, name):
-    command = ["-m", "toolgate_proxy", "launch", name, "--print"]
-    command += ["--url", gateway, "--model", "tiny"]
-    done = subprocess.run(
-        [sys.executable, *command],
-        env={**os.environ, "TOOLGATE_API_KEY": MASTER_KEY, "NO_PROXY": "*"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    command = ["launch", name, "--print", "--url", gateway, "--model", "tiny"]
+    done = CliRunner().invoke(app, command, env={"TOOLGATE_API_KEY": MASTER_KEY, "NO_PROXY": "*"})
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
