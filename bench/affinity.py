@@ -26,9 +26,9 @@ from typing import Any
 
 import httpx
 
+from bench.support.contenders import OUT, exit_on_sigterm
+from bench.support.gateways import wait_until_ready
 from tests.support import markdown
-from tests.support.servers.contenders import OUT, exit_on_sigterm
-from tests.support.servers.gateways import wait_until_ready
 from toolgate_proxy.stack.processes import Child, free_port
 
 APPLICATIONS, CONVERSATIONS, TURNS, CLIENTS = 16, 4, 5, 8

@@ -30,9 +30,9 @@ from typing import Any, Literal
 import httpx
 
 from bench.support.backend_client import stream_events
+from bench.support.contenders import Server, exit_on_sigterm, running
 from bench.support.tools import bfcl_tools, renamed
 from tests.support import markdown
-from tests.support.servers.contenders import Server, exit_on_sigterm, running
 
 CONTENDERS = ("toolgate", "vllm-strict")
 Arriving = Literal["nothing", "known tool sets", "new tool sets"]

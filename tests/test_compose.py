@@ -1,9 +1,6 @@
 """docker-compose.yml as far as it can be held without a Docker engine."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,14 +9,13 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def services() -> dict[str, Any]:
+def services():
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     return yaml.safe_load(text)["services"]
 
 
 @pytest.mark.parametrize(
-    ("service", "after"),
-    [("backend", "redis"), ("backend-cpu", "redis"), ("proxy", "backend")],
+    ("service", "after"), [("backend", "redis"), ("backend-cpu", "redis"), ("proxy", "backend")]
 )
 def test_each_service_waits_for_a_healthy_dependency(services, service, after):
     assert services[service]["depends_on"] == {after: {"condition": "service_healthy"}}

@@ -1,11 +1,7 @@
 """The comparison of two checkouts (`scripts/same.py`), by snapshots in files."""
 
-from __future__ import annotations
-
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from scripts import same
@@ -13,9 +9,7 @@ from scripts import same
 OLD = {"errors/a": [[400, "x"]], "errors/b": [[500, "y"]], "routes/GET /": [200, None]}
 
 
-def compared(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, new: dict[str, Any], allowed: str = ""
-) -> int:
+def compared(folder, monkeypatch, new, allowed=""):
     for name, snapshot in (("old", OLD), ("new", new)):
         (folder / name).write_text(json.dumps(snapshot))
     (folder / "allowed").write_text(allowed)

@@ -1,7 +1,5 @@
 """Tools that tests share: one for each engine, and the ones of the six cases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

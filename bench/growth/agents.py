@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.support.contenders import Server, log_of, running
 from tests.support.agents.agent_cli import ClaudeRun, CodexRun, launch_codex, run_claude
 from tests.support.agents.client_packages import bundled_claude
 from tests.support.markdown import table
-from tests.support.servers.contenders import Server, log_of, running
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from toolgate_proxy.cli.launch.clients import catalog
 from toolgate_proxy.cli.launch.target import Target, Window

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import psutil
 
+from bench.support.contenders import Server
 from bench.support.ratios import ratio
 from bench.support.tools import bfcl_tools, renamed
 from tests.support.markdown import table
-from tests.support.servers.contenders import Server
 
 LISTED, TOOLS = 10, 10_000
 WARM = 5

@@ -33,10 +33,10 @@ import httpx
 
 from bench.growth import agents, deferred, schemas
 from bench.growth.load import Batch, Load, Pair
+from bench.support.contenders import exit_on_sigterm, running
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
 from tests.support.markdown import table
-from tests.support.servers.contenders import exit_on_sigterm, running
 from toolgate_proxy.stack.processes import free_port
 
 TOOLS = (1, 8, 30, 60, 150, 300)

@@ -24,6 +24,8 @@ from typing import Any
 
 import httpx
 
+from bench.support.contenders import MASTER_KEY, running
+from bench.support.gateways import KEY, litellm_config, start
 from bench.support.tools import small_tools
 from bench.throughput.batch_report import (
     ADAPTERS,
@@ -42,8 +44,6 @@ from bench.throughput.clients import (
     chat_client,
     no_white_space,
 )
-from tests.support.servers.contenders import MASTER_KEY, running
-from tests.support.servers.gateways import KEY, litellm_config, start
 from toolgate_proxy.stack.processes import free_port
 
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)

@@ -31,11 +31,11 @@ from pathlib import Path
 
 import httpx
 
+from bench.support import contenders, gateways
 from bench.support.ratios import ratio
 from bench.throughput.streams import WARM_UP_SECONDS, Seen, drive
 from bench.throughput.targets import Target, make_targets
 from tests.support.markdown import table
-from tests.support.servers import contenders, gateways
 from toolgate_proxy.server.launcher import Route as Model
 from toolgate_proxy.server.launcher import make_config
 from toolgate_proxy.stack.processes import free_port

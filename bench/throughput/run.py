@@ -15,8 +15,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
+from bench.support.contenders import exit_on_sigterm
 from bench.throughput import batches, constant_load
-from tests.support.servers.contenders import exit_on_sigterm
 
 
 def main() -> int:

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 
 from bench.support.backend_client import stream_events
+from bench.support.gateways import KEY
 from bench.throughput.targets import CHAT, IDENTIFIER, NUMBER, Target
 from tests.support.schemas.judge import schema_violation
-from tests.support.servers.gateways import KEY
 
 WARM_UP_SECONDS = 1.5
 """The streams start one after the other in the first half."""

@@ -1,13 +1,10 @@
 """What the programs share that use tools which the gateway runs: the names of the tools, and what
 the scripted model says."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import Any
 
-SCRIPT: dict[str, str] = json.loads(os.environ["HOSTED_TOOLS"])
+SCRIPT = json.loads(os.environ["HOSTED_TOOLS"])
 MCP, LOOKUP, RECORD = SCRIPT["mcp"], SCRIPT["lookup"], SCRIPT["record"]
 """The address of an MCP server, the name of its tool, and the tool's result."""
 FOUND, LAST = SCRIPT["found"], SCRIPT["last"]
@@ -18,5 +15,5 @@ REASON = SCRIPT["reason"]
 """Why a call is not approved."""
 
 
-def user(text: str) -> Any:
+def user(text):
     return {"role": "user", "content": text}

@@ -1,10 +1,8 @@
 """What the programs share: where the gateway is, what is asked, what must hold."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import Any, Literal
+from typing import Literal
 
 import jsonschema
 from pydantic import BaseModel, Field
@@ -13,10 +11,7 @@ ORIGIN = os.environ["GATEWAY_URL"]
 URL = ORIGIN + "/v1"
 KEY = os.environ["GATEWAY_KEY"]
 MODEL = "tiny"
-BODY: dict[str, Any] = {
-    "logit_bias": json.loads(os.environ["GATEWAY_BIAS"]),
-    "reasoning_budget": 20,
-}
+BODY = {"logit_bias": json.loads(os.environ["GATEWAY_BIAS"]), "reasoning_budget": 20}
 """Beside what a client sends: the model under test is random and must be helped to end."""
 MAX_TOKENS = 800
 QUESTION = "What's the weather in Beijing and Shanghai?"
@@ -60,12 +55,12 @@ TOOLS = [
 ]
 
 
-def response_tools(*, strict: bool = False) -> Any:
+def response_tools(*, strict=False):
     """`TOOLS` in the form of the Responses API."""
     return [{"type": "function", **tool["function"], "strict": strict} for tool in TOOLS]
 
 
-def message_tools(**more: Any) -> Any:
+def message_tools(**more):
     """`TOOLS` in the form of the Messages API."""
     return [
         {"name": name, "description": name, "input_schema": schema, **more}
@@ -73,10 +68,10 @@ def message_tools(**more: Any) -> Any:
     ]
 
 
-def check_call(name: str, arguments: Any) -> None:
+def check_call(name, arguments):
     arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     jsonschema.validate(arguments, SCHEMAS[name])
 
 
-def done(what: str) -> None:
+def done(what):
     print("checked:", what, flush=True)

@@ -13,6 +13,7 @@ from tests.support.agents.client_packages import (
     client_python,
     node_folder,
 )
+from tests.support.effort import rotating
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.redis_server import redis_server
@@ -29,7 +30,7 @@ PROGRAMS = (
     "use_vercel.mjs",
     "use_agents.py",
 )
-"""The others are run with vLLM, nightly."""
+"""The others are run with vLLM, nightly. Each commit runs a third of these."""
 
 
 class Obliging:
@@ -87,7 +88,7 @@ def gateway(tmp_path_factory):
         yield gateway.url
 
 
-@pytest.mark.parametrize("file", PROGRAMS)
+@rotating("file", PROGRAMS, one_in=3)
 def test_a_client_librarys_program_succeeds(gateway, tmp_path, file):
     """It prints what it has checked, and fails by an assertion."""
     if file.endswith(".mjs"):

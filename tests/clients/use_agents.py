@@ -1,11 +1,9 @@
 """The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, a session
 of the client, a stored response."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import Any, Literal
+from typing import Literal
 
 import openai
 import shared
@@ -24,10 +22,10 @@ from agents import items as kinds
 set_tracing_disabled(True)
 client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
 model = OpenAIResponsesModel(shared.MODEL, openai_client=client)
-called: list[str] = []
+called = []
 
 
-def settings(choice: str, *, store: bool = False, **more: Any) -> ModelSettings:
+def settings(choice, *, store=False, **more):
     return ModelSettings(
         tool_choice=choice,
         max_tokens=shared.MAX_TOKENS,
@@ -58,11 +56,11 @@ def find_record(name: str) -> str:
     return f"A record of {name}."
 
 
-def items(result: Any, kind: type) -> list[Any]:
+def items(result, kind):
     return [item for item in result.new_items if isinstance(item, kind)]
 
 
-async def loop_with_tools() -> None:
+async def loop_with_tools():
     """The first turn must call; the SDK then sets the choice back to auto."""
     agent = Agent(
         "caller",
@@ -87,7 +85,7 @@ async def loop_with_tools() -> None:
     shared.done("a tool is run in a stream")
 
 
-async def deferred_tool() -> None:
+async def deferred_tool():
     """The gateway searches; what it finds can be called."""
     agent = Agent(
         "searcher",
@@ -105,7 +103,7 @@ async def deferred_tool() -> None:
     shared.done("deferred tools are searched")
 
 
-async def handoff() -> None:
+async def handoff():
     """With the handoff as the only tool, a required call is the handoff."""
     speaker = Agent("speaker", instructions="Speak.", model=model, model_settings=settings("none"))
     clerk = Agent(
@@ -125,7 +123,7 @@ async def handoff() -> None:
     shared.done("a handoff, run and run_streamed")
 
 
-async def session() -> None:
+async def session():
     """The second run sends the items of the first: reasoning, call, result."""
     memory = SQLiteSession("memory")
     tags = Agent(
@@ -151,7 +149,7 @@ async def session() -> None:
     shared.done("two runs of a session")
 
 
-async def continued() -> None:
+async def continued():
     """The second run sends its own input, and the first response's ID."""
     speaker = Agent("speaker", model=model, model_settings=settings("none", store=True))
     first = await Runner.run(speaker, shared.QUESTION)
@@ -161,7 +159,7 @@ async def continued() -> None:
     shared.done("a stored response is continued")
 
 
-async def output_type() -> None:
+async def output_type():
     agent = Agent(
         "writer", model=model, output_type=shared.Weather, model_settings=settings("auto")
     )
@@ -170,7 +168,7 @@ async def output_type() -> None:
     shared.done("output_type")
 
 
-async def main() -> None:
+async def main():
     steps = (loop_with_tools, deferred_tool, handoff, session, continued, output_type)
     await asyncio.gather(*(step() for step in steps))
 

@@ -1,10 +1,7 @@
 """The OpenAI Agents SDK with a session that compacts itself: by its items, and by a response's
 ID."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any, Literal
 
 import openai
 import shared
@@ -27,7 +24,7 @@ TRIES = 40
 """The summary of a random model may not end, which is an error."""
 
 
-async def compact_ours(**asked: Any) -> Any:
+async def compact_ours(**asked):
     """The SDK takes the names of OpenAI's models only."""
     for seed in range(TRIES):
         body = {**asked, "model": shared.MODEL, "extra_body": {"seed": seed}}
@@ -39,10 +36,10 @@ async def compact_ours(**asked: Any) -> Any:
     raise AssertionError("no summary")
 
 
-client.responses.compact = compact_ours  # type: ignore[method-assign]
+client.responses.compact = compact_ours
 
 
-async def turns(mode: Literal["input", "previous_response_id"]) -> None:
+async def turns(mode):
     session = OpenAIResponsesCompactionSession(
         "compacted",
         SQLiteSession("compacted"),
@@ -66,7 +63,7 @@ async def turns(mode: Literal["input", "previous_response_id"]) -> None:
     shared.done(f"{mode}: {result.final_output}")
 
 
-async def main() -> None:
+async def main():
     await turns("input")
     await turns("previous_response_id")
 

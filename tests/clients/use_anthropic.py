@@ -1,15 +1,13 @@
 """The Anthropic SDK: create, `.stream()`, `.parse()`, count_tokens, the tool runner, a loop of two
 turns with thinking, async."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any, Literal
+from typing import Literal
 
 import anthropic
 import shared
 
-COMMON: dict[str, Any] = {
+COMMON = {
     "model": shared.MODEL,
     "max_tokens": shared.MAX_TOKENS,
     "messages": [{"role": "user", "content": shared.QUESTION}],
@@ -21,7 +19,7 @@ ADAPTIVE = {"thinking": {"type": "adaptive"}}
 BUDGET = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048}
 
 client = anthropic.Anthropic(base_url=shared.ORIGIN, api_key=shared.KEY, max_retries=0)
-ran: list[str] = []
+ran = []
 
 
 @anthropic.beta_tool
@@ -39,11 +37,11 @@ def set_tags(tags: list[str]) -> str:
     return "The tags are set."
 
 
-def calls_of(message: Any) -> list[Any]:
+def calls_of(message):
     return [block for block in message.content if block.type == "tool_use"]
 
 
-def check(message: Any, choice: dict[str, Any]) -> None:
+def check(message, choice):
     calls, cut = calls_of(message), message.stop_reason == "max_tokens"
     for call in calls:
         assert call.id.startswith("toolu_")
@@ -55,12 +53,12 @@ def check(message: Any, choice: dict[str, Any]) -> None:
     assert message.usage.output_tokens > 0
 
 
-def said(message: Any) -> list[Any]:
+def said(message):
     """The content without ids and signatures, which are new each time."""
     return [block.model_dump(exclude={"id", "signature"}) for block in message.content]
 
 
-def check_choices() -> None:
+def check_choices():
     """A budget of thinking, with which an answer takes longest, only beside one choice."""
     thought = 0
     for choice in (AUTO, ANY, NONE, NAMED, {**ANY, "disable_parallel_tool_use": True}):
@@ -84,7 +82,7 @@ def check_choices() -> None:
     assert thought
 
 
-def check_cut() -> None:
+def check_cut():
     """A call that the limit cuts is not in the message."""
     asked = {**COMMON, "tools": shared.message_tools(), "tool_choice": ANY}
     seen = 0
@@ -102,12 +100,12 @@ def check_cut() -> None:
     shared.done("calls cut by max_tokens")
 
 
-def check_eager() -> None:
+def check_eager():
     """Tools with early input stream it as it is generated. What the gateway receives at once, it
     sends at once, so a short input may have one part on busy cores."""
     tools = shared.message_tools(eager_input_streaming=True)
 
-    def is_early() -> bool:
+    def is_early():
         with client.messages.stream(**COMMON, tools=tools, tool_choice=NAMED) as stream:
             parts = [event.partial_json for event in stream if event.type == "input_json"]
             final = stream.get_final_message()
@@ -117,13 +115,13 @@ def check_eager() -> None:
     shared.done("input streamed early")
 
 
-def check_parsed() -> None:
+def check_parsed():
     parsed = client.messages.parse(**COMMON, output_format=shared.Weather)
     assert isinstance(parsed.parsed_output, shared.Weather)
     shared.done(".parse()")
 
 
-def check_count() -> None:
+def check_count():
     asked = {name: COMMON[name] for name in ("model", "messages")}
     asked |= {"tools": shared.message_tools(), "tool_choice": ANY, "system": "Be brief."}
     counted = client.messages.count_tokens(**asked).input_tokens
@@ -132,11 +130,11 @@ def check_count() -> None:
     shared.done("count_tokens")
 
 
-def check_loop() -> None:
+def check_loop():
     """The thinking blocks come back with their signatures."""
     asked = {**COMMON, **BUDGET, "tools": shared.message_tools()}
     first = client.messages.create(**asked, tool_choice=NAMED)
-    turns: list[Any] = [*COMMON["messages"], {"role": "assistant", "content": first.content}]
+    turns = [*COMMON["messages"], {"role": "assistant", "content": first.content}]
     results = [
         {"type": "tool_result", "tool_use_id": call.id, "content": "done"}
         for call in calls_of(first)
@@ -147,7 +145,7 @@ def check_loop() -> None:
     shared.done("a loop of two turns, with thinking")
 
 
-def run_tools(**more: Any) -> None:
+def run_tools(**more):
     """The first request carries `thread`, which is refused; the runner goes on without it. The
     choice forces calls, so that only `max_iterations` ends the loop."""
     ran.clear()
@@ -163,19 +161,19 @@ def run_tools(**more: Any) -> None:
     shared.done(f"the tool runner, {more}")
 
 
-def _final(turn: Any) -> Any:
+def _final(turn):
     return turn.get_final_message() if hasattr(turn, "get_final_message") else turn
 
 
-def check_errors() -> None:
+def check_errors():
     stranger = client.with_options(api_key="sk-wrong")
-    bad: dict[str, Any] = {"tools": [{"name": "a", "input_schema": {"type": 5}}]}
+    bad = {"tools": [{"name": "a", "input_schema": {"type": 5}}]}
     for expected, asking, more in (
         (anthropic.AuthenticationError, stranger, {}),
         (anthropic.NotFoundError, client, {"model": "unheard-of"}),
         (anthropic.BadRequestError, client, bad),
     ):
-        raised: Any = None
+        raised = None
         try:
             asking.messages.create(**COMMON | more)
         except anthropic.APIStatusError as error:
@@ -186,7 +184,7 @@ def check_errors() -> None:
     shared.done("errors")
 
 
-async def main() -> None:
+async def main():
     client = anthropic.AsyncAnthropic(base_url=shared.ORIGIN, auth_token=shared.KEY, max_retries=0)
     asked = {**COMMON, "tools": shared.message_tools(), "tool_choice": ANY}
     answers = await asyncio.gather(*(client.messages.create(**asked) for _ in range(4)))

@@ -1,13 +1,9 @@
 """The Anthropic SDK: context editing and compaction."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import anthropic
 import shared
 
-COMMON: dict[str, Any] = {
+COMMON = {
     "model": shared.MODEL,
     "max_tokens": shared.MAX_TOKENS,
     "messages": [{"role": "user", "content": shared.QUESTION}],
@@ -20,8 +16,8 @@ ABOVE = 1_000
 client = anthropic.Anthropic(base_url=shared.ORIGIN, api_key=shared.KEY, max_retries=0)
 
 
-def check_context_edits() -> None:
-    turns: list[Any] = [*COMMON["messages"]]
+def check_context_edits():
+    turns = [*COMMON["messages"]]
     for number in range(2):
         use = {"type": "tool_use", "id": f"toolu_{number}", "name": "set_tags"}
         result = {"type": "tool_result", "tool_use_id": use["id"], "content": "done " * 50}
@@ -50,7 +46,7 @@ def check_context_edits() -> None:
     shared.done("results of tools are cleared")
 
 
-def check_compaction() -> None:
+def check_compaction():
     trigger = {"type": "input_tokens", "value": ABOVE}
     asked = {
         **COMMON,
@@ -63,7 +59,7 @@ def check_compaction() -> None:
         "betas": ["compact-2026-01-12"],
     }
 
-    def compacted(**more: Any) -> Any:
+    def compacted(**more):
         for seed in range(TRIES):
             body = {**asked, **more, "extra_body": {**shared.BODY, "seed": seed}}
             try:
@@ -94,7 +90,7 @@ def check_compaction() -> None:
     shared.done("a conversation is compacted and goes on")
 
 
-def _input(message: Any) -> int:
+def _input(message):
     """The tokens of a prompt."""
     usage = getattr(message, "usage", message)
     return int(usage.input_tokens + (usage.cache_read_input_tokens or 0))

@@ -1,12 +1,9 @@
 """The built-in tools of the OpenAI Agents SDK: `ShellTool`, `LocalShellTool`, `ApplyPatchTool`. The
 answers are scripted, since a random model writes no commands."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import openai
 import shared
@@ -30,7 +27,7 @@ set_tracing_disabled(True)
 client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
 
 
-def run_commands(request: Any) -> ShellResult:
+def run_commands(request):
     output = []
     for command in request.data.action.commands:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
@@ -39,22 +36,22 @@ def run_commands(request: Any) -> ShellResult:
     return ShellResult(output)
 
 
-def run_program(request: Any) -> str:
+def run_program(request):
     action = request.data.action
     return subprocess.run(action.command, capture_output=True, text=True, check=True).stdout
 
 
 class Editor:
-    def create_file(self, operation: Any) -> str:
+    def create_file(self, operation):
         Path(operation.path).write_text(apply_diff("", operation.diff, mode="create"))
         return f"Created {operation.path}"
 
-    def update_file(self, operation: Any) -> str:
+    def update_file(self, operation):
         file = Path(operation.path)
         file.write_text(apply_diff(file.read_text(), operation.diff))
         return f"Updated {operation.path}"
 
-    def delete_file(self, operation: Any) -> None:
+    def delete_file(self, operation):
         Path(operation.path).unlink()
 
 
@@ -70,7 +67,7 @@ agent = Agent(
 )
 
 
-def check(result: Any) -> None:
+def check(result):
     outputs = [item for item in result.new_items if isinstance(item, ToolCallOutputItem)]
     assert [item.raw_item["type"] for item in outputs] == [
         "shell_call_output",
@@ -85,7 +82,7 @@ def check(result: Any) -> None:
     assert result.final_output == "All is done."
 
 
-async def main() -> None:
+async def main():
     check(await Runner.run(agent, shared.QUESTION))
     shared.done("the tools are run")
     streamed = Runner.run_streamed(agent, shared.QUESTION)

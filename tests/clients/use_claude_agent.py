@@ -2,8 +2,6 @@
 of the program, a loop of three turns, streaming, a question of permission, a session of two
 questions."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -23,8 +21,8 @@ from claude_agent_sdk import (
     tool,
 )
 
-called: list[dict[str, Any]] = []
-asked: list[str] = []
+called = []
+asked = []
 
 
 @tool("set_tags", "Set two short tags.", shared.SCHEMAS["set_tags"])
@@ -33,7 +31,7 @@ async def set_tags(given: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "The tags are set."}]}
 
 
-async def permit(name: str, given: dict[str, Any], _: Any) -> Any:
+async def permit(name, given, _):
     asked.append(name)
     if name == "Bash":
         return PermissionResultDeny(message="Not here.")
@@ -49,11 +47,11 @@ OPTIONS = ClaudeAgentOptions(
 )
 
 
-async def turn(client: ClaudeSDKClient, question: str) -> tuple[list[Any], list[str], Any]:
+async def turn(client, question):
     """The blocks of the model's messages, the types of the stream's events and the result."""
     await client.query(question)
-    blocks: list[Any] = []
-    events: list[str] = []
+    blocks = []
+    events = []
     result = None
     async for message in client.receive_response():
         if isinstance(message, AssistantMessage):
@@ -65,11 +63,11 @@ async def turn(client: ClaudeSDKClient, question: str) -> tuple[list[Any], list[
     return blocks, events, result
 
 
-def kinds(blocks: list[Any]) -> list[type]:
+def kinds(blocks):
     return [type(block) for block in blocks]
 
 
-async def main() -> None:
+async def main():
     async with ClaudeSDKClient(OPTIONS) as client:
         blocks, events, result = await turn(client, "Set tags.")
         assert kinds(blocks) == [

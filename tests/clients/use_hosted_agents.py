@@ -1,10 +1,7 @@
 """The tools of the OpenAI Agents SDK that the gateway runs: `HostedMCPTool`, with approvals and
 without, and `WebSearchTool`. The answers are scripted, since a random model calls no tools."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import hosted
 import openai
@@ -12,29 +9,27 @@ import shared
 from agents import (
     Agent,
     HostedMCPTool,
-    MCPToolApprovalRequest,
     ModelSettings,
     OpenAIResponsesModel,
     Runner,
-    Tool,
     WebSearchTool,
     set_tracing_disabled,
 )
 
 set_tracing_disabled(True)
 client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
-asked: list[str] = []
+asked = []
 
 
-def is_approved(request: MCPToolApprovalRequest) -> Any:
+def is_approved(request):
     """The first of two calls is approved."""
     asked.append(request.data.name)
     approve = len(asked) % 2 == 1
     return {"approve": approve} if approve else {"approve": False, "reason": hosted.REASON}
 
 
-def shop(approval: str, **more: Any) -> HostedMCPTool:
-    entry: Any = {
+def shop(approval, **more):
+    entry = {
         "type": "mcp",
         "server_label": "shop",
         "server_url": hosted.MCP,
@@ -43,7 +38,7 @@ def shop(approval: str, **more: Any) -> HostedMCPTool:
     return HostedMCPTool(tool_config=entry, **more)
 
 
-def agent(*tools: Tool) -> Agent[Any]:
+def agent(*tools):
     return Agent(
         "worker",
         model=OpenAIResponsesModel(shared.MODEL, openai_client=client),
@@ -52,12 +47,12 @@ def agent(*tools: Tool) -> Agent[Any]:
     )
 
 
-async def both(what: str, tool: Tool, expected: str) -> list[Any]:
+async def both(what, tool, expected):
     """The results of a run and of a streamed one, each of which goes on for another turn."""
     worker, results = agent(tool), []
     for streamed in (False, True):
         if streamed:
-            result: Any = Runner.run_streamed(worker, shared.QUESTION)
+            result = Runner.run_streamed(worker, shared.QUESTION)
             async for _ in result.stream_events():
                 pass
         else:
@@ -70,12 +65,12 @@ async def both(what: str, tool: Tool, expected: str) -> list[Any]:
     return results
 
 
-def items(result: Any) -> dict[str, Any]:
+def items(result):
     raw = [getattr(item, "raw_item", None) for item in result.new_items]
     return {getattr(item, "type", ""): item for item in raw}
 
 
-async def main() -> None:
+async def main():
     for result in await both("an MCP tool", shop("never"), hosted.FOUND):
         assert items(result)["mcp_call"].output == hosted.RECORD
         assert hosted.LOOKUP in [tool.name for tool in items(result)["mcp_list_tools"].tools]

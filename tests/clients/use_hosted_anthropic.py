@@ -1,10 +1,7 @@
 """The Anthropic SDK with tools that the gateway runs, the MCP connector and web search, and with
 the text editor, run by the SDK's own runner. The answers are scripted."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import anthropic
 import hosted
@@ -12,15 +9,15 @@ import shared
 from anthropic.lib.tools import BetaBuiltinFunctionTool, ToolError
 
 client = anthropic.Anthropic(base_url=shared.ORIGIN, api_key=shared.KEY, max_retries=0)
-COMMON: dict[str, Any] = {"model": shared.MODEL, "max_tokens": 500, "extra_body": shared.BODY}
+COMMON = {"model": shared.MODEL, "max_tokens": 500, "extra_body": shared.BODY}
 ASKED = [hosted.user(shared.QUESTION)]
 
 
 class Editor(BetaBuiltinFunctionTool):
-    def to_dict(self) -> Any:
+    def to_dict(self):
         return {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}
 
-    def call(self, input: Any) -> str:
+    def call(self, input):
         file, command = Path(input["path"]), input["command"]
         if command == "view":
             return file.read_text()
@@ -37,7 +34,7 @@ class Editor(BetaBuiltinFunctionTool):
         return "Done."
 
 
-def both(what: str, **tools: Any) -> list[Any]:
+def both(what, **tools):
     """A whole message and a streamed one, each of which goes on for another turn."""
     messages = []
     for streamed in (False, True):
@@ -46,11 +43,7 @@ def both(what: str, **tools: Any) -> list[Any]:
                 message = stream.get_final_message()
         else:
             message = client.beta.messages.create(messages=ASKED, **COMMON, **tools)
-        turns: Any = [
-            *ASKED,
-            {"role": "assistant", "content": message.content},
-            hosted.user("And?"),
-        ]
+        turns = [*ASKED, {"role": "assistant", "content": message.content}, hosted.user("And?")]
         more = client.beta.messages.create(messages=turns, **COMMON, **tools)
         assert more.content[0].text == hosted.LAST
         messages.append(message)
@@ -58,7 +51,7 @@ def both(what: str, **tools: Any) -> list[Any]:
     return messages
 
 
-def check_connector() -> None:
+def check_connector():
     for message in both(
         "the MCP connector",
         mcp_servers=[{"type": "url", "name": "shop", "url": hosted.MCP}],
@@ -72,7 +65,7 @@ def check_connector() -> None:
         assert text.text == hosted.FOUND
 
 
-def check_search() -> None:
+def check_search():
     tool = {"type": "web_search_20250305", "name": "web_search"}
     for message in both("web search", tools=[tool]):
         use, result, text = message.content
@@ -83,7 +76,7 @@ def check_search() -> None:
         assert message.usage.server_tool_use.web_search_requests == 1
 
 
-def check_editor() -> None:
+def check_editor():
     runner = client.beta.messages.tool_runner(messages=ASKED, tools=[Editor()], **COMMON)
     assert runner.until_done().content[0].text == hosted.LAST
     assert Path("notes.txt").read_text() == "zero\none\ntwo\n"

@@ -1,10 +1,7 @@
 """LangChain with tools that the gateway runs, MCP and web search, on the Responses API and, with
 the argument `messages`, on the Messages API. The answers are scripted."""
 
-from __future__ import annotations
-
 import sys
-from typing import Any
 
 import hosted
 import shared
@@ -15,7 +12,7 @@ from langchain_openai import ChatOpenAI
 
 MESSAGES = "messages" in sys.argv
 USER = HumanMessage(shared.QUESTION)
-COMMON: dict[str, Any] = {"model": shared.MODEL, "api_key": shared.KEY, "max_retries": 0}
+COMMON = {"model": shared.MODEL, "api_key": shared.KEY, "max_retries": 0}
 model: BaseChatModel
 if MESSAGES:
     servers = [{"type": "url", "name": "shop", "url": hosted.MCP}]
@@ -26,7 +23,7 @@ if MESSAGES:
         model_kwargs={"extra_body": shared.BODY},
         **COMMON,
     )
-    MCP: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": "shop"}
+    MCP = {"type": "mcp_toolset", "mcp_server_name": "shop"}
     SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 else:
     model = ChatOpenAI(
@@ -41,18 +38,18 @@ else:
     SEARCH = {"type": "web_search"}
 
 
-def both(what: str, tool: dict[str, Any], expected: str, *kinds: str) -> list[Any]:
+def both(what, tool, expected, *kinds):
     """A whole message and a streamed one, each of which goes on for another turn."""
     bound, answers = model.bind_tools([tool]), []
     for streamed in (False, True):
         if streamed:
-            answer: Any = None
+            answer = None
             for chunk in bound.stream([USER]):
                 answer = chunk if answer is None else answer + chunk
         else:
             answer = bound.invoke([USER])
         assert answer.text == expected, answer
-        content: Any = answer.content
+        content = answer.content
         assert [block["type"] for block in content] == [*kinds, "text"], content
         more = bound.invoke([USER, answer, HumanMessage("And?")])
         assert more.text == hosted.LAST, more

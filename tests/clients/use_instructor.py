@@ -1,14 +1,10 @@
 """Instructor: models from calls, from JSON by schema, in parts."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import instructor
 import openai
 import shared
 
-ASKED: dict[str, Any] = {
+ASKED = {
     "model": shared.MODEL,
     "messages": [{"role": "user", "content": shared.QUESTION}],
     "max_tokens": shared.MAX_TOKENS,

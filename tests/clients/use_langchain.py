@@ -4,20 +4,16 @@ With the argument `responses`, on the Responses API; with `messages`, on the Mes
 run at once.
 """
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import shared
 from langchain_anthropic import ChatAnthropic
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
 API = sys.argv[1] if len(sys.argv) > 1 else "chat"
-COMMON: dict[str, Any] = {
+COMMON = {
     "model": shared.MODEL,
     "api_key": shared.KEY,
     "max_tokens": shared.MAX_TOKENS,
@@ -25,7 +21,7 @@ COMMON: dict[str, Any] = {
     "stream_usage": True,
 }
 BODY = {**shared.BODY, "seed": 5}
-model: BaseChatModel = (
+model = (
     ChatAnthropic(base_url=shared.ORIGIN, model_kwargs={"extra_body": BODY}, **COMMON)
     if API == "messages"
     else ChatOpenAI(
@@ -35,19 +31,19 @@ model: BaseChatModel = (
         **({"use_responses_api": True, "store": False} if API == "responses" else {}),
     )
 )
-REASONING: dict[str, Any] = {
+REASONING = {
     "chat": {"reasoning_effort": "high"},
     "responses": {"reasoning": {"effort": "high"}},
     "messages": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048},
 }[API]
-REQUIRED: Any = "required"
-NONE: Any = "none"
+REQUIRED = "required"
+NONE = "none"
 if API == "messages":  # ChatAnthropic takes these words for the names of tools
     REQUIRED, NONE = "any", {"type": "none"}
 USER = [HumanMessage(shared.QUESTION)]
 
 
-def is_cut(answer: Any) -> bool:
+def is_cut(answer):
     metadata = answer.response_metadata
     return (
         metadata.get("finish_reason") == "length"
@@ -56,14 +52,14 @@ def is_cut(answer: Any) -> bool:
     )
 
 
-def collected(bound: Any) -> Any:
+def collected(bound):
     whole = None
     for chunk in bound.stream(USER):
         whole = chunk if whole is None else whole + chunk
     return whole
 
 
-CASES: list[tuple[str, dict[str, Any]]] = [
+CASES = [
     ("auto", {"tool_choice": "auto"}),
     ("required", {"tool_choice": REQUIRED}),
     ("any", {"tool_choice": "any"}),
@@ -74,7 +70,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def check_case(name: str, how: dict[str, Any]) -> None:
+def check_case(name, how):
     bound = model.bind_tools(shared.TOOLS, **how)
     for answer in (bound.invoke(USER), collected(bound)):
         cut = is_cut(answer)
@@ -91,13 +87,13 @@ def check_case(name: str, how: dict[str, Any]) -> None:
     shared.done(f"{name}, invoke and stream")
 
 
-def check_structured(method: str) -> None:
+def check_structured(method):
     structured = model.with_structured_output(shared.Weather, method=method)
     assert isinstance(structured.invoke(USER), shared.Weather)
     shared.done(f"with_structured_output by {method}")
 
 
-def check_loop() -> None:
+def check_loop():
     first = model.bind_tools(shared.TOOLS, tool_choice="set_tags").invoke(USER)
     assert isinstance(first, AIMessage)
     results = [ToolMessage("done", tool_call_id=call["id"]) for call in first.tool_calls]

@@ -1,14 +1,11 @@
 """The OpenAI SDK, current version: sync, async, `.stream()`, `.parse()`."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import openai
 import shared
 
-COMMON: dict[str, Any] = {
+COMMON = {
     "model": shared.MODEL,
     "max_tokens": shared.MAX_TOKENS,
     "seed": 3,
@@ -18,7 +15,7 @@ USER = [{"role": "user", "content": shared.QUESTION}]
 NAMED = {"type": "function", "function": {"name": "set_tags"}}
 
 # The SDK's helpers parse arguments themselves, and only of tools that are strict.
-TOOLS: Any = [
+TOOLS = [
     {"type": "function", "function": {**tool["function"], "strict": True}} for tool in shared.TOOLS
 ]
 
@@ -68,7 +65,7 @@ assert second.choices[0].finish_reason
 shared.done("a loop of two turns")
 
 
-async def main() -> None:
+async def main():
     client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
     asked = {**COMMON, "messages": USER, "tools": TOOLS, "tool_choice": "required"}
     answers = await asyncio.gather(*(client.chat.completions.create(**asked) for _ in range(4)))

@@ -1,15 +1,12 @@
 """The OpenAI SDK's Responses API: sync, async, `.stream()`, `.parse()`, a loop of two turns, stored
 responses."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import openai
 import shared
 
-COMMON: dict[str, Any] = {
+COMMON = {
     "model": shared.MODEL,
     "max_output_tokens": shared.MAX_TOKENS,
     "extra_body": {**shared.BODY, "seed": 3},
@@ -21,11 +18,11 @@ NAMED = {"type": "function", "name": "set_tags"}
 client = openai.OpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
 
 
-def calls_of(response: Any) -> list[Any]:
+def calls_of(response):
     return [item for item in response.output if item.type == "function_call"]
 
 
-def check(response: Any, choice: Any) -> None:
+def check(response, choice):
     calls = calls_of(response)
     for call in calls if response.status == "completed" else []:
         assert call.status == "completed"
@@ -54,10 +51,7 @@ parsed = client.responses.parse(**COMMON, input=shared.QUESTION, text_format=sha
 assert isinstance(parsed.output_parsed, shared.Weather)
 strict = openai.pydantic_function_tool(shared.Weather, name="get_weather")["function"]
 parsed = client.responses.parse(
-    **COMMON,
-    input=shared.QUESTION,
-    tools=[{"type": "function", **strict}],
-    tool_choice="required",
+    **COMMON, input=shared.QUESTION, tools=[{"type": "function", **strict}], tool_choice="required"
 )
 shared.Weather.model_validate(calls_of(parsed)[0].parsed_arguments)
 shared.done(".parse() of content and of calls")
@@ -69,7 +63,7 @@ first = client.responses.create(
     tool_choice=NAMED,
     include=["reasoning.encrypted_content"],
 )
-items: list[Any] = [{"role": "user", "content": shared.QUESTION}, *first.output]
+items = [{"role": "user", "content": shared.QUESTION}, *first.output]
 items += [
     {"type": "function_call_output", "call_id": call.call_id, "output": "done"}
     for call in calls_of(first)
@@ -82,7 +76,7 @@ stored = {**COMMON, "store": True}
 first = client.responses.create(
     **stored, input=shared.QUESTION, tools=TOOLS, tool_choice=NAMED, parallel_tool_calls=False
 )
-results: list[Any] = [
+results = [
     {"type": "function_call_output", "call_id": call.call_id, "output": "done"}
     for call in calls_of(first)
 ]
@@ -108,7 +102,7 @@ else:
     raise AssertionError("a deleted response is retrieved")
 
 
-async def main() -> None:
+async def main():
     client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
     asked = {**COMMON, "input": shared.QUESTION, "tools": TOOLS, "tool_choice": "required"}
     answers = await asyncio.gather(*(client.responses.create(**asked) for _ in range(4)))

@@ -4,11 +4,8 @@ With the argument `responses`, on the Responses API; with `messages`, on the Mes
 run at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
-from typing import Any
 
 import shared
 from pydantic_ai import Agent, NativeOutput, ToolDefinition, ToolOutput
@@ -31,10 +28,10 @@ else:
     model = (OpenAIResponsesModel if API == "responses" else OpenAIChatModel)(
         shared.MODEL, provider=OpenAIProvider(base_url=shared.URL, api_key=shared.KEY)
     )
-SETTINGS: Any = {"max_tokens": shared.MAX_TOKENS, "extra_body": {**shared.BODY, "seed": 9}}
+SETTINGS = {"max_tokens": shared.MAX_TOKENS, "extra_body": {**shared.BODY, "seed": 9}}
 if API == "responses":
     SETTINGS["openai_store"] = False
-REASONING: Any = {
+REASONING = {
     "chat": {"openai_reasoning_effort": "high"},
     "responses": {"openai_reasoning_effort": "high"},
     "messages": {
@@ -49,7 +46,7 @@ DEFINITIONS = [
 USER = ModelRequest.user_text_prompt(shared.QUESTION)
 
 
-async def check_output(output: Any) -> None:
+async def check_output(output):
     agent = Agent(model, output_type=output, model_settings=SETTINGS)
     assert isinstance((await agent.run(shared.QUESTION)).output, shared.Weather)
     async with agent.run_stream(shared.QUESTION) as run:
@@ -57,7 +54,7 @@ async def check_output(output: Any) -> None:
     shared.done(f"{type(output).__name__}, run and run_stream")
 
 
-async def check_choice(choice: Any, **more: Any) -> None:
+async def check_choice(choice, **more):
     settings = {**SETTINGS, "tool_choice": choice, "parallel_tool_calls": False, **more}
     offered = ModelRequestParameters(function_tools=DEFINITIONS)
     whole = await model_request(
@@ -79,7 +76,7 @@ async def check_choice(choice: Any, **more: Any) -> None:
     shared.done(f"tool_choice {choice} {more}")
 
 
-async def check_loop(**more: Any) -> None:
+async def check_loop(**more):
     settings = {**SETTINGS, "tool_choice": ["set_tags"], **more}
     if "anthropic_thinking" in more:  # the library forces no calls then: Anthropic's API does not
         del settings["tool_choice"]
@@ -107,7 +104,7 @@ async def check_loop(**more: Any) -> None:
     shared.done(f"a loop of two turns {more}")
 
 
-async def main() -> None:
+async def main():
     await asyncio.gather(
         *map(check_output, (ToolOutput(shared.Weather), NativeOutput(shared.Weather))),
         *map(check_choice, ("auto", "required", "none", ["set_tags"])),

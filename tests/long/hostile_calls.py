@@ -35,6 +35,7 @@ from typing import Any
 
 import httpx
 
+from bench.support.contenders import exit_on_sigterm, running
 from tests.long.judgement import all_violations
 from tests.long.outcomes import Outcome, Runs, parser_of
 from tests.long.walks import tools
@@ -42,7 +43,6 @@ from tests.models import ROOT, tiny_family
 from tests.support.apis import replies
 from tests.support.apis.found_tools import SEARCH, with_search
 from tests.support.schemas.suites import real_tools
-from tests.support.servers.contenders import exit_on_sigterm, running
 from tests.support.vocabularies import by_token
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect

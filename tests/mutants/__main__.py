@@ -10,8 +10,6 @@
 happens.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -20,7 +18,6 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from .mutant import ROOT, Mutant, drawn
 from .plugin import SETTING
@@ -34,17 +31,17 @@ MOST_TESTS = 300
 """Number of tests that run for a mutant."""
 
 
-def mutants() -> list[Mutant]:
+def mutants():
     return [Mutant(**row) for path in DATA for row in json.loads(path.read_text())]
 
 
-def draw(options: argparse.Namespace) -> int:
+def draw(options):
     rows = [asdict(each) for each in drawn(options.count, options.seed)]
     DATA[0].write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
-def cover(options: argparse.Namespace) -> int:
+def cover(options):
     """Run the tests of `make test` with a probe at the line of each mutant."""
     folder = options.out.resolve()
     shutil.rmtree(folder, ignore_errors=True)
@@ -64,16 +61,16 @@ def cover(options: argparse.Namespace) -> int:
     return 0
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options):
     covered = json.loads((options.cover / "covered.json").read_text())
     tests = {json.dumps(row["mutant"]): row["tests"] for row in covered}
     chosen = [each for each in mutants() if options.only in f"{each.module} {each.promise}"]
     chosen = chosen[options.part :: options.parts]
-    results = list[dict[str, Any]]()
+    results = []
     verdicts = options.out.resolve().with_suffix(".verdicts")
     shutil.rmtree(verdicts, ignore_errors=True)
     verdicts.mkdir(parents=True)
-    rows = list[dict[str, Any]]()
+    rows = []
     for at, mutant in enumerate(chosen):
         results.append({"mutant": asdict(mutant)})
         names = _ordered(mutant, tests.get(json.dumps(asdict(mutant)), {}))
@@ -98,24 +95,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ordered(mutant: Mutant, tests: dict[str, float]) -> list[str]:
+def _ordered(mutant, tests):
     """The tests in the order in which they probably notice the mutant soonest: those without vLLM
     and gateway processes, then those in the folder of the mutant's module, then short ones."""
     folder = "/".join(["tests", *mutant.module.removeprefix("toolgate_").split(".")[:-1]])
     slow = {"tests/gateway": 2, "tests/proxy/process": 1, "tests/clients": 1}
 
-    def rank(name: str) -> tuple[Any, ...]:
+    def rank(name):
         servers = next((each for start, each in slow.items() if name.startswith(start)), 0)
         return servers, not name.startswith(folder), round(tests[name], 1)
 
     return sorted(tests, key=rank)[:MOST_TESTS]
 
 
-def is_killed(result: dict[str, Any]) -> bool:
+def is_killed(result):
     return bool(result.get("killed_by"))
 
 
-def compare(options: argparse.Namespace) -> int:
+def compare(options):
     """Print what the older tests did and the newer ones do not: mutants that they killed (of two
     results of `run`), or blocks of the product that they ran (of two files blocks.json)."""
     old, new = (json.loads(path.read_text()) for path in (options.old, options.new))
@@ -130,7 +127,7 @@ def compare(options: argparse.Namespace) -> int:
     return 1 if lost else 0
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("draw")

@@ -4,18 +4,14 @@ A mutant is found by its function and the text of its line, so that it outlives 
 put into the running process and into the file: tests also start gateways, engines and workers.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, TypeAlias
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core/toolgate_core", "backend/toolgate_backend", "proxy/toolgate_proxy")
@@ -50,26 +46,26 @@ class Mutant:
     """What it breaks, if it was chosen for that: owner, key, limit, mask, cut, budget, seal."""
 
     @property
-    def path(self) -> Path:
+    def path(self):
         package, *rest = self.module.split(".")
         folder = next(each for each in PACKAGES if each.endswith(f"/{package}"))
         path = ROOT.joinpath(folder, *rest)
         return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
-    def source(self) -> str:
+    def source(self):
         """The text of the file with the fault in it. Raises Gone."""
         at = self.line() - 1
         lines = self.path.read_text().splitlines(keepends=True)
         lines[at] = lines[at].replace(self.old, self.new)
         return "".join(lines)
 
-    def is_there(self) -> bool:
+    def is_there(self):
         try:
             return self.line() > 0
         except Gone:
             return False
 
-    def line(self) -> int:
+    def line(self):
         """The number of the line in its file, from 1. Raises Gone."""
         if not self.path.exists():
             raise Gone(f"There is no module {self.module}.")
@@ -84,11 +80,11 @@ class Mutant:
             raise Gone(f"{self.module}:{self.function} has {len(found)} lines `{self.old}`.")
         return found[0]
 
-    def install(self) -> None:
+    def install(self):
         """Put the fault into the function that this process has imported."""
         path, source = self.path, self.source()
         code = _code(compile(source, str(path), "exec"), self.function)
-        function: Any = importlib.import_module(self.module)
+        function = importlib.import_module(self.module)
         for part in self.function.split("."):
             function = inspect.getattr_static(function, part)
         function = getattr(function, "fget", None) or getattr(function, "func", function)
@@ -97,9 +93,9 @@ class Mutant:
         function.__code__ = code
 
 
-def drawn(count: int, seed: int) -> list[Mutant]:
+def drawn(count, seed):
     """Mutants of as many different functions, each function with the same chance for each line."""
-    possible: dict[tuple[str, str], list[Change]] = {}
+    possible = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])
@@ -116,11 +112,11 @@ def drawn(count: int, seed: int) -> list[Mutant]:
     return sorted(found, key=lambda each: (each.module, each.function))
 
 
-Change: TypeAlias = "tuple[str, ast.expr | ast.stmt, str | ast.expr]"
+Change = "tuple[str, ast.expr | ast.stmt, str | ast.expr]"
 """A line, a node that is in it, and what stands in the node's place."""
 
 
-def _possible(text: str) -> Iterator[tuple[str, Change]]:
+def _possible(text):
     """The changes that the functions of a file may have, with the function's name."""
     lines = text.splitlines()
     for name, function in functions(ast.parse(text)).items():
@@ -133,13 +129,13 @@ def _possible(text: str) -> Iterator[tuple[str, Change]]:
                     yield name, (line, node, new)
 
 
-def _replaced(line: str, node: ast.expr | ast.stmt, new: str | ast.expr) -> str:
+def _replaced(line, node, new):
     text = new if isinstance(new, str) else f"({ast.unparse(new)})"
     data = line.encode()  # whose offsets the syntax tree has
     return (data[: node.col_offset] + text.encode() + data[node.end_col_offset :]).decode().strip()
 
 
-def _changes(node: ast.AST) -> Iterator[str | ast.expr]:
+def _changes(node):
     """What may stand in the place of a node."""
     match node:
         case ast.Compare(ops=[operator]):
@@ -161,10 +157,10 @@ def _changes(node: ast.AST) -> Iterator[str | ast.expr]:
             yield ast.IfExp(node.test, node.orelse, node.body)
 
 
-def functions(module: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions(module):
     """The functions of a module and the methods of its classes, by qualified name."""
-    found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-    waiting: list[tuple[str, ast.AST]] = [("", module)]
+    found = {}
+    waiting = [("", module)]
     while waiting:
         prefix, node = waiting.pop()
         for child in ast.iter_child_nodes(node):
@@ -175,7 +171,7 @@ def functions(module: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFuncti
     return found
 
 
-def _code(code: CodeType, name: str) -> CodeType:
+def _code(code, name):
     waiting = [code]
     while waiting:
         each = waiting.pop()

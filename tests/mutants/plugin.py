@@ -4,14 +4,11 @@ With `TOOLGATE_MUTANTS=FILE` (a list of mutants, each with its tests) the tests 
 and a process is forked for each mutant. It ends with the first test that fails.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,7 @@ SECONDS = 120
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item):
     if not MODULE.exists():
         return (yield)
     probes = importlib.import_module("toolgate_core.mutant_probes")
@@ -40,7 +37,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
+def pytest_runtestloop(session):
     path = os.environ.get(SETTING)
     if not path:
         return None
@@ -57,11 +54,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def _judge(session: pytest.Session, mutant: Mutant, tests: list[str], out: Path) -> None:
+def _judge(session, mutant, tests, out):
     """Run the tests with the fault, in their order, write the verdict and end the process."""
     began, verdict = time.monotonic(), dict[str, Any]()
 
-    def hangs(*_: object) -> None:
+    def hangs(*_):
         out.write_text(json.dumps({"killed_by": "a test that does not end"}))
         os._exit(0)
 
@@ -93,9 +90,9 @@ def _judge(session: pytest.Session, mutant: Mutant, tests: list[str], out: Path)
 
 
 class _Failures:
-    def __init__(self) -> None:
-        self.ids: list[str] = []
+    def __init__(self):
+        self.ids = []
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report):
         if report.failed:
             self.ids.append(report.nodeid)

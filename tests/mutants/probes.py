@@ -5,16 +5,13 @@ A hit in the process of the test is exact. One in a process that tests started, 
 counts for every test that ran at that time.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from .mutant import PACKAGES, ROOT, Mutant, functions
+from .mutant import PACKAGES, ROOT, functions
 
 MODULE = ROOT / "core" / "toolgate_core" / "mutant_probes.py"
 """Exists during a run, in the package that all others import."""
@@ -62,7 +59,7 @@ CALL = "__import__('toolgate_core.mutant_probes').mutant_probes.{kind}({number})
 
 
 @contextmanager
-def probed(mutants: Sequence[Mutant], folder: Path) -> Iterator[list[str]]:
+def probed(mutants, folder):
     """Put the probes into the product, and take them out again. The names of its blocks."""
     places = defaultdict[Path, list[tuple[int, int]]](list)
     for number, mutant in enumerate(mutants):
@@ -80,10 +77,10 @@ def probed(mutants: Sequence[Mutant], folder: Path) -> Iterator[list[str]]:
         MODULE.unlink(missing_ok=True)
 
 
-def _with_probes(path: Path, text: str, places: list[tuple[int, int]], blocks: list[str]) -> str:
+def _with_probes(path, text, places, blocks):
     module = ast.parse(text)
     found = [(_statement(module, line), _call("hit", number)) for line, number in places]
-    inner = list[tuple[list[ast.stmt], str]]()
+    inner = []
     for name, function in functions(module).items():
         seen = Counter[str]()
         for node in ast.walk(function):
@@ -100,18 +97,18 @@ def _with_probes(path: Path, text: str, places: list[tuple[int, int]], blocks: l
     return ast.unparse(ast.fix_missing_locations(module))
 
 
-def _call(kind: str, number: int) -> ast.stmt:
+def _call(kind, number):
     return ast.parse(CALL.format(kind=kind, number=number)).body[0]
 
 
-def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+def _blocks(node):
     fields = [value for _, value in ast.iter_fields(node) if isinstance(value, list) and value]
     return [value for value in fields if isinstance(value[0], ast.stmt)]
 
 
-def _statement(module: ast.Module, line: int) -> tuple[list[ast.stmt], ast.stmt]:
+def _statement(module, line):
     """The innermost statement that has the line, and the block in which it is."""
-    found: tuple[list[ast.stmt], ast.stmt] | None = None
+    found = None
     for node in ast.walk(module):
         for block in _blocks(node):
             for each in block:
@@ -122,13 +119,13 @@ def _statement(module: ast.Module, line: int) -> tuple[list[ast.stmt], ast.stmt]
     return found
 
 
-def read_blocks(folder: Path) -> set[int]:
+def read_blocks(folder):
     """The numbers of the blocks that ran."""
     files = folder.glob("blocks-*")
     return {int(row) for file in files for row in file.read_text().splitlines()}
 
 
-def read_hits(folder: Path) -> dict[int, dict[str, float]]:
+def read_hits(folder):
     """The tests of each mutant that were seen to run its line, with their seconds. Those in whose
     own process it ran are first."""
     runs = [

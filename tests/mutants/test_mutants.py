@@ -1,7 +1,5 @@
 """Faults are drawn from all parts of the product, and change what a function does."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.mutants.mutant import Gone, Mutant, drawn

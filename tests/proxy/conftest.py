@@ -1,18 +1,14 @@
 """A scripted backend for the whole session. Settings and a Redis server for each test."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, running
-from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.redis_server import redis_server
 from toolgate_proxy.settings import settings
 
 
 @pytest.fixture(autouse=True)
-def fresh_settings() -> Iterator[None]:
+def fresh_settings():
     """A test reads the settings from the environment that it makes."""
     settings.cache_clear()
     yield
@@ -20,20 +16,20 @@ def fresh_settings() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def backend_of_session() -> Iterator[FakeBackend]:
+def backend_of_session():
     with running(FakeBackend()) as backend:
         yield backend
 
 
 @pytest.fixture
-def backend(backend_of_session: FakeBackend) -> FakeBackend:
+def backend(backend_of_session):
     """The session's backend without scripts and records of earlier tests."""
     backend_of_session.clear()
     return backend_of_session
 
 
 @pytest.fixture
-def redis_at_hand() -> Iterator[RedisServer]:
+def redis_at_hand():
     """A Redis server that the test may stop. It starts in 0.1 s."""
     with redis_server() as server:
         yield server

@@ -4,7 +4,6 @@ import json
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import yaml
@@ -12,7 +11,7 @@ import yaml
 from tests.support.servers.loopback import Handler, running
 
 
-def beside(module: str) -> Any:
+def beside(module):
     """The YAML file beside a module that has its name."""
     return yaml.safe_load(Path(module).with_suffix(".yaml").read_text(encoding="utf-8"))
 

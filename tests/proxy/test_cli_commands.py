@@ -10,7 +10,6 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.proxy.kit import beside
-from tests.support.apis.admitted_requests import admitted
 from tests.support.effort import NIGHTLY, SAMPLE
 from tests.support.installed import needs_vllm
 from toolgate_core.dialects.registry import DIALECTS
@@ -20,6 +19,7 @@ from toolgate_core.version import VERSION
 from toolgate_proxy import removed
 from toolgate_proxy.admin.turn_text import NotInDialect
 from toolgate_proxy.admin.turn_text import parse as parse_turn
+from toolgate_proxy.api.chat_completions.request import parse_request
 from toolgate_proxy.cli.main import COMMANDS, app
 from toolgate_proxy.cli.status import all_served, text
 from toolgate_proxy.server import launcher
@@ -117,8 +117,9 @@ def test_a_removed_command_names_its_replacement(name):
 @pytest.mark.parametrize("place", removed.PARAMETERS)
 def test_a_removed_parameter_is_refused_with_its_replacement(place):
     name, _, member = place.partition(".")
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
     with pytest.raises(UnsupportedParameter) as refused:
-        admitted(**{name: {member: True} if member else True})
+        parse_request(body | {name: {member: True} if member else True}, model="tiny")
     assert refused.value.param == place
     assert removed.PARAMETERS[place] in str(refused.value)
 
@@ -208,7 +209,7 @@ def test_transcripts_of_every_dialect_become_their_messages(dialect):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
 def test_beginnings_of_transcripts_are_in_the_dialect_up_to_their_end(dialect):
-    tools, step = parse_tools(TOOLS), 1 if NIGHTLY else 8
+    tools, step = parse_tools(TOOLS), 1 if NIGHTLY else 16
     for golden in dialect.goldens:
         for end in range((SAMPLE + len(golden.text)) % step, len(golden.text), step):
             cut = golden.text[:end]

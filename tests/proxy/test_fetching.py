@@ -5,6 +5,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from tests.proxy.kit import beside
+from tests.support.effort import rotating
 from toolgate_proxy.fetching.page_text import PageText, page_text
 from toolgate_proxy.fetching.public_fetch import is_public
 
@@ -42,7 +43,7 @@ def test_other_text_is_shown_as_it_is_and_nothing_else(data, kind, text):
         assert page_text(data, binary) is None
 
 
-@pytest.mark.parametrize("piece", ROWS["hostile"])
+@rotating("piece", ROWS["hostile"], one_in=3)
 def test_hostile_markup_is_read(piece):
     """In time in proportion to its length: each is as large as a page may be."""
     assert page_text(piece.encode() * (2_000_000 // len(piece)), "text/html") is not None

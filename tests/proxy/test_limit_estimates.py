@@ -54,10 +54,7 @@ def total(body, **limits):
         ({**SENT, "max_tokens": "many", "n": True}, 142 + 1024),
         ({**SENT, "max_tokens": 50.0, "n": 3.0}, 292),
         (user("data:" + "x" * 9000), 3013),
-        (
-            {"input": [*SENT["messages"], COMPACTED, *SENT["messages"]], "max_output_tokens": 1},
-            254,
-        ),
+        ({"input": [*SENT["messages"], COMPACTED, *SENT["messages"]], "max_output_tokens": 1}, 254),
         ({"functions": ["x" * 300], "max_tokens": 1}, 109),
         ({"documents": ["x" * 300], "max_tokens": 1}, 109),
         ({}, 8 + 1024),

@@ -13,12 +13,7 @@ from toolgate_proxy.routing.prefix_affinity import (
     RankedDeployment,
     Rendezvous,
 )
-from toolgate_proxy.routing.prefix_hash import (
-    MIN_BYTES,
-    PrefixHashes,
-    hash_prefixes,
-    hash_request,
-)
+from toolgate_proxy.routing.prefix_hash import MIN_BYTES, PrefixHashes, hash_prefixes, hash_request
 
 LONG = "You are a careful assistant. " * 60
 SYSTEM = {"role": "system", "content": LONG}

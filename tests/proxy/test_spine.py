@@ -4,8 +4,6 @@ request enters few files, and its walk seldom goes back and forth.
 The numbers are ceilings: lower them when they are reached.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -22,17 +20,17 @@ FILES = {"gateway": 78, "core": 16}
 RETURNS = {"pipeline": 25, "request": 12, "engine": 8}
 
 
-def is_module(name: str) -> bool:
+def is_module(name):
     folder = PACKAGES.get(name.partition(".")[0])
     path = None if folder is None else folder.joinpath(*name.split("."))
     return path is not None and (path.with_suffix(".py").exists() or path.is_dir())
 
 
-def imported(module: str) -> set[str]:
+def imported(module):
     """Return the modules of ours that a module imports."""
     package, _, name = module.rpartition(".")
     path = PACKAGES[module.partition(".")[0]].joinpath(*package.split("."), f"{name}.py")
-    found: set[str] = set()
+    found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
@@ -48,6 +46,7 @@ def test_a_file_of_the_spine_imports_few_modules(module):
     assert 8 < len(imported(module)) <= IMPORTED
 
 
+@pytest.mark.slow
 def test_a_streamed_request_enters_few_files():
     command = [sys.executable, "scripts/trace_request.py"]
     traced = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout

@@ -1,7 +1,5 @@
 """The distributions: versions, bills of material, requirements, builds and the workflow."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -9,7 +7,6 @@ import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -53,7 +50,7 @@ def test_a_bill_has_our_wheel_and_every_locked_package(tmp_path):
     assert _bill(tmp_path) == first
 
 
-def _bill(folder: Path) -> bytes:
+def _bill(folder):
     command = [sys.executable, ROOT / "scripts" / "sbom.py", folder, "--epoch", "1700000000"]
     subprocess.run(command, check=True, capture_output=True)
     return (folder / "toolgate-proxy.cdx.json").read_bytes()
@@ -95,7 +92,7 @@ ELSEWHERE = {
 CONSTRAINED = [name for name in EXTRAS if name != "backend"]
 
 
-def pins(name: str) -> dict[str, str]:
+def pins(name):
     text = (LOCKED / f"{name}.txt").read_text()
     found = {canonicalize_name(package): version for package, version, _ in PIN.findall(text)}
     assert found
@@ -143,7 +140,7 @@ TEXT = (ROOT / ".github" / "workflows" / "release.yml").read_text()
 
 
 @pytest.fixture(scope="module")
-def jobs() -> dict[str, Any]:
+def jobs():
     workflow = yaml.safe_load(TEXT)
     assert workflow["permissions"] == {}
     found = workflow["jobs"]

@@ -1,12 +1,9 @@
 """Names of our distributions: checked at a release, and no other name in an install command."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,7 +19,7 @@ class Index(Handler):
     owners: ClassVar[dict[str, str]] = {}
     down = False
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         name = self.path.removeprefix("/pypi/").removesuffix("/json")
         owner = self.owners.get(name)
         roles = [{"role": "Owner", "user": owner}, {"role": "Maintainer", "user": "ours"}]
@@ -31,13 +28,13 @@ class Index(Handler):
 
 
 @pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def index(monkeypatch):
     monkeypatch.setattr(Index, "owners", {})
     with handling(Index) as url:
         yield f"{url}/"
 
 
-def check(index: str) -> subprocess.CompletedProcess[str]:
+def check(index):
     script = ROOT / "scripts" / "index_names.py"
     command = [sys.executable, script, "--owner", "ours", "--index", index]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -75,7 +72,7 @@ LOOKUP = re.compile(r"""\b(?:version|distribution|requires|files)\(["']toolgate[
 HERE = {"tests/release/test_index_names.py"}
 
 
-def foreign(line: str) -> bool:
+def foreign(line):
     if EXTRA.search(line) or LOOKUP.search(line):
         return True
     command = INSTALL.search(line)

@@ -1,7 +1,5 @@
 """The metrics and values of labels that deploy/prometheus/rules.yml names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -19,7 +17,7 @@ _SELECTOR = re.compile(r"\b(toolgate_[a-z_]+)(?:\{([^}]*)\})?")
 _MATCHER = re.compile(r'(\w+)=(~?)"([^"]*)"')
 
 
-def missing_series(exposition: str, *, backend: bool) -> list[str]:
+def missing_series(exposition, *, backend):
     """Return the series in the rules that the metrics of a process lack. `backend`: whether it is
     a backend or a gateway."""
     lines = [line for line in exposition.splitlines() if not line.startswith("#")]
@@ -31,11 +29,11 @@ def missing_series(exposition: str, *, backend: bool) -> list[str]:
     ]
 
 
-def _is_of_backend(name: str) -> bool:
+def _is_of_backend(name):
     return name.startswith("toolgate_backend_") and name != "toolgate_backend_up"
 
 
-def _series() -> set[tuple[str, str]]:
+def _series():
     found = set()
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:

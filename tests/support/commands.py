@@ -1,7 +1,5 @@
 """Programs of a package that run by name: `python -m PACKAGE NAME [options]`."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

@@ -3,11 +3,10 @@
 Of a matrix, `make test` runs a part that depends on the commit: a few commits see all of it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +70,11 @@ def rotating(names: str, values: Iterable[Any], *, one_in: int, **options: Any) 
         marks = [*given.marks, *_mark(at, one_in)]
         rows.append(pytest.param(*given.values, marks=marks, id=given.id))
     return pytest.mark.parametrize(names, rows, **options)
+
+
+def by_turns(at: int, *, one_in: int) -> Any:
+    """Mark one of `one_in` tests that take long: all but one of them are slow, by the commit."""
+    return lambda test: reduce(lambda marked, mark: mark(marked), _mark(at, one_in), test)
 
 
 def _tuple(names: str, value: Any) -> tuple[Any, ...]:

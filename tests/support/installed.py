@@ -1,7 +1,5 @@
 """Skips tests where something is not installed: vLLM (`make compat`), or a data set."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest
@@ -11,7 +9,7 @@ from .shared_data import path_of
 needs_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
 
 
-def needs(data: str) -> pytest.MarkDecorator:
+def needs(data):
     """Skip a test without a data set of shared_data.py."""
     reason = f"{data} is neither in $TOOLGATE_SHARED nor fetched by tests.support.public_data"
     return pytest.mark.skipif(not path_of(data).exists(), reason=reason)

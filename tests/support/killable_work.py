@@ -1,11 +1,8 @@
 """Jobs for the tests of killable workers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -24,11 +21,11 @@ class Result(BaseModel):
     text: str
 
 
-def work(setup: bytes) -> Work:
+def work(setup):
     return Work(Job, lambda job: _run(job, setup))
 
 
-def _run(job: Job, setup: bytes) -> Iterator[Result]:
+def _run(job, setup):
     for step in job.steps:
         if step == "spin":
             pow(3, 10**10)  # native code that does not return

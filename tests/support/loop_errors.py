@@ -1,21 +1,17 @@
 """Errors that asyncio reports about tasks whose exception nobody has read."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 
 @asynccontextmanager
-async def no_loop_errors() -> AsyncIterator[None]:
+async def no_loop_errors():
     """Fails if the event loop reports an error inside the context. Keep no reference to a task,
     because asyncio reports its exception when it is garbage-collected."""
     loop, reported = asyncio.get_running_loop(), list[str]()
 
-    def report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def report(_, context):
         reported.append(f"{context['message']}: {context.get('exception')!r}")
 
     before = loop.get_exception_handler()

@@ -1,7 +1,5 @@
 """Tables in Markdown, whole or line by line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 

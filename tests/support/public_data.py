@@ -7,8 +7,6 @@ Function-Calling Leaderboard in the wheel of bfcl-eval. Only their data files ar
 of tools are our own (`tool_schemas.json`).
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -16,11 +14,9 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from zipfile import ZipFile
 
 from .shared_data import BFCL, CACHE, DATA, SUITE, TOOLS
@@ -32,7 +28,7 @@ TYPES = {"dict": "object", "float": "number", "tuple": "array", "HashMap": "obje
 KNOWN = {"string", "number", "integer", "object", "array", "boolean", "null"}
 
 
-def main() -> int:
+def main():
     if DATA.exists():
         return 0
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -47,20 +43,20 @@ def main() -> int:
     return 0
 
 
-def _downloaded(package: str, folder: Path) -> Path:
+def _downloaded(package, folder):
     source = ["--no-binary", "jsonschema"] if package == SUITE_PACKAGE else []
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *source]
     subprocess.run([*command, "--dest", str(folder), package], check=True)
     return next(folder.iterdir())
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path, content):
     new = path.with_suffix(".new")
     new.write_bytes(content)
     new.rename(path)
 
 
-def suite(package: Path) -> bytes:
+def suite(package):
     """The suite as an archive, below a folder of its name."""
     archive = io.BytesIO()
     with tarfile.open(package) as source, tarfile.open(fileobj=archive, mode="w:gz") as made:
@@ -72,20 +68,20 @@ def suite(package: Path) -> bytes:
     return archive.getvalue()
 
 
-def cases(package: Path) -> bytes:
+def cases(package):
     return lines(_cases(ZipFile(package)))
 
 
-def lines(records: Iterable[Any]) -> bytes:
+def lines(records):
     return gzip.compress("".join(f"{json.dumps(each)}\n" for each in records).encode())
 
 
-def _cases(archive: ZipFile) -> Iterator[dict[str, Any]]:
+def _cases(archive):
     """The cases with one turn, every second one, in the form of chat completions."""
     for name in archive.namelist():
         if not (found := CASES.fullmatch(name)):
             continue
-        answers = dict[str, Any]()
+        answers = {}
         with suppress(KeyError):
             path = name.replace("/data/", "/data/possible_answer/")
             answers = {each["id"]: each["ground_truth"] for each in _rows(archive, path)}
@@ -99,18 +95,18 @@ def _cases(archive: ZipFile) -> Iterator[dict[str, Any]]:
             }
 
 
-def _rows(archive: ZipFile, name: str) -> Iterator[Any]:
+def _rows(archive, name):
     yield from map(json.loads, archive.read(name).decode().splitlines())
 
 
-def _tool(function: dict[str, Any]) -> dict[str, Any]:
+def _tool(function):
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", function["name"])[:64]
     parameters = _schema(function["parameters"])
     made = {"name": name, "description": function["description"], "parameters": parameters}
     return {"type": "function", "function": made}
 
 
-def _schema(given: Any) -> Any:
+def _schema(given):
     """A description of values as a JSON Schema."""
     if not isinstance(given, dict):
         return given

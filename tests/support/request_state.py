@@ -1,7 +1,5 @@
 """A request in vLLM's persistent batch, without a model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from vllm.v1.worker.gpu_input_batch import CachedRequestState

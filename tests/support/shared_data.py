@@ -1,7 +1,5 @@
 """Data sets that are not part of this repository: in $TOOLGATE_SHARED, or fetched from packages."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """A model's vocabulary without its weights, and a bias on texts as the `logit_bias` of a model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,10 +1,6 @@
 """The HTML report in a browser: nothing is cut off, and it is readable in light and dark."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,7 +17,7 @@ pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+def page(tmp_path_factory):
     """A report with all verdicts and severities."""
     run = asyncio.run(verify(select(only=["chat", "messages.history"])))
     verdicts = [Verdict.FAIL, Verdict.FAIL, Verdict.FAIL, Verdict.REFUSED, Verdict.SKIP]
@@ -37,7 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def browser(page: str) -> Iterator[Any]:
+def browser(page):
     """Started after the page is made: Playwright runs an event loop in this thread."""
     with chromium() as found:
         yield found

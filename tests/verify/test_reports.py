@@ -1,16 +1,12 @@
 """Reports: JSON that is judged again, HTML, JUnit, the terminal, comparisons, and commands."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
-from typing import Any
 from xml.etree import ElementTree
 
 import httpx
@@ -19,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import InProcess, verify
+from tests.verify.harness import InProcess, run_without_a_fault, verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.cli import app
@@ -40,12 +36,12 @@ CLI = CliRunner()
 
 
 @cache
-def failed_run() -> Run:
+def failed_run():
     [check] = [each for each in CHECKS if each.id == FAILED]
     return asyncio.run(verify(CHECKS, fault_of(check), check.scenario.name))
 
 
-def texts() -> dict[str, str]:
+def texts():
     run = failed_run()
     console = Console(file=io.StringIO(), width=100)
     terminal.show(run, TARGET, console)
@@ -99,11 +95,11 @@ def test_junit_with_characters_that_xml_lacks():
 
 
 class Tags(HTMLParser):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.seen = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.seen.append((tag, dict(attrs)))
 
 
@@ -150,7 +146,7 @@ def test_answers_can_not_add_markup_to_the_page():
 
 def test_the_summary_fits_a_screen():
     console = Console(file=io.StringIO(), width=100)
-    terminal.show(asyncio.run(verify(all_checks())), TARGET, console)
+    terminal.show(run_without_a_fault()[0], TARGET, console)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().count("\n") <= 40
 
@@ -165,7 +161,7 @@ def test_a_command_is_the_request():
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> ReferenceServer:
+def served(monkeypatch):
     """The command line sends its requests to the reference server."""
     server = ReferenceServer()
     real = httpx.AsyncClient
@@ -231,7 +227,7 @@ def test_a_check_is_explained():
 
 
 def test_all_checks_are_listed():
-    output: Any = CLI.invoke(app, ["--list", "--suite", "full"]).output
+    output = CLI.invoke(app, ["--list", "--suite", "full"]).output
     assert all(check.id in output for check in all_checks())
 
 
@@ -244,7 +240,7 @@ COLUMNS = [
 
 
 @cache
-def run_of(broken: str = "") -> Run:
+def run_of(broken=""):
     """The run with a server that keeps all rules, or that has the fault of one check."""
     if not broken:
         return asyncio.run(verify(CHECKS_COMPARISON))
@@ -252,7 +248,7 @@ def run_of(broken: str = "") -> Run:
     return asyncio.run(verify(CHECKS_COMPARISON, fault_of(check), check.scenario.name))
 
 
-def changed(verdicts: Sequence[Verdict]) -> Run:
+def changed(verdicts):
     """The run in which the first checks have other verdicts."""
     results = list(run_of().results)
     for at, verdict in enumerate(verdicts):
@@ -260,13 +256,13 @@ def changed(verdicts: Sequence[Verdict]) -> Run:
     return Run(results)
 
 
-def cells(page: str, name: str) -> dict[str, str]:
+def cells(page, name):
     """The row of a server in the first table, by column."""
     [line] = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
     return dict(zip(COLUMNS, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
 
 
-def rows(page: str, name: str) -> list[str]:
+def rows(page, name):
     return page.split(f"## {name}: broken rules\n\n")[1].split("\n\n")[0].splitlines()[2:]
 
 

@@ -1,30 +1,26 @@
 """Running and reading: scenarios, limits, confirmation, the probe, tools of the user, the page."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.verify.faults.changes import Fault, arguments, no_calls, setting
+from tests.verify.faults.changes import arguments, no_calls, setting
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import InProcess, verify
+from tests.verify.harness import InProcess, run_without_a_fault, verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.checks.user_tools import checks_of, checks_of_samples
 from toolgate_verify.engine.client import Client
-from toolgate_verify.engine.run import Run, estimate, run, scenarios_of
+from toolgate_verify.engine.run import estimate, run, scenarios_of
 from toolgate_verify.engine.session import probe
 from toolgate_verify.engine.target import Target, base_url
 from toolgate_verify.exchange import Exchange, Request
 from toolgate_verify.reading import read
-from toolgate_verify.reading.answer import Answer, Call
+from toolgate_verify.reading.answer import Call
 from toolgate_verify.report.record import replay, report
 from toolgate_verify.report.sample_metrics import SampleMetrics, metrics
 from toolgate_verify.terms import Api, Severity, Suite, Verdict
@@ -32,18 +28,15 @@ from toolgate_verify.tools.everyday import EVERYDAY
 from toolgate_verify.tools.user_tools import NoTools, read_samples, read_tools
 
 TARGET = Target("http://reference/v1", MODEL, KEY)
-App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-def client_of(app: App, **more: Any) -> Client:
+def client_of(app, **more):
     return Client(TARGET, httpx.AsyncClient(transport=InProcess(app)), **more)
 
 
-async def test_a_run_sends_what_the_estimate_states():
-    server = ReferenceServer()
-    checks = all_checks()
-    made = await run(client_of(server), checks)
-    assert server.requests == made.requests == estimate(checks).requests
+def test_a_run_sends_what_the_estimate_states():
+    made, requests = run_without_a_fault()
+    assert requests == made.requests == estimate(all_checks()).requests
 
 
 async def test_checks_of_one_scenario_share_its_requests():
@@ -76,7 +69,7 @@ async def test_a_difference_counts_if_it_occurs_twice(tmp_path):
 
     server = ReferenceServer(fault, check.scenario.name)
 
-    async def once(scope: Any, receive: Any, send: Any) -> None:
+    async def once(scope, receive, send):
         server.scenario = check.scenario.name if server.requests < 2 else ""
         await server(scope, receive, send)
 
@@ -91,7 +84,7 @@ async def test_a_difference_counts_if_it_occurs_twice(tmp_path):
 
 
 async def test_a_server_that_does_not_answer_fails_the_checks():
-    async def broken(_: Any, __: Any, ___: Any) -> None:
+    async def broken(_, __, ___):
         raise httpx.ConnectError("connection refused")
 
     made = await run(client_of(broken), select([Api.CHAT], only=["text.content"]))
@@ -102,7 +95,7 @@ async def test_a_server_that_does_not_answer_fails_the_checks():
 async def test_a_refused_feature_is_no_failure():
     [check] = select(only=["chat.choice.allowed_tools"])
 
-    async def refuses(scope: Any, receive: Any, send: Any) -> None:
+    async def refuses(scope, receive, send):
         start = {"type": "http.response.start", "status": 400, "headers": []}
         await send(start)
         await send({"type": "http.response.body", "body": b'{"error": {"message": "no"}}'})
@@ -124,7 +117,7 @@ async def test_the_check_of_keys_needs_a_key():
 async def test_the_check_of_keys_needs_a_server_that_checks_keys(api):
     server = ReferenceServer()
 
-    async def open_to_all(scope: Any, receive: Any, send: Any) -> None:
+    async def open_to_all(scope, receive, send):
         headers = [(b"authorization", f"Bearer {KEY}".encode())]
         await server({**scope, "headers": headers}, receive, send)
 
@@ -138,7 +131,7 @@ async def test_the_check_of_keys_needs_a_server_that_checks_keys(api):
 async def test_fields_that_the_server_does_not_know_are_left_out():
     server, seen = ReferenceServer(), list[str]()
 
-    async def old(scope: Any, receive: Any, send: Any) -> None:
+    async def old(scope, receive, send):
         body = json.loads((await receive())["body"])
         seen.append(body.get("reasoning_effort", "absent"))
         if body.get("reasoning_effort") == "none":
@@ -155,7 +148,7 @@ async def test_fields_that_the_server_does_not_know_are_left_out():
 
 
 async def test_an_api_that_is_missing_is_reported():
-    async def nothing(_: Any, __: Any, send: Any) -> None:
+    async def nothing(_, __, send):
         await send({"type": "http.response.start", "status": 404, "headers": []})
         await send({"type": "http.response.body", "body": b"not here"})
 
@@ -208,7 +201,7 @@ async def test_the_users_own_tools_are_called(tmp_path):
     schema = EVERYDAY[0].parameters
     openai = {"type": "function", "function": {"name": "light", "parameters": schema}}
     path.write_text(json.dumps([openai, {"name": "lamp", "input_schema": schema}]))
-    made: Run = await verify(checks_of(read_tools(path), [Api.CHAT, Api.MESSAGES]))
+    made = await verify(checks_of(read_tools(path), [Api.CHAT, Api.MESSAGES]))
     assert len(made.results) == 8
     assert {result.verdict for result in made.results} == {Verdict.PASS}
 
@@ -231,7 +224,7 @@ LINE = {
 }
 
 
-async def _of_samples(tmp_path: Path, fault: Fault | None = None) -> Run:
+async def _of_samples(tmp_path, fault=None):
     path = tmp_path / "samples.jsonl"
     lines = [LINE, {**LINE, "expected_tool_call": False}, {**LINE, "tools": []}]
     path.write_text("\n".join(json.dumps(line) for line in lines))
@@ -267,7 +260,6 @@ async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path):
     assert "trigger similarity 66.7%" in less.line
 
 
-Json = dict[str, Any]
 CUSTOM = {
     "type": "custom_tool_call",
     "call_id": "call_1",
@@ -279,16 +271,16 @@ CUSTOM = {
 LEGACY = {"name": "look", "arguments": '{"a": 1}'}
 
 
-def read_whole(api: Api, body: Json) -> Answer:
+def read_whole(api, body):
     return read(api, Exchange(Request("/"), 200, {}, json.dumps(body)))
 
 
-def read_stream(api: Api, *events: Json) -> Answer:
+def read_stream(api, *events):
     text = "".join(f"data: {json.dumps(each)}\n\n" for each in events)
     return read(api, Exchange(Request("/", {"stream": True}), 200, {}, text))
 
 
-def answers_with_a_custom_call() -> list[Answer]:
+def answers_with_a_custom_call():
     response = {"status": "completed", "output": [CUSTOM]}
     begun = {**CUSTOM, "input": "", "status": "in_progress"}
     delta = {"type": "response.custom_tool_call_input.delta", "output_index": 0}
@@ -305,8 +297,8 @@ def answers_with_a_custom_call() -> list[Answer]:
     ]
 
 
-def answers_with_a_function_call() -> list[Answer]:
-    def chunk(finish: str | None = None, **delta: Any) -> Json:
+def answers_with_a_function_call():
+    def chunk(finish=None, **delta):
         return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
     message = {"content": None, "function_call": LEGACY}
@@ -338,7 +330,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "verify.md").read_text()
 FAMILIES = {check.family for check in all_checks()}
 
 
-def _described(heading: str) -> set[str]:
+def _described(heading):
     """The names before the colon, in the list of a section."""
     section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
     rows = [line.split(": ")[0] for line in section.splitlines() if line.startswith("- ")]

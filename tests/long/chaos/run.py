@@ -31,11 +31,11 @@ from typing import Any
 
 import psutil
 
+from bench.support.contenders import exit_on_sigterm
 from tests.long.chaos.fleet import FAULTS, Fault, Fleet, below
 from tests.long.chaos.load import Load, Outcome
 from tests.support import commands, markdown
 from tests.support.servers import virtual_keys
-from tests.support.servers.contenders import exit_on_sigterm
 from toolgate_proxy.demo.model import closers
 
 CLIENTS = 4

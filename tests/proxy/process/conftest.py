@@ -1,16 +1,10 @@
 """Gateways that live for the session, each with its own backend and Redis server."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import httpx
-import openai
 import pytest
 import yaml
 
@@ -20,7 +14,7 @@ from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.fake_provider import FakeProvider
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client, openai_client
-from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.redis_server import redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.server.launcher import Route, make_config
@@ -28,15 +22,13 @@ from toolgate_proxy.stack.processes import free_port
 
 
 @pytest.fixture(scope="session")
-def deployed_on(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[str], Deployed]]:
+def deployed_on(tmp_path_factory):
     """Start the gateway of a route at the first call. Each lives until the session ends, because a
     module's tests take both routes in turn."""
     with ExitStack() as running_servers:
 
         @cache
-        def deployed(route: str) -> Deployed:
+        def deployed(route):
             backend = running_servers.enter_context(running(FakeBackend()))
             redis = running_servers.enter_context(redis_server())
             arguments = ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
@@ -49,23 +41,23 @@ def deployed_on(
 
 
 @pytest.fixture(scope="session")
-def route(request: pytest.FixtureRequest) -> str:
+def route(request):
     """What answers chat completions: see `kit.BOTH_ROUTES`."""
     return str(getattr(request, "param", "own"))
 
 
 @pytest.fixture(scope="session")
-def deployed(route: str, deployed_on: Callable[[str], Deployed]) -> Deployed:
+def deployed(route, deployed_on):
     return deployed_on(route)
 
 
 @pytest.fixture(scope="session")
-def redis_of_gateway(deployed: Deployed) -> RedisServer:
+def redis_of_gateway(deployed):
     return deployed.redis
 
 
 @pytest.fixture
-def backend(deployed: Deployed) -> FakeBackend:
+def backend(deployed):
     """The gateway's backend without scripts and records of earlier tests."""
     deployed.backend.clear()
     deployed.backend.scripts["hi"] = Script(("Hello there",))
@@ -73,38 +65,38 @@ def backend(deployed: Deployed) -> FakeBackend:
 
 
 @pytest.fixture
-def gateway(deployed: Deployed) -> Iterator[str]:
+def gateway(deployed):
     """The gateway's base URL. If it ends during a test, that test fails with the end of its log."""
     yield deployed.gateway.url
     deployed.gateway.require_alive()
 
 
 @pytest.fixture
-def gateway_log(deployed: Deployed) -> Path:
+def gateway_log(deployed):
     return deployed.gateway.log
 
 
 @pytest.fixture
-async def http(gateway: str) -> AsyncIterator[httpx.AsyncClient]:
+async def http(gateway):
     async with http_client(gateway, headers=bearer(MASTER_KEY), timeout=60) as client:
         yield client
 
 
 @pytest.fixture
-async def client(gateway: str) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(gateway):
     async with openai_client(gateway, MASTER_KEY, timeout=60) as client:
         yield client
 
 
 @pytest.fixture
-async def key(gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend) -> str:
+async def key(gateway, redis_of_gateway, backend):
     """An ordinary key for `tiny`."""
     sent, _ = await make_key(redis_of_gateway.url, gateway, models=("tiny",), rpm=1000)
     return sent
 
 
 @pytest.fixture
-def spare_backend(backend_of_session: FakeBackend) -> FakeBackend:
+def spare_backend(backend_of_session):
     """A backend for gateways that a test starts itself, and for `configured`."""
     backend_of_session.clear()
     backend_of_session.scripts["hi"] = Script(("Hello there",))
@@ -112,25 +104,25 @@ def spare_backend(backend_of_session: FakeBackend) -> FakeBackend:
 
 
 @pytest.fixture(scope="module")
-def spare_redis() -> Iterator[RedisServer]:
+def spare_redis():
     """A Redis server for gateways that a module starts itself."""
     with redis_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def provider() -> Iterator[FakeProvider]:
+def provider():
     with fake_provider.running(FakeProvider()) as provider:
         yield provider
 
 
-def _with_others(rows: list[dict[str, Any]], provider: FakeProvider) -> list[dict[str, Any]]:
+def _with_others(rows, provider):
     """The deployments of `configured`. A model that has one of another provider, too, is on
     LiteLLM's route."""
     hosted = {"model": "openai/gpt-x", "api_base": provider.url, "api_key": "k"}
     gone = {"model": "hosted_vllm/tiny", "api_base": f"http://127.0.0.1:{free_port()}/v1"}
     gone["api_key"] = "os.environ/TOOLGATE_BACKEND_KEY"
-    models: dict[str, dict[str, Any]] = {
+    models = {
         "hosted": hosted,
         "foreign": gone,
         "keyless-gpt": {"model": "openai/gpt-y"},
@@ -139,38 +131,26 @@ def _with_others(rows: list[dict[str, Any]], provider: FakeProvider) -> list[dic
     for surface in ("chat_completions", "responses", "messages"):
         models |= {f"{surface}-whole": hosted, f"{surface}-stream": hosted}
     for row in rows:
-        params = row["litellm_params"]
-        if row["model_name"].endswith("defaults"):
-            params |= {"temperature": 0.125, "max_tokens": 7, "tags": ["team-a"]}
-            params["extra_body"] = {"top_k": 3}
-        if row["model_name"].startswith("mixed"):
-            params["weight"] = 1
-        if row["model_name"] == "limited":
-            params["rpm"] = 2
-    mixed = [name for name in (row["model_name"] for row in rows) if name.startswith("mixed")]
-    listed = [(name, gone | {"weight": 0}) for name in mixed] + list(models.items())
+        more = {"mixed": {"weight": 1}, "limited": {"rpm": 2}}
+        row["litellm_params"] |= more.get(row["model_name"], {})
+    listed = [("mixed", gone | {"weight": 0}), *models.items()]
     return rows + [{"model_name": name, "litellm_params": each} for name, each in listed]
 
 
 @pytest.fixture(scope="session")
-def configured(
-    backend_of_session: FakeBackend,
-    provider: FakeProvider,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Configured]:
+def configured(backend_of_session, provider, tmp_path_factory):
     """`tiny` is on our own route, `mixed` on LiteLLM's. `gone` and what `insured` breaks at fall
     back to another provider, `to-gone` to `tiny`. The models of the provider `hosted` respond, that
     of `foreign` does not."""
     folder = tmp_path_factory.mktemp("configured")
     shutil.copy(Path(__file__).with_name("recorder.py"), folder)
     down = f"http://127.0.0.1:{free_port()}"
-    names = ("tiny", "mixed", "defaults", "mixed-defaults", "limited", "insured")
+    names = ("tiny", "mixed", "limited", "insured")
     routes = [Route(name, "tiny") for name in names]
     config = make_config([*routes, *(Route(name, "tiny", down) for name in ("gone", "to-gone"))])
     config["model_list"] = _with_others(config["model_list"], provider)
     config["litellm_settings"]["callbacks"] = ["recorder.recorder"]
     config["router_settings"] |= {
-        "model_group_alias": {"short": "tiny"},
         "optional_pre_call_checks": ["enforce_model_rate_limits"],
         "fallbacks": [{"gone": ["hosted"]}, {"insured": ["hosted"]}, {"to-gone": ["tiny"]}],
     }
@@ -185,9 +165,7 @@ def configured(
 
 
 @pytest.fixture
-async def team(
-    configured: Configured, spare_backend: FakeBackend
-) -> AsyncIterator[httpx.AsyncClient]:
+async def team(configured, spare_backend):
     """A client of `configured`, without records of earlier tests."""
     configured.records.unlink(missing_ok=True)
     error = {"message": "It broke.", "type": "server_error", "code": "backend_failed"}

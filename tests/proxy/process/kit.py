@@ -1,12 +1,9 @@
 """What several files of this folder use."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +14,7 @@ from tests.support.servers.gateway_process import Gateway
 from tests.support.servers.redis_server import RedisServer
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
+ROWS = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 HI = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 BOTH_ROUTES = pytest.mark.parametrize("route", ["own", "litellm"], indirect=True, scope="session")
 """Chat completions are answered by the gateway's own route, and by LiteLLM's handler."""
@@ -41,21 +38,19 @@ class Configured:
     records: Path
 
     @property
-    def url(self) -> str:
+    def url(self):
         return self.gateway.url
 
-    def events(self, event: str) -> list[dict[str, Any]]:
+    def events(self, event):
         """What the callback was told."""
         if not self.records.exists():
             return []
         told = [json.loads(line) for line in self.records.read_text().splitlines()]
         return [each for each in told if each["event"] == event]
 
-    async def told(
-        self, event: str, number: int = 1, error: str | None = None
-    ) -> list[dict[str, Any]]:
+    async def told(self, event, number=1, error=None):
         """The events of a kind, and with an error if one is named, once there are so many."""
-        found: list[dict[str, Any]] = []
+        found = []
         async with asyncio.timeout(30):
             while len(found) < number:
                 await asyncio.sleep(0.05)
@@ -63,7 +58,7 @@ class Configured:
         return found
 
 
-def value(metrics: str, name: str, **labels: str) -> float:
+def value(metrics, name, **labels):
     """The sum of a metric's samples with exactly these labels, over all processes."""
     return sum(
         sample.value

@@ -1,15 +1,11 @@
 """Backends that fail, that are hostile, or that accept requests and respond to none."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import httpx
 import openai
@@ -21,17 +17,9 @@ from tests.proxy.process.kit import BOTH_ROUTES, CHAT, HI, MESSAGES, RESPONSES
 from tests.support.apis.sdk_requests import WEATHER, asked
 from tests.support.effort import rotating
 from tests.support.servers import hostile_backend
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.heartbeat import heartbeat
-from tests.support.servers.hostile_backend import (
-    ATTACKS,
-    Attack,
-    HostileBackend,
-    events,
-    streamed,
-    usage,
-)
+from tests.support.servers.hostile_backend import ATTACKS, HostileBackend, events, streamed, usage
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
@@ -68,9 +56,9 @@ async def test_a_backend_that_is_down_or_full_returns_503(http, backend, stream)
 )
 async def test_backend_fault_mid_response_returns_an_error(client, backend, fault, code):
     backend.scripts["bad"] = Script(("Hello there, my friend",), pause=0.01, **fault)
-    texts: list[str] = []
+    texts = []
 
-    async def read() -> None:
+    async def read():
         async for chunk in await client.chat.completions.create(**asked("bad"), stream=True):
             assert chunk.choices[0].finish_reason is None
             texts.append(chunk.choices[0].delta.content or "")
@@ -88,7 +76,7 @@ async def test_backend_fault_mid_response_returns_an_error(client, backend, faul
 async def test_incomplete_call_never_has_a_finish_reason(client, backend):
     backend.scripts["bad"] = Script((call("get_weather", '{"city": "Ro'),))
 
-    async def read() -> list[Any]:
+    async def read():
         stream = await client.chat.completions.create(**asked("bad", tools=[WEATHER]), stream=True)
         return [chunk async for chunk in stream]
 
@@ -120,22 +108,18 @@ class Attacked:
     backend: HostileBackend
     redis: RedisServer
 
-    async def until(self, http: httpx.AsyncClient, *, up: bool) -> None:
+    async def until(self, http, *, up):
         async with asyncio.timeout(60):
             while (await http.get("/toolgate/ready/tiny")).is_success != up:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
 
-def always_ask() -> None:
+def always_ask():
     client.INFO_TTL = 0.0
 
 
 @pytest.fixture(scope="module")
-def attacked_on(
-    backend_of_session: FakeBackend,
-    spare_redis: RedisServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[str], Attacked]]:
+def attacked_on(backend_of_session, spare_redis, tmp_path_factory):
     """Start the gateway of a route at the first call."""
     with ExitStack() as stack:
         backend = stack.enter_context(hostile_backend.running(HostileBackend({"hi": events()})))
@@ -148,7 +132,7 @@ def attacked_on(
         path.write_text(yaml.safe_dump(config))
 
         @cache
-        def attacked(route: str) -> Attacked:
+        def attacked(route):
             arguments, redis = ["--config", str(path)], spare_redis.url
             log = folder / route
             more = {"TOOLGATE_ROUTE": route, "TOOLGATE_KEEPALIVE_SECONDS": "100"}
@@ -159,14 +143,12 @@ def attacked_on(
 
 
 @pytest.fixture(params=["auto"])
-def attacked(request: pytest.FixtureRequest, attacked_on: Callable[[str], Attacked]) -> Attacked:
+def attacked(request, attacked_on):
     return attacked_on(request.param)
 
 
 @pytest.fixture
-async def victim(
-    attacked: Attacked, spare_backend: FakeBackend
-) -> AsyncIterator[httpx.AsyncClient]:
+async def victim(attacked, spare_backend):
     """The backend is honest before and after each test."""
     url, headers = attacked.gateway.url, bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as http:
@@ -186,11 +168,11 @@ class Memory:
 
 
 @contextmanager
-def memory_of(pid: int) -> Iterator[Memory]:
+def memory_of(pid):
     process, found, ended = psutil.Process(pid), Memory(), threading.Event()
     before = process.memory_info().rss
 
-    def look() -> None:
+    def look():
         while not ended.wait(0.01):
             found.more = max(found.more, process.memory_info().rss - before)
 
@@ -203,7 +185,7 @@ def memory_of(pid: int) -> Iterator[Memory]:
         thread.join()
 
 
-async def check(http: httpx.AsyncClient, attacked: Attacked, attack: Attack) -> None:
+async def check(http, attacked, attack):
     """What a hostile backend sends is an error of its model alone. The gateway keeps its memory,
     and clients of other models their latency."""
     backend, pid = attacked.backend, attacked.gateway.process.pid
@@ -222,7 +204,7 @@ async def check(http: httpx.AsyncClient, attacked: Attacked, attack: Attack) -> 
 
 
 @pytest.mark.timed
-@rotating("attack", ATTACKS, one_in=2, ids=lambda attack: attack.name)
+@rotating("attack", ATTACKS, one_in=5, ids=lambda attack: attack.name)
 async def test_what_a_hostile_backend_sends_is_an_error_of_its_model_alone(
     victim, attacked, attack
 ):
@@ -234,7 +216,7 @@ COUNTS_NO_TOKENS = [each for each in ATTACKS if each.path != "count"]
 
 @pytest.mark.timed
 @pytest.mark.parametrize("attacked", ["litellm"], indirect=True)
-@rotating("attack", COUNTS_NO_TOKENS, one_in=6, ids=lambda attack: attack.name)
+@rotating("attack", COUNTS_NO_TOKENS, one_in=12, ids=lambda attack: attack.name)
 async def test_it_is_the_same_error_on_litellms_route(victim, attacked, attack):
     await check(victim, attacked, attack)
 
@@ -247,7 +229,7 @@ async def test_the_usage_of_a_hostile_backend_does_not_change_a_budget(victim, a
 
     attacked.backend.attacks["honest"] = streamed()  # as for every key with a limit on tokens
 
-    async def left() -> int:
+    async def left():
         response = await victim.post(CHAT, json=asked("honest", max_tokens=8), headers=headers)
         assert response.status_code == 200, response.text
         return int(response.headers["x-ratelimit-remaining-tokens-day"])

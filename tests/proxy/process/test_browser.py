@@ -1,18 +1,15 @@
 """The page in headless Chromium, with a scripted backend."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.agents.client_packages import client_python, node_folder
 from tests.support.browser.chromium import (
@@ -27,13 +24,13 @@ from tests.support.browser.chromium import (
     view,
     violations,
 )
-from tests.support.effort import rotating
-from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
+from tests.support.effort import by_turns, rotating
+from tests.support.servers.fake_backend import WITHOUT_MASKS
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 from toolgate_core.wire import ResidualKeyword
+from toolgate_proxy.cli.main import app
 
 VIEWS = ("Status", "Playground", "Schema inspector", "Connect")
 GOOD, BAD = (
@@ -42,13 +39,13 @@ GOOD, BAD = (
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with chromium() as running:
         yield running
 
 
 @pytest.fixture
-def user_key(gateway: str, redis_of_gateway: RedisServer) -> str:
+def user_key(gateway, redis_of_gateway):
     """As the fixture `key`. Playwright's event loop runs in this thread."""
     made = make_key(redis_of_gateway.url, gateway, models=("tiny",), rpm=1000)
     with ThreadPoolExecutor(1) as pool:
@@ -57,7 +54,7 @@ def user_key(gateway: str, redis_of_gateway: RedisServer) -> str:
 
 
 @pytest.fixture
-def answering(backend: FakeBackend) -> FakeBackend:
+def answering(backend):
     calls = [call("get_weather", {"city": city}) for city in ("Beijing", "Shanghai")]
     backend.scripts[WEATHER] = Script(("\n".join(calls),))
     backend.scripts[QUESTION] = Script((GOOD,))
@@ -65,11 +62,11 @@ def answering(backend: FakeBackend) -> FakeBackend:
     return backend
 
 
-def tokens_of(page: Any) -> Any:
+def tokens_of(page):
     return page.locator("#play-tokens").get_by_role("option")
 
 
-def run(page: Any) -> None:
+def run(page):
     page.get_by_role("button", name="Run").click()
     expect(page.locator("#play-state")).to_have_text("Done.")
 
@@ -93,6 +90,7 @@ def test_axe_finds_no_violation(browser, gateway, answering, size, scheme):
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
 
 
+@by_turns(0, one_in=3)
 def test_the_page_is_used_with_the_keyboard_alone(browser, gateway, answering):
     with opened(browser, gateway) as page:
         page.keyboard.press("Tab")
@@ -152,6 +150,7 @@ def test_the_key_is_kept_in_the_tab_only(browser, gateway, user_key):
         expect(page.locator("#status-notice")).to_contain_text("Enter the master key")
 
 
+@by_turns(1, one_in=3)
 def test_another_view_is_the_status(browser, gateway):
     for name in ("constructor", "__proto__", "toString", "nothing"):
         with opened(browser, f"{gateway}/#{name}") as page:  # fails if the page reports an error
@@ -178,10 +177,11 @@ def test_the_charts_text_keeps_its_size_and_a_request_can_be_run_from_its_first_
         expect(page.locator("#enforced-title")).to_be_in_viewport()
 
 
+@by_turns(2, one_in=3)
 def test_the_status_has_other_providers_and_says_where_the_keys_of_the_database_are(
     browser, gateway
 ):
-    def in_database_mode(route: Any) -> None:
+    def in_database_mode(route):
         response = route.fetch()
         more = {"database": True, "keys": 0, "others": {"gpt-4o": ["openai/gpt-4o"]}}
         route.fulfill(response=response, json=response.json() | more)
@@ -197,12 +197,13 @@ def test_the_status_has_other_providers_and_says_where_the_keys_of_the_database_
         expect(page.locator("#litellm-ui")).to_be_visible()
 
 
+@by_turns(0, one_in=3)
 def test_another_key_sees_no_status_and_may_use_the_playground(
     browser, gateway, user_key, answering
 ):
     with opened(browser, gateway) as page:
         sign_in(page, user_key)
-        asked: list[str] = []
+        asked = []
         page.on("request", lambda request: asked.append(request.url))
         expect(page.locator("#status-notice")).to_contain_text("not the master key")
         page.wait_for_timeout(3500)
@@ -216,9 +217,10 @@ def test_another_key_sees_no_status_and_may_use_the_playground(
         expect(page.locator("#play-verdict")).to_contain_text("needs the master key")
 
 
+@by_turns(1, one_in=3)
 def test_a_wrong_key_is_reported(browser, gateway):
     with opened(browser, gateway) as page:
-        asked: list[str] = []
+        asked = []
         page.on(
             "request",
             lambda request: asked.append(request.url)
@@ -239,6 +241,7 @@ def test_a_wrong_key_is_reported(browser, gateway):
         expect(page.locator("#models tr").first).to_be_visible()
 
 
+@by_turns(2, one_in=3)
 def test_the_playground_shows_tokens_beside_the_broken_text(browser, gateway, answering):
     with opened(browser, gateway) as page:
         sign_in(page)
@@ -267,6 +270,7 @@ def test_the_playground_shows_tokens_beside_the_broken_text(browser, gateway, an
         expect(page.locator("#play-state")).to_contain_text("'n'")
 
 
+@by_turns(0, one_in=3)
 def test_a_response_that_is_stopped_says_so(browser, gateway, backend):
     slow = Script((call("open_ticket", {"code": "x" * 300}),), pause=0.2)
     backend.scripts[QUESTION] = backend.scripts[QUESTION + WITHOUT_MASKS] = slow
@@ -294,6 +298,7 @@ def test_what_a_model_writes_is_no_markup(browser, gateway, backend):
         assert page.locator("main img, main script").count() == 0
 
 
+@by_turns(1, one_in=3)
 def test_the_inspector_reports_while_one_types(browser, gateway, backend):
     backend.residual["book"] = (ResidualKeyword(pointer="/properties/tags", keyword="uniqueItems"),)
     with opened(browser, gateway) as page:
@@ -319,13 +324,13 @@ def test_the_inspector_reports_while_one_types(browser, gateway, backend):
         expect(report).to_contain_text("type at /n")
 
 
-def _in_node(snippet: str) -> list[str]:
+def _in_node(snippet):
     """The folder has the packages. Node looks for them where the program is."""
     (program := node_folder() / "snippet.mjs").write_text(snippet)
     return ["node", str(program)]
 
 
-COMMANDS: dict[str, Callable[[str], list[str]]] = {
+COMMANDS = {
     "curl": lambda snippet: ["bash", "-c", snippet],
     "OpenAI SDK (Python)": lambda snippet: [sys.executable, "-c", snippet],
     "OpenAI SDK (JavaScript)": _in_node,
@@ -384,6 +389,7 @@ AGENTS = {
 }
 
 
+@by_turns(2, one_in=3)
 def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(browser, gateway):
     with opened(browser, gateway) as page:
         sign_in(page)
@@ -396,21 +402,14 @@ def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(browser, gat
         assert _in_shell(snippet, name) == _in_shell(_printed(gateway, name), name)
 
 
-def _printed(gateway: str, name: str) -> str:
-    command = ["-m", "toolgate_proxy", "launch", name, "--print"]
-    command += ["--url", gateway, "--model", "tiny"]
-    done = subprocess.run(
-        [sys.executable, *command],
-        env={**os.environ, "TOOLGATE_API_KEY": MASTER_KEY, "NO_PROXY": "*"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def _printed(gateway, name):
+    command = ["launch", name, "--print", "--url", gateway, "--model", "tiny"]
+    done = CliRunner().invoke(app, command, env={"TOOLGATE_API_KEY": MASTER_KEY, "NO_PROXY": "*"})
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
-def _in_shell(snippet: str, name: str) -> str:
+def _in_shell(snippet, name):
     """The arguments and the settings that the client of a snippet gets."""
     names = "ANTHROPIC|CLAUDE|ENABLE|OPENAI|OPENCODE|COPILOT|TOOLGATE"
     show = f'{name}() {{ printf "%s\\n" "$@"; env | grep -E "^({names})" | sort; }}\n'

@@ -1,16 +1,13 @@
 """Chat completions of a running gateway: on its own route, and where LiteLLM's handler answers."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.proxy.process.kit import BOTH_ROUTES, CHAT, ROWS
 from tests.support.apis.sdk_requests import SCRIPTS, WEATHER, asked, streamed, whole
+from tests.support.effort import rotating
 from tests.support.grammars.prewarm_tools import entry
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import Script, call
@@ -34,30 +31,6 @@ async def test_stream_equals_whole_response(client, backend, name):
     assert told_usage["prompt_tokens_details"]["cached_tokens"] == 3
 
 
-async def test_usage_is_in_the_chunks_that_are_asked_for_it(client, backend):
-    backend.scripts |= SCRIPTS
-    options: Any = {"include_usage": True, "continuous_usage_stats": True}
-    for more in ({}, {"stream_options": options}):
-        stream = await client.chat.completions.create(**asked("content", **more), stream=True)
-        chunks = [chunk async for chunk in stream]
-        counted = [chunk.usage.completion_tokens for chunk in chunks if chunk.usage]
-        assert len(counted) == (len(chunks) if more else 0)
-        assert counted == sorted(counted)
-        assert bool(chunks[-1].choices) != bool(more)
-
-
-async def test_finish_reasons_of_calls(client, backend):
-    backend.scripts |= SCRIPTS
-    named = {"type": "function", "function": {"name": "get_weather"}}
-    for choice, reason in (("auto", "tool_calls"), ("required", "tool_calls"), (named, "stop")):
-        params = asked("call", tools=[WEATHER], tool_choice=choice)
-        (answer, _), (told, _) = await whole(client, **params), await streamed(client, **params)
-        assert answer[0][3] == told[0][3] == reason
-    enforcement = backend.requests[-1].enforcement
-    assert enforcement is not None
-    assert (enforcement.choice, enforcement.max_calls) == ("required", 1)
-
-
 @pytest.mark.parametrize("ask", [streamed, whole])
 async def test_stop_string_ends_the_backend_request(client, backend, ask):
     backend.scripts["wordy"] = Script(("One two three four " * 50,), pause=0.01)
@@ -68,83 +41,10 @@ async def test_stop_string_ends_the_backend_request(client, backend, ask):
     assert backend.left
 
 
-async def test_parameters_reach_the_backend(client, backend):
-    backend.scripts |= SCRIPTS
-    extra = {
-        "bad_words": ["no"],
-        "stop_token_ids": [77],
-        "min_tokens": 3,
-        "ignore_eos": True,
-        "min_p": 0.1,
-        "repetition_penalty": 1.2,
-        "top_k": 7,
-        "reasoning_budget": 40,
-        "toolgate": {"call_tokens": 30},
-        "priority": 3,
-        "add_generation_prompt": False,
-        "documents": [{"text": "d"}],
-        "chat_template_kwargs": {"style": "short"},
-    }
-    await client.chat.completions.create(
-        **asked("content", tools=[WEATHER], n=2, temperature=0, logit_bias={"5": 1}, seed=4),
-        **{"parallel_tool_calls": False, "user": "u", "reasoning_effort": "low"},
-        max_completion_tokens=99,
-        extra_body=extra,
-    )
-    sent = backend.requests[-1]
-    assert sent.sampling.model_dump(exclude_defaults=True) == {
-        "n": 2,
-        "temperature": 0.0,
-        "bad_words": ("no",),
-        "stop_token_ids": (77,),
-        "min_tokens": 3,
-        "ignore_eos": True,
-        "min_p": 0.1,
-        "repetition_penalty": 1.2,
-        "top_k": 7,
-        "max_tokens": 99,
-        "seed": 4,
-        "logit_bias": {5: 1.0},
-    }
-    assert (sent.model, sent.priority) == ("tiny", 3)
-    assert sent.enforcement is not None
-    assert (sent.enforcement.reasoning_budget, sent.enforcement.call_tokens) == (40, 30)
-    assert (sent.enforcement.reasoning, sent.enforcement.max_calls) == ("on", 1)
-    assert sent.prompt.kind == "chat"
-    assert sent.prompt.tools == (WEATHER,)
-    assert sent.prompt.template_kwargs == {
-        "add_generation_prompt": False,
-        "documents": [{"text": "d"}],
-        "style": "short",
-        "reasoning_effort": "low",
-        "enable_thinking": True,
-    }
-
-
-async def test_responses_have_the_fields_beyond_openai(http, backend):
-    backend.scripts |= SCRIPTS | {"cut": Script((call("get_weather", {"city": "x" * 60})[:70],))}
-    backend.scripts["cut"].finish = "length"
-    whole = await http.post(
-        "/v1/chat/completions",
-        json=asked("cut", tools=[WEATHER], return_token_ids=True, logprobs=True),
-    )
-    body = whole.json()
-    [choice] = body["choices"]
-    assert body["prompt_token_ids"] == list(range(11))
-    assert choice["finish_reason"] == "length"
-    assert choice["toolgate"] == {"last_call": "cut"}
-    assert len(choice["token_ids"]) == body["usage"]["completion_tokens"]
-    [told] = choice["logprobs"]["tool_calls"]
-    spelled = "".join(token["token"] for token in told["content"])
-    assert "<tool_call>" + spelled == call("get_weather", {"city": "x" * 60})[:70]
-    stopped = await http.post("/v1/chat/completions", json=asked("content", stop=["the"]))
-    assert stopped.json()["choices"][0]["stop_reason"] == "the"
-
-
 RECEIPT = re.compile(r"(known|new); n=(\d+)")
 
 
-async def told(http: httpx.AsyncClient, *names: str, stream: bool) -> tuple[str, int]:
+async def told(http, *names, stream):
     """Whether the grammars of the header were known, and their number."""
     schema = {"parameters": {"type": "object"}}
     tools = [{"type": "function", "function": {"name": name, **schema}} for name in names]
@@ -208,7 +108,7 @@ async def test_backend_restarts_fail_no_request(client, backend):
     backend.scripts["hi"] = Script((call("tool1", {}),))
     names = [f"tool{at}" for at in range(6)]
 
-    async def ask(number: int) -> list[str]:
+    async def ask(number):
         seen = []
         for at in range(6):
             tools = [
@@ -241,7 +141,7 @@ async def test_concurrent_responses_do_not_mix(client, backend):
     assert [answer[0][0] for answer, _ in answers] == list(texts.values())
 
 
-@pytest.mark.parametrize(("params", "code", "param"), ROWS["refused"])
+@rotating("params, code, param", ROWS["refused"], one_in=3)
 async def test_invalid_requests_return_their_error(http, backend, params, code, param):
     error = {"message": "Too long.", "code": "context_length_exceeded", "param": "messages"}
     backend.scripts |= SCRIPTS | {"long": Script(("",), error_status=400, error=error)}

@@ -1,15 +1,11 @@
 """Two gateways over one Redis: limits and stored responses hold, through outages and kills."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import httpx
 import openai
@@ -18,16 +14,16 @@ import pytest
 from tests.proxy.process.kit import CHAT, RESPONSES
 from tests.support.apis.sdk_requests import asked
 from tests.support.effort import repeats
-from tests.support.servers.gateway_process import MASTER_KEY, Fleet, impatient, two_gateways
+from tests.support.servers.gateway_process import MASTER_KEY, impatient, two_gateways
 from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script, Scripts, call
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt
 
-TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
+TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
 AT_ONCE = repeats(120, nightly=200)
-SLACK = 10.0
+SLACK = 30.0
 """Seconds that a request may take on a busy machine while Redis hangs."""
 ACTIVE = ("queued", "in_progress")
 UNAVAILABLE, UNKNOWN = "responses_unavailable", "response_not_found"
@@ -36,13 +32,13 @@ UNAVAILABLE, UNKNOWN = "responses_unavailable", "response_not_found"
 class Answers(Scripts):
     """Responses in the background take a while, so that some are in progress at each fault."""
 
-    def __missing__(self, name: str) -> Script:
+    def __missing__(self, name):
         paused = 0.1 if name.startswith("background") else 0.0
         return replace(super().__missing__(name), pause=paused)
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory):
     with two_gateways(tmp_path_factory.mktemp("fleet"), impatient) as made:
         made.backend.scripts = Answers(
             {
@@ -57,7 +53,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 @pytest.fixture(autouse=True)
-def all_alive(fleet: Fleet) -> Iterator[None]:
+def all_alive(fleet):
     """After each test."""
     yield
     for gateway in fleet.gateways:
@@ -65,7 +61,7 @@ def all_alive(fleet: Fleet) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def clients_of(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClient]]:
+async def clients_of(fleet, sent):
     """A client of each gateway."""
     limits = httpx.Limits(max_connections=AT_ONCE)
     async with AsyncExitStack() as stack:
@@ -78,7 +74,7 @@ async def clients_of(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncC
 
 
 @pytest.fixture
-async def clients(fleet: Fleet) -> AsyncIterator[list[openai.AsyncOpenAI]]:
+async def clients(fleet):
     async with AsyncExitStack() as stack:
         yield [
             await stack.enter_async_context(openai_client(url, MASTER_KEY, timeout=60))
@@ -86,7 +82,7 @@ async def clients(fleet: Fleet) -> AsyncIterator[list[openai.AsyncOpenAI]]:
         ]
 
 
-def prompt(fleet: Fleet) -> list[str]:
+def prompt(fleet):
     return [str(message["content"]) for message in fleet.backend.messages()]
 
 
@@ -98,7 +94,7 @@ async def test_sdk_uses_the_state_of_either_gateway(fleet, clients):
     assert found.to_dict() == first.to_dict()
     item = first.output[0]
     assert item.type == "function_call"
-    result: Any = {"type": "function_call_output", "call_id": item.call_id, "output": "seen"}
+    result = {"type": "function_call_output", "call_id": item.call_id, "output": "seen"}
     async with other.responses.stream(
         model="tiny", input=[result], previous_response_id=first.id, tools=[TOOL]
     ) as stream:
@@ -152,7 +148,7 @@ async def test_redis_shows_no_content(fleet, clients):
         assert clear not in held
 
 
-async def answers(fleet: Fleet, sent: str, number: int, **params: Any) -> list[httpx.Response]:
+async def answers(fleet, sent, number, **params):
     """Those to so many requests at once, half of them at either gateway."""
     async with clients_of(fleet, sent) as both:
         return await asyncio.gather(
@@ -163,7 +159,7 @@ async def answers(fleet: Fleet, sent: str, number: int, **params: Any) -> list[h
         )
 
 
-async def storm(fleet: Fleet, sent: str, number: int, **params: Any) -> Counter[int]:
+async def storm(fleet, sent, number, **params):
     """How often each status came."""
     said = await answers(fleet, sent, number, **params)
     return Counter(response.status_code for response in said)
@@ -196,7 +192,7 @@ async def test_parallel_requests_are_never_exceeded(fleet):
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=60)
     seen = 0
 
-    async def look() -> None:
+    async def look():
         nonlocal seen
         while True:
             seen = max(seen, fleet.backend.running)
@@ -210,6 +206,14 @@ async def test_parallel_requests_are_never_exceeded(fleet):
     assert seen <= 60
     for _ in range(3):  # all of the room is there again, at either gateway
         assert await storm(fleet, sent, 60, stream=True) == {200: 60}
+
+
+def is_refused(response):
+    """A busy gateway has begun a stream, with comments, before it refuses the request."""
+    began = response.status_code == 200 and '"choices"' not in response.text
+    assert response.status_code in (200, 503)
+    assert not began or "limits_unavailable" in response.text
+    return began or response.status_code == 503
 
 
 @pytest.mark.parametrize("fault", ["hang", "kill"])
@@ -229,9 +233,8 @@ async def test_redis_outage_returns_503_for_limited_keys_only(fleet, fault):
         assert closed == {503: 20}
         assert await storm(fleet, free, 20) == {200: 20}
         ended = await in_flight
-        let_in = [response for response in ended if response.status_code == 200]
+        let_in = [response for response in ended if not is_refused(response)]
         assert len(let_in) >= AT_ONCE // 4
-        assert {response.status_code for response in ended} <= {200, 503}
         assert all(response.text.endswith("data: [DONE]\n\n") for response in let_in)
         assert all(response.text.count('"stop"') == 1 for response in let_in)
         async with clients_of(fleet, limited) as (http, _):
@@ -262,7 +265,7 @@ class Seen:
     slowest: float = 0.0
     wrong: list[str] = field(default_factory=list)
 
-    async def again(self, outcome: str) -> None:
+    async def again(self, outcome):
         """Wait until the clients see it again."""
         before = self.outcomes[outcome]
         await until(lambda: self.outcomes[outcome] >= before + 2, 60)
@@ -277,7 +280,7 @@ class Client:
     stranger: str
     seen: Seen
 
-    async def send(self, what: str, http: httpx.AsyncClient, path: str, **more: Any) -> Any:
+    async def send(self, what, http, path, **more):
         """Return the body; None for an error."""
         answer = await http.request("POST" if "json" in more else "GET", path, **more)
         self.seen.slowest = max(self.seen.slowest, answer.elapsed.total_seconds())
@@ -289,7 +292,7 @@ class Client:
             self.seen.wrong.append(f"{what}: {answer.status_code} {answer.text}")
         return body if answer.is_success else None
 
-    async def converse(self, name: str) -> None:
+    async def converse(self, name):
         """Two turns over two gateways, and every way to read them, also with another key."""
         first = await self.send("first", self.one, RESPONSES, json=responding(f"first {name}"))
         if first["output"][0]["content"][0]["text"] != "Hello there":
@@ -308,7 +311,7 @@ class Client:
             "continue", self.other, RESPONSES, json=responding(f"second {name}", **more)
         )
 
-    async def poll(self, name: str) -> None:
+    async def poll(self, name):
         """Create a response, and poll it at the other gateway until it has ended."""
         sent = responding(f"background {name}", background=True)
         shown = await self.send("queue", self.one, RESPONSES, json=sent)
@@ -332,7 +335,7 @@ class Client:
             self.seen.wrong.append(f"background {name}: {shown}")
 
 
-def responding(text: str, **params: Any) -> dict[str, Any]:
+def responding(text, **params):
     return {"model": "tiny", "input": text, **params}
 
 
@@ -342,7 +345,7 @@ async def test_outages_of_redis_cause_no_wrong_response(fleet):
     fleet.backend.requests.clear()
     seen, done = Seen(), False
 
-    async def load(number: int) -> None:
+    async def load(number):
         async with clients_of(fleet, owner) as (one, other):
             client = Client(*((one, other) if number % 2 else (other, one)), stranger, seen)
             at = 0
@@ -392,14 +395,14 @@ async def test_outages_of_redis_cause_no_wrong_response(fleet):
     assert continued == seen.outcomes["continue: 200"]
 
 
-async def ask_with_tools(http: httpx.AsyncClient, number: int, at: int) -> tuple[int, str, float]:
+async def ask_with_tools(http, number, at):
     """Each request brings one tool that is new, and one that all know."""
     names = ["everyones", f"fault_{number}_{at}"]
     tools = [
         {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
         for name in names
     ]
-    body: dict[str, Any] = {
+    body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "everyones"}],
         "tools": tools,
@@ -410,7 +413,7 @@ async def ask_with_tools(http: httpx.AsyncClient, number: int, at: int) -> tuple
     return answer.status_code, answer.text, time.monotonic() - began
 
 
-async def breaker(http: httpx.AsyncClient, *, becomes: str) -> None:
+async def breaker(http, *, becomes):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         told = (await http.get("/toolgate/metrics")).text
@@ -426,8 +429,8 @@ async def test_redis_outage_fails_no_request_without_limits(fleet):
     async with clients_of(fleet, MASTER_KEY) as (http, _):
         await ask_with_tools(http, 99, 0)  # a process does much for the first time
 
-        async def client(number: int) -> list[tuple[int, str, float]]:
-            seen: list[tuple[int, str, float]] = []
+        async def client(number):
+            seen = []
             while not done:
                 seen.append(await ask_with_tools(http, number, len(seen)))
             return seen

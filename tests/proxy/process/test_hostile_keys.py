@@ -1,34 +1,25 @@
 """Attempts without a key, or with an ordinary key, to get more access; every attempt fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket
-from collections.abc import Iterator
-from datetime import timedelta
 from functools import partial
 from itertools import combinations
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.proxy.process.kit import (
-    BOTH_ROUTES,
-    CHAT,
-    HI,
-    ROWS,
-)
+from tests.proxy.process.kit import BOTH_ROUTES, CHAT, HI, ROWS
 from tests.support.effort import SAMPLE
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from tests.support.servers.virtual_keys import HASHER, key_of, make_key, put
-from toolgate_proxy.keys.key import new_key, now
+from tests.support.servers.virtual_keys import HASHER
+from toolgate_proxy.keys.key import new_key
 
 
-def raw(url: str, *headers: bytes, path: str = CHAT) -> bytes:
+def raw(url, *headers, path=CHAT):
     """Sends the bytes as they are; clients' libraries refuse to send some of these."""
     body = json.dumps(HI).encode()
     head = [b"POST " + path.encode() + b" HTTP/1.1", b"Host: x", *headers]
@@ -36,7 +27,7 @@ def raw(url: str, *headers: bytes, path: str = CHAT) -> bytes:
     return exchange(url, b"\r\n".join(head) + b"\r\nConnection: close\r\n\r\n" + body)
 
 
-def exchange(url: str, message: bytes, *, hang_up: bool = False) -> bytes:
+def exchange(url, message, *, hang_up=False):
     place = urlsplit(url)
     with socket.create_connection((place.hostname, place.port), timeout=20) as line:
         line.sendall(message)
@@ -48,7 +39,7 @@ def exchange(url: str, message: bytes, *, hang_up: bool = False) -> bytes:
     return answer
 
 
-async def refused(url: str, *headers: bytes) -> None:
+async def refused(url, *headers):
     answer = await asyncio.to_thread(raw, url, *headers)
     status = int(answer.split(b" ", 2)[1])
     assert status in (400, 401, 431), answer[:300]
@@ -75,21 +66,6 @@ async def test_invalid_keys_are_refused_and_not_logged(gateway, key, backend, ga
     for secret in (key, HASHER.hash(key), MASTER_KEY[:-1], KEY_SECRET, "ключ", "A" * 43, "x" * 99):
         assert secret not in log
     assert raw(gateway, b"Authorization: Bearer " + key.encode()).startswith(b"HTTP/1.1 200")
-
-
-async def test_expired_blocked_and_revoked_keys_return_401(gateway, redis_of_gateway, key):
-    expired, blocked, revoked = new_key(), new_key(), new_key()
-    await put(redis_of_gateway.url, key_of(expired, expires=now() - timedelta(seconds=1)))
-    await put(redis_of_gateway.url, key_of(blocked, blocked=True))
-    old = key_of(revoked)
-    await put(redis_of_gateway.url, old.model_copy(update={"revoked": now()}))
-    await make_key(redis_of_gateway.url, gateway)  # the gateway knows all that was put before
-    async with http_client(gateway, timeout=20) as http:
-        for sent, word in ((expired, "expired"), (blocked, "blocked"), (revoked, "revoked")):
-            response = await http.post(CHAT, json=HI, headers=bearer(sent))
-            assert response.status_code == 401
-            assert word in response.json()["error"]["message"]
-            assert sent not in response.text
 
 
 @BOTH_ROUTES
@@ -141,33 +117,14 @@ async def test_conflicting_lengths_do_not_smuggle_a_request(gateway, key):
     """A request hidden in another's body: the inner one must not be answered."""
     inner = b"GET /key/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + MASTER_KEY.encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key.encode()
-    for lengths in (
-        b"Content-Length: 4\r\nTransfer-Encoding: chunked",
-        b"Content-Length: 4\r\nContent-Length: 400",
-        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
-        b"Content-Length: 4\r\nTransfer-Encoding: xchunked",
-        b"Content-Length: 4\r\nTransfer-Encoding : chunked",
-        b"Content-Length: 4\r\nTransfer-Encoding:\tchunked",
-        b"Transfer-Encoding: chunked, identity",
-        b"Transfer-Encoding: identity, chunked\r\nContent-Length: 4",
-        b"Content-Length: +4",
-        b"Content-Length: 0x4",
-        b"Content-Length: 4, 400",
-        b"Content-Length: 4\n Transfer-Encoding: chunked",
-        b"X: y\rTransfer-Encoding: chunked",
-        b"X: y\x00\r\nContent-Length: 4",
-    ):
+    for lengths in map(str.encode, ROWS["lengths"]):
         message = head + b"\r\n" + lengths + b"\r\n\r\n0\r\n\r\n" + inner + b"\r\n\r\n"
 
         answer = await asyncio.to_thread(exchange, gateway, message, hang_up=True)
         assert b"HTTP/1.1 200" not in answer, (lengths, answer[:200])
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/toolgate/metrics", "/toolgate/prewarm", "//v1/models", "/v1/models/../../key/list",
-     "/v1/models/%2e%2e/%2e%2e/key/list", "/V1/KEY/LIST", "/v1/models;/key/list"],
-)  # fmt: skip
+@pytest.mark.parametrize("path", ROWS["closed paths"])
 async def test_ordinary_key_opens_no_toolgate_route(gateway, key, path):
     answer = await asyncio.to_thread(
         raw, gateway, b"Authorization: Bearer " + key.encode(), path=path
@@ -189,7 +146,7 @@ async def test_responses_do_not_reveal_the_backend_address(gateway, key, backend
 
 
 @pytest.fixture(scope="module")
-def elsewhere() -> Iterator[FakeBackend]:
+def elsewhere():
     """A backend that the gateway is not configured to use."""
     with running(FakeBackend()) as backend:
         backend.scripts["hi"] = Script(("forged",))
@@ -214,20 +171,7 @@ async def test_no_field_redirects_or_forges_a_response(gateway, key, backend, el
     assert not elsewhere.requests
 
 
-@pytest.mark.parametrize(
-    ("path", "more"),
-    [
-        ("/v1/responses", {"input": "hi"}),
-        ("/v1/messages", {"max_tokens": 9}),
-        ("/chat/completions", {}),
-        ("/v1/completions", {"prompt": "hi"}),
-        ("/v1/embeddings", {"input": "hi"}),
-        ("/engines/tiny/chat/completions", {}),
-        ("/openai/deployments/tiny/chat/completions", {}),
-        ("/openai/deployments/tiny,tiny/chat/completions", {}),
-        ("/v1/chat/completions/", {}),
-    ],
-)
+@pytest.mark.parametrize(("path", "more"), ROWS["other paths"])
 async def test_no_other_path_accepts_a_mock_response(gateway, key, path, more):
     async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
         response = await http.post(path, json=HI | more | {"mock_response": "forged"})
@@ -244,10 +188,7 @@ async def test_no_other_path_accepts_a_mock_response(gateway, key, path, more):
             "multipart/form-data; boundary=b",
         ),
         (json.dumps(HI | {"mock_response": "forged"}).encode("utf-16"), "application/json"),
-        (
-            b'{"mock_response":"forged",' + json.dumps(HI)[1:-1].encode() + b',"x":"\\ud800"}',
-            None,
-        ),
+        (b'{"mock_response":"forged",' + json.dumps(HI)[1:-1].encode() + b',"x":"\\ud800"}', None),
         (b"\xef\xbb\xbf" + json.dumps(HI | {"mock_response": "forged"}).encode(), None),
         (b'{"mock\\u005fresponse":"forged",' + json.dumps(HI)[1:].encode(), None),
         (json.dumps(HI).encode()[:-1] + b',"mock_response":"forged"', None),

@@ -1,23 +1,17 @@
 """Limits of a key at a running gateway with a real Redis, and keys that are revoked."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.proxy.process.kit import BOTH_ROUTES
 from tests.support.apis.sdk_requests import asked
 from tests.support.litellm.own_route import PATHS, body_of
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.http_client import bearer, http_client
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key, put, until_status
 from tests.support.waiting import until
-from toolgate_proxy.keys.key import Key, now
+from toolgate_proxy.keys.key import now
 
 REQUESTS = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests")
 ANTHROPIC = ("anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining")
@@ -27,26 +21,26 @@ TOKENS = ("x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens")
 class Caller:
     """A client with a key of its own."""
 
-    def __init__(self, url: str, sent: str) -> None:
+    def __init__(self, url, sent):
         self.http = http_client(url, headers=bearer(sent), timeout=30)
 
-    async def __call__(self, path: str = "/v1/chat/completions", **params: Any) -> httpx.Response:
+    async def __call__(self, path="/v1/chat/completions", **params):
         return await self.http.post(path, json=params or asked())
 
 
 @pytest.fixture
-def caller(gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend) -> Any:
+def caller(gateway, redis_of_gateway, backend):
     backend.scripts["hi"] = Script(("Hello there, friend",))  # 11 and 8 tokens
     backend.scripts["long"] = Script(("Hello there, friend " * 20,), pause=0.02)
 
-    async def made(**terms: Any) -> Caller:
+    async def made(**terms):
         sent, _ = await make_key(redis_of_gateway.url, gateway, **terms)
         return Caller(gateway, sent)
 
     return made
 
 
-def numbers(response: httpx.Response, names: tuple[str, ...]) -> list[int]:
+def numbers(response, names):
     return [int(response.headers[name]) for name in names]
 
 
@@ -211,11 +205,11 @@ LENGTH = 400
 """Tokens of a response, 50 ms apart."""
 
 
-def revoked(key: Key) -> Key:
+def revoked(key):
     return key.model_copy(update={"revoked": now()})
 
 
-def blocked(key: Key) -> Key:
+def blocked(key):
     return key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
 
 
@@ -226,7 +220,7 @@ async def test_the_stream_ends_with_an_error_and_the_backend_stops(
 ):
     sent, key = await make_key(redis_of_gateway.url, gateway)
     backend.scripts["endless"] = Script(("abc" * LENGTH,), pause=0.05)
-    lines: list[str] = []
+    lines = []
     headers = bearer(sent)
     async with (
         http_client(gateway, headers=headers, timeout=60) as http,
@@ -262,7 +256,7 @@ async def test_a_changed_limit_or_secret_ends_no_stream(gateway, redis_of_gatewa
     backend.scripts["long"] = Script(("abc" * 30,), pause=0.05)
     sent, key = await make_key(redis_of_gateway.url, gateway)
     headers = bearer(sent)
-    lines: list[str] = []
+    lines = []
     async with (
         http_client(gateway, headers=headers, timeout=60) as http,
         http.stream("POST", "/v1/chat/completions", json=asked("long", stream=True)) as response,

@@ -3,18 +3,13 @@
 The database is the stand-in for the client that prisma generates; it is in the process of the test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import httpx
 import pytest
 import yaml
 from litellm.proxy.utils import hash_token
@@ -23,7 +18,6 @@ from tests.proxy.process.kit import CHAT
 from tests.support.effort import repeats
 from tests.support.litellm.prisma_stand_in import Prisma
 from tests.support.litellm.shared_tables import add_key, configure, install, logged, shared
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import Gateway, start
 from tests.support.servers.http_client import http_client
 from tests.support.servers.redis_server import RedisServer
@@ -47,33 +41,29 @@ class Shared:
     gateways: list[Gateway]
     redis: RedisServer
 
-    async def key(self, budget: float) -> str:
+    async def key(self, budget):
         return await add_key(self.tables, max_budget=budget)
 
-    def logged(self, key: str) -> list[Any]:
+    def logged(self, key):
         return logged(self.tables, key)
 
-    def answered(self, key: str) -> int:
+    def answered(self, key):
         """Return the number of requests that the log has as answered."""
         return [row["status"] for row in self.logged(key)].count("success")
 
-    def spend(self, key: str) -> float:
+    def spend(self, key):
         """Of the key, in the database."""
         rows = self.tables.litellm_verificationtoken.rows
         return float(next(row["spend"] for row in rows if row["token"] == hash_token(key)))
 
-    def counted(self, key: str) -> float | None:
+    def counted(self, key):
         """What LiteLLM checks the next request by."""
-        held: Any = self.redis.client.get(f"spend:key:{hash_token(key)}")
+        held = self.redis.client.get(f"spend:key:{hash_token(key)}")
         return None if held is None else float(held)
 
 
 @pytest.fixture(scope="module")
-def gateways(
-    backend_of_session: FakeBackend,
-    spare_redis: RedisServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Shared]:
+def gateways(backend_of_session, spare_redis, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared-budgets")
     config = make_config([Route("tiny", "tiny")])
     [row] = config["model_list"]
@@ -107,7 +97,7 @@ def gateways(
                     gateway.stop()
 
 
-async def equal(value: Callable[[], Any], expected: Any) -> None:
+async def equal(value, expected):
     """Wait until it is."""
     for _ in range(WRITTEN * 10):
         if value() == expected:
@@ -116,12 +106,12 @@ async def equal(value: Callable[[], Any], expected: Any) -> None:
     assert value() == expected
 
 
-def body(content: str, *, stream: bool) -> dict[str, Any]:
+def body(content, *, stream):
     message = {"role": "user", "content": content}
     return {"model": "tiny", "messages": [message], "max_tokens": 20, "stream": stream}
 
 
-async def ask(http: httpx.AsyncClient, key: str, content: str, *, stream: bool = False) -> int:
+async def ask(http, key, content, *, stream=False):
     headers = {"authorization": f"Bearer {key}"}
     sent = body(content, stream=stream)
     response = await http.post(CHAT, json=sent, headers=headers)
@@ -137,7 +127,7 @@ async def test_a_budget_holds_over_both_and_spend_is_the_sum_of_the_log(
     urls = [gateway.url for gateway in gateways.gateways]
     async with http_client(urls[0], timeout=120) as a, http_client(urls[1], timeout=120) as b:
 
-        async def client(at: int) -> int:
+        async def client(at):
             async with at_once:
                 return await ask((a, b)[at % 2], key, "hi", stream=at % 3 == 0)
 

@@ -1,7 +1,5 @@
 """Gateways that start: anew, by LiteLLM's command, and as the guides in docs/guide say."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -9,12 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import httpx
 import openai
@@ -23,13 +19,9 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from tests.proxy.process.kit import (
-    CHAT,
-    HI,
-    Configured,
-    value,
-)
+from tests.proxy.process.kit import CHAT, HI, Configured, value
 from tests.support.alert_rules import missing_series
+from tests.support.effort import by_turns
 from tests.support.grammars.prewarm_tools import entry
 from tests.support.servers.fake_backend import INFO, KEY, FakeBackend, running
 from tests.support.servers.gateway_process import (
@@ -55,7 +47,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "guide"
 CONFIG = Path(__file__).parents[3] / "litellm_config.yaml"
 
 
-def _require_missing() -> None:
+def _require_missing():
     """Ends the process of a gateway that could import one of the packages."""
     for name in {name for package in packages() for name in modules(package)}:
         try:
@@ -102,7 +94,7 @@ def test_unused_packages_are_those_that_the_extra_installs_and_can_not_be_found(
 
 
 @contextmanager
-def own_process(command: list[str], backend_url: str, folder: Path, **more: str) -> Iterator[str]:
+def own_process(command, backend_url, folder, **more):
     """Run a command that takes a port until the context is left; gives its URL. A process of its
     own, because forks of another one end without Python's shutdown. The log is in `folder`."""
     port, log = free_port(), folder / "log"
@@ -121,6 +113,7 @@ def own_process(command: list[str], backend_url: str, folder: Path, **more: str)
         psutil.wait_procs(children, 20)
 
 
+@by_turns(0, one_in=3)
 async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
     """`litellm --config litellm_config.yaml`, with our package installed beside it."""
     spare_backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
@@ -128,11 +121,7 @@ async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
     command = [str(program), "--config", str(CONFIG), "--host", "127.0.0.1"]
     with own_process(command, spare_backend.url, tmp_path) as url:
         async with openai_client(url, MASTER_KEY) as client:
-            ask: dict[str, Any] = {
-                "model": "toolgate",
-                "messages": [{"role": "user", "content": "hi"}],
-                "n": 2,
-            }
+            ask = {"model": "toolgate", "messages": [{"role": "user", "content": "hi"}], "n": 2}
             response = await client.chat.completions.create(**ask)
             assert [c.message.content for c in response.choices] == ["Hello", "Hello"]
             stream = await client.chat.completions.create(
@@ -183,7 +172,7 @@ def test_one_scrape_has_the_requests_of_all_workers(tmp_path, spare_backend):
     check_json(tmp_path / "log", "Model tiny: own route.")
 
 
-def check_json(log: Path, message: str) -> None:
+def check_json(log, message):
     """Every line of the log is JSON."""
     lines = [json.loads(each) for each in log.read_text().splitlines()]
     assert all({"time", "level"} <= each.keys() for each in lines)
@@ -196,6 +185,7 @@ BLOCK = re.compile(r"(<!-- elsewhere -->\n)?```sh\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the document's commands need curl")
+@by_turns(1, one_in=3)
 def test_commands_of_the_gateway_guide_work(tmp_path):
     """In their order, in one shell. What the guide starts on other machines is there already: a
     Valkey, and scripted backends in the place of vLLM's. Its log is JSON."""
@@ -245,17 +235,18 @@ def test_commands_of_the_gateway_guide_work(tmp_path):
     check_json(log, "Model small: own route.")
 
 
-def block(page: str, language: str) -> str:
+def block(page, language):
     [found] = re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
     return str(found)
 
 
-def without(mark: str, diff: str) -> Any:
+def without(mark, diff):
     """The file on the other side of a diff."""
     kept = (line[1:] for line in diff.splitlines() if not line.startswith(mark))
     return yaml.safe_load("\n".join(kept))
 
 
+@by_turns(2, one_in=3)
 async def test_six_lines_make_a_toolgate_gateway_of_litellms_configuration(spare_backend, tmp_path):
     diff = block("litellm.md", "diff")
     before, after = without("+", diff), without("-", diff)

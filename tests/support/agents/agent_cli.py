@@ -1,7 +1,5 @@
 """Coding agents against a gateway, as `toolgate launch` runs them: no network but the gateway."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -10,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.support.agents.client_packages import (
     CLIENTS,
@@ -134,55 +134,8 @@ def run_claude(
     return ClaudeRun(work, *run(command, work, environment))
 
 
-CONFIGURATION = """\
-model = "tiny"
-model_provider = "gateway"
-check_for_update_on_startup = false
-
-[analytics]
-enabled = false
-
-[model_providers.gateway]
-name = "gateway"
-base_url = "{url}/v1"
-env_key = "GATEWAY_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-"""
-BUILT_IN = """\
-model = "tiny"
-openai_base_url = "{url}/v1"
-check_for_update_on_startup = false
-
-[analytics]
-enabled = false
-"""
-"""With Codex's own provider, which asks for a WebSocket first."""
+CODEX: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("codex.yaml").read_text())
 EXEC = ("exec", "--json", "--skip-git-repo-check")
-CATALOG = {
-    "slug": "tiny",
-    "display_name": "tiny",
-    "description": "A model under test.",
-    "base_instructions": "Use the tools.",
-    "shell_type": "unified_exec",
-    "apply_patch_tool_type": "freeform",
-    "supports_parallel_tool_calls": True,
-    "supports_reasoning_summaries": False,
-    "supported_reasoning_levels": [],
-    "experimental_supported_tools": [],
-    "support_verbosity": True,
-    "default_verbosity": "low",
-    "supported_in_api": True,
-    "visibility": "list",
-    "priority": 1,
-    "context_window": 60_000,
-    "truncation_policy": {"mode": "tokens", "limit": 10_000},
-    "supports_search_tool": True,
-}
-"""An entry of Codex's model catalogue: a model with short instructions, the custom tool
-`apply_patch` and a search for the tools of MCP servers. Without an entry, Codex sends instructions
-of 17,000 characters."""
 
 
 @dataclass(frozen=True)
@@ -210,15 +163,17 @@ def run_codex(
     sandbox: str = "danger-full-access",
 ) -> CodexRun:
     """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`.
-    `in_catalog`: with the entry `CATALOG` for the model, which Codex does not know otherwise.
+    `in_catalog`: with the entry of `codex.yaml` for the model, which Codex does not know otherwise.
     `built_in`: with Codex's own provider at the URL of the gateway."""
     home, work = folders(folder)
-    (home / "config.toml").write_text((BUILT_IN if built_in else CONFIGURATION).format(url=url))
+    (home / "config.toml").write_text(
+        CODEX["built_in" if built_in else "configuration"].format(url=url)
+    )
     if built_in:
         (home / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": key}))
     if in_catalog:
         catalog = home / "models.json"
-        catalog.write_text(json.dumps({"models": [CATALOG]}))
+        catalog.write_text(json.dumps({"models": [CODEX["catalog"]]}))
         options = (*options, "-c", f"model_catalog_json={json.dumps(str(catalog))}")
     environment = {"HOME": str(home), "CODEX_HOME": str(home), "GATEWAY_KEY": key}
     command = [str(codex_command()), *EXEC, "--sandbox", sandbox, *options, task]

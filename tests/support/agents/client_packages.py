@@ -1,8 +1,6 @@
 """Client libraries in environments of their own, below .cache/clients. They are installed once and
 kept until the list of packages changes. `prepare` installs them while servers start."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
@@ -12,6 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,48 +22,48 @@ INSTALL_SECONDS = 300
 def client_python() -> Path:
     """The interpreter of a virtual environment with `requirements.txt` of the clients. Skips the
     test if it can't be made."""
-    return _made(_make_python).result()
+    return _made("client_python").result()
 
 
 def anthropic_python() -> Path:
     """The interpreter of a virtual environment with `requirements-anthropic.txt`."""
-    return _made(_make_anthropic_python).result()
+    return _made("anthropic_python").result()
 
 
 def mcp_python() -> Path:
     """The interpreter of a virtual environment with `requirements-mcp.txt`: published MCP servers,
     which need an older release of the package `mcp`."""
-    return _made(_make_mcp_python).result()
+    return _made("mcp_python").result()
 
 
 def router_python() -> Path:
     """The interpreter of a virtual environment with `requirements-routers.txt`."""
-    return _made(_make_router_python).result()
+    return _made("router_python").result()
 
 
 def nginx_command() -> Path:
     """nginx: the system's, or Debian's package, unpacked below .cache/clients."""
-    return _made(_make_nginx).result()
+    return _made("nginx_command").result()
 
 
 def node_folder() -> Path:
     """A folder with the packages of the clients' `package.json` and with their programs."""
-    return _made(_make_node_folder).result()
+    return _made("node_folder").result()
 
 
 def codex_command() -> Path:
-    """Codex CLI, in a folder of its own because it takes 400 MB."""
-    return _made(_make_codex).result()
+    """Codex CLI; as the next ones in a folder of its own, because it takes 400 MB."""
+    return _made("codex_command").result()
 
 
 def claude_command() -> Path:
-    """Claude Code, in a folder of its own because it takes 300 MB."""
-    return _made(_make_claude).result()
+    """Claude Code."""
+    return _made("claude_command").result()
 
 
 def opencode_command() -> Path:
-    """OpenCode, in a folder of its own because it takes 400 MB."""
-    return _made(_make_opencode).result()
+    """OpenCode."""
+    return _made("opencode_command").result()
 
 
 def bundled_claude() -> Path:
@@ -83,20 +82,10 @@ def prepare(modules: Iterable[str]) -> None:
     wanted = {*modules}
     found = [path for path in CLIENTS.parent.rglob("test_*.py") if path.stem in wanted]
     sources = [path.read_text() for path in found]
-    needs = {
-        _make_node_folder: ("node_folder",),
-        _make_codex: ("codex_command", "run_codex"),
-        _make_claude: ("claude_command", "run_claude"),
-        _make_opencode: ("opencode_command", "run_opencode"),
-        _make_python: ("client_python",),
-        _make_mcp_python: ("mcp_python",),
-        _make_anthropic_python: ("anthropic_python", "bundled_claude"),
-        _make_router_python: ("servers.routers",),
-        _make_nginx: ("servers.routers",),
-    }
-    for make, names in needs.items():
-        if any(name in source for source in sources for name in names):
-            _made(make)
+    for name in MAKERS:
+        words = (name, *USED_BY.get(name, ()))
+        if any(word in source for source in sources for word in words):
+            _made(name)
 
 
 @cache
@@ -105,8 +94,9 @@ def _thread() -> ThreadPoolExecutor:
 
 
 @cache
-def _made(make: Callable[[], Path]) -> Future[Path]:
-    return _thread().submit(_alone, make)
+def _made(name: str) -> Future[Path]:
+    make, *given = MAKERS[name]
+    return _thread().submit(_alone, lambda: make(*given))
 
 
 def _alone(make: Callable[[], Path]) -> Path:
@@ -117,23 +107,7 @@ def _alone(make: Callable[[], Path]) -> Path:
         return make()
 
 
-def _make_python() -> Path:
-    return _virtual_environment("venv", "requirements.txt")
-
-
-def _make_anthropic_python() -> Path:
-    return _virtual_environment("anthropic", "requirements-anthropic.txt")
-
-
-def _make_mcp_python() -> Path:
-    return _virtual_environment("mcp", "requirements-mcp.txt")
-
-
-def _make_router_python() -> Path:
-    return _virtual_environment("routers", "requirements-routers.txt")
-
-
-def _make_nginx() -> Path:
+def _nginx() -> Path:
     if found := shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"):
         return Path(found)
     if shutil.which("apt-get") is None:
@@ -162,30 +136,18 @@ def _virtual_environment(name: str, packages: str) -> Path:
     return interpreter
 
 
-def _make_node_folder() -> Path:
+def _programs() -> Path:
     folder = _node_packages(CLIENTS, CACHE / "node")
     for program in CLIENTS.glob("*.mjs"):
         shutil.copy(program, folder)
     return folder
 
 
-def _make_codex() -> Path:
-    folder = _node_packages(CLIENTS / "codex", CACHE / "codex")
-    return folder / "node_modules" / ".bin" / "codex"
-
-
-def _make_claude() -> Path:
-    # Puts the program for this platform in its place. npm may not run the scripts of packages.
-    place = ["node", "node_modules/@anthropic-ai/claude-code/install.cjs"]
-    folder = _node_packages(CLIENTS / "claude", CACHE / "claude", place)
-    return folder / "node_modules" / ".bin" / "claude"
-
-
-def _make_opencode() -> Path:
-    # Links the program for this platform.
-    place = ["node", "node_modules/opencode-ai/postinstall.mjs"]
-    folder = _node_packages(CLIENTS / "opencode", CACHE / "opencode", place)
-    return folder / "node_modules" / ".bin" / "opencode"
+def _command(name: str, *script: str) -> Path:
+    """`script`: puts the program for this platform in its place. npm may not run scripts."""
+    place = [["node", f"node_modules/{each}"] for each in script]
+    folder = _node_packages(CLIENTS / name, CACHE / name, *place)
+    return folder / "node_modules" / ".bin" / name
 
 
 def _node_packages(source: Path, folder: Path, *afterwards: list[str]) -> Path:
@@ -219,3 +181,25 @@ def _install(*commands: list[str], cwd: Path) -> None:
             pytest.skip(f"{command[0]}: {error}")
         if done.returncode:
             pytest.skip(f"{' '.join(command[:3])} failed: {done.stderr[-300:]}")
+
+
+MAKERS: dict[str, tuple[Any, ...]] = {
+    "client_python": (_virtual_environment, "venv", "requirements.txt"),
+    "anthropic_python": (_virtual_environment, "anthropic", "requirements-anthropic.txt"),
+    "mcp_python": (_virtual_environment, "mcp", "requirements-mcp.txt"),
+    "router_python": (_virtual_environment, "routers", "requirements-routers.txt"),
+    "nginx_command": (_nginx,),
+    "node_folder": (_programs,),
+    "codex_command": (_command, "codex"),
+    "claude_command": (_command, "claude", "@anthropic-ai/claude-code/install.cjs"),
+    "opencode_command": (_command, "opencode", "opencode-ai/postinstall.mjs"),
+}
+USED_BY = {
+    "anthropic_python": ("bundled_claude",),
+    "codex_command": ("run_codex",),
+    "claude_command": ("run_claude",),
+    "opencode_command": ("run_opencode",),
+    "router_python": ("servers.routers",),
+    "nginx_command": ("servers.routers",),
+}
+"""Functions that need them."""

@@ -4,14 +4,12 @@ It is told how far to work. Each step is a command, whose result says which step
 takes each step once, and in order, if and only if every prompt still shows what was done.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
 from tests.support.servers.script import Script, call
 from toolgate_core.errors import ContextLengthExceeded
-from toolgate_core.wire import ChatPrompt, GenerateRequest
+from toolgate_core.wire import ChatPrompt
 
 TASK = "Work until step {}."
 DONE = "Step {} is done."
@@ -39,10 +37,10 @@ class WorkingModel:
     refused: int = 0
     """Prompts that were too long."""
 
-    def tokens(self, prompt: ChatPrompt) -> int:
+    def tokens(self, prompt):
         return len(prompt.model_dump_json()) // CHARACTERS_PER_TOKEN
 
-    def answer(self, message: GenerateRequest) -> Script:
+    def answer(self, message):
         prompt = message.prompt
         assert isinstance(prompt, ChatPrompt)
         tokens, wanted = self.tokens(prompt), message.sampling.max_tokens
@@ -55,7 +53,7 @@ class WorkingModel:
         said = self._said(prompt, [each.name for each in candidates])
         return Script((said,), prompt_tokens=tokens, cached_tokens=0)
 
-    def _said(self, prompt: ChatPrompt, tools: list[str]) -> str:
+    def _said(self, prompt, tools):
         texts = [str(each.get("content")) for each in prompt.messages]
         goal, done = (latest(line, texts) for line in (TASK, DONE))
         if SUMMARY.search(texts[-1]):
@@ -70,13 +68,13 @@ class WorkingModel:
         return call(shell, {SHELLS[shell]: command(done + 1), **needed})
 
 
-def latest(line: str, texts: list[str]) -> int:
+def latest(line, texts):
     """The largest number that the line has in the texts."""
     pattern = re.escape(line).replace(r"\{\}", r"(\d+)")
     return max((int(number) for text in texts for number in re.findall(pattern, text)), default=0)
 
 
-def command(step: int) -> str:
+def command(step):
     """A command that takes a step. It doesn't contain the line that its result has."""
     filler = f"head -c {RESULT_CHARACTERS} /dev/zero | tr '\\0' x"
     said = DONE.format("'$n'")

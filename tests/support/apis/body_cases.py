@@ -1,14 +1,11 @@
 """Bodies of chat requests at and over each bound."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
-from typing import Any
 
 from toolgate_core import wire
 
@@ -22,24 +19,24 @@ ROOM = 4096 * 100
 """Bytes of text that may fit into the context."""
 
 
-def chat(content: str = "hi", **more: Any) -> bytes:
+def chat(content="hi", **more):
     body = {"model": "tiny", "messages": [{"role": "user", "content": content}]} | more
     return json.dumps(body).encode()
 
 
-def tool(parameters: object) -> list[dict[str, Any]]:
+def tool(parameters):
     return [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
 
 
-def one_of(levels: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string"}
+def one_of(levels):
+    schema = {"type": "string"}
     for _ in range(levels):
         schema = {"oneOf": [schema, {"type": "integer"}]}
     return schema
 
 
-def nested(levels: int) -> list[Any]:
-    value: list[Any] = []
+def nested(levels):
+    value = []
     for _ in range(levels):
         value = [value]
     return value
@@ -47,7 +44,7 @@ def nested(levels: int) -> list[Any]:
 
 MANY = f"[{'[],' * 2_600_000}1]"
 CALL = {"type": "function_call", "name": "f", "arguments": MANY}
-HISTORIES: dict[str, dict[str, Any]] = {
+HISTORIES = {
     CHAT: {"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "function": CALL}]}]},
     RESPONSES: {"input": [{**CALL, "call_id": "a"}]},
     MESSAGES: {
@@ -56,7 +53,7 @@ HISTORIES: dict[str, dict[str, Any]] = {
 }
 
 
-def bias(tokens: range) -> dict[str, int]:
+def bias(tokens):
     return {str(token): 1 for token in tokens}
 
 
@@ -70,7 +67,7 @@ class Case:
 
 
 _LITELLM = tuple(int(part) for part in version("litellm").split(".")[:2])
-COMPRESSED: tuple[tuple[int, ...], str] = ((415,), "unsupported_encoding")
+COMPRESSED = ((415,), "unsupported_encoding")
 """The response to a compressed body. LiteLLM decompresses them itself from 1.109 on, within bounds,
 before the gateway sees them."""
 if _LITELLM >= (1, 109):

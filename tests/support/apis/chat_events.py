@@ -1,7 +1,5 @@
 """Chat requests, the backend events that answer them, and the responses made from those events."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 from collections.abc import Iterable, Iterator
@@ -108,10 +106,7 @@ def events(
 
 
 def responses(
-    asked: ChatRequest,
-    sent: list[wire.StreamEvent],
-    cuts: list[int],
-    info: wire.Info = INFO,
+    asked: ChatRequest, sent: list[wire.StreamEvent], cuts: list[int], info: wire.Info = INFO
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The chunks and the whole response made from the batches. The last chunk has the usage."""
     answer = answer_to(asked, info)

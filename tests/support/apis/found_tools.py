@@ -1,8 +1,6 @@
 """Requests in whose history a search has found tools, in the form of each API, and sessions in
 which a model finds a tool in every other turn and calls it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -165,16 +163,10 @@ def _responses_found(name: str) -> list[Json]:
 
 
 FORMS = {
-    "chat": Form(
-        Api.CHAT,
-        _chat,
-        lambda name: [*_chat_call(SEARCH, name), *_chat_call(name)],
-    ),
+    "chat": Form(Api.CHAT, _chat, lambda name: [*_chat_call(SEARCH, name), *_chat_call(name)]),
     "chat, the gateway searches": Form(Api.CHAT, _hidden, _chat_call),
     "messages": Form(
-        Api.MESSAGES,
-        _messages,
-        lambda name: [*_messages_call(SEARCH, name), *_messages_call(name)],
+        Api.MESSAGES, _messages, lambda name: [*_messages_call(SEARCH, name), *_messages_call(name)]
     ),
     "responses": Form(Api.RESPONSES, _responses, _responses_found, "input"),
 }

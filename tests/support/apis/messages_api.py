@@ -1,7 +1,5 @@
 """Messages requests, and checks of events and messages by Anthropic's own models."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from functools import lru_cache, partial

@@ -1,8 +1,6 @@
 """Requests in no API's form with all that the APIs have in common, and their bodies in each form.
 The common part is that of `toolgate_verify`."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator, Mapping

@@ -1,11 +1,9 @@
 """What one request to the gateway's own route sends to the model, and what the client gets."""
 
-from __future__ import annotations
-
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tests.support.litellm.own_route import PATHS, Gateway, body_of
+from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script, call
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -24,7 +22,7 @@ class Outcome(NamedTuple):
     response: str
 
 
-def content_of(body: dict[str, Any]) -> str:
+def content_of(body):
     """Content that satisfies the format of a request, if it has one."""
     structured = body.get("structured_outputs") or {}
     if "choice" in structured or "regex" in structured:
@@ -32,7 +30,7 @@ def content_of(body: dict[str, Any]) -> str:
     return '{"a": 1}' if re.search("'format'|_format'|structured", str(body)) else "Hello there"
 
 
-async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
+async def outcome(gateway, api, body):
     """The outcome when the verdicts on the grammars are known."""
     found = await _outcome(gateway, api, body)
     if any(each.report for sent in gateway.backend.requests for each in sent.grammars):
@@ -40,7 +38,7 @@ async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
     return found
 
 
-async def _outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
+async def _outcome(gateway, api, body):
     gateway.backend.requests.clear()
     answer = Script((f"<think>\nWell.\n</think>\n\n{content_of(body)}",))
     gateway.backend.scripts |= dict.fromkeys(("hi", "ho", "Well"), answer)

@@ -1,7 +1,5 @@
 """Reads responses as a client does: streamed and whole ones end up in one form."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

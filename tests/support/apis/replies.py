@@ -4,8 +4,6 @@ bodies of Responses and Messages by the SDKs' own models.
 What a response says is an `Answer` of `toolgate_verify`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Responses requests, and checks of events and response objects by OpenAI's own models."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache, partial
 from typing import Any

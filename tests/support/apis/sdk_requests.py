@@ -1,11 +1,5 @@
 """The gateway asked through the SDK: scripts for the backend behind it, and answers in one form."""
 
-from __future__ import annotations
-
-from typing import Any
-
-import openai
-
 from tests.support.apis.read_responses import from_chunks
 from tests.support.servers.script import Script, call
 
@@ -31,11 +25,11 @@ SCRIPTS = {
 }
 
 
-def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
+def asked(script="hi", **params):
     return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
 
 
-def signature(choice: Any) -> tuple[Any, ...]:
+def signature(choice):
     message = choice["message"]
     calls = [part["function"] for part in message.get("tool_calls") or []]
     logprobs = [token["token"] for token in (choice.get("logprobs") or {}).get("content") or []]
@@ -48,12 +42,12 @@ def signature(choice: Any) -> tuple[Any, ...]:
     )
 
 
-async def whole(client: openai.AsyncOpenAI, **params: Any) -> tuple[dict[int, Any], Any]:
+async def whole(client, **params):
     response = (await client.chat.completions.create(**params)).model_dump()
     return {c["index"]: signature(c) for c in response["choices"]}, response["usage"]
 
 
-async def streamed(client: openai.AsyncOpenAI, **params: Any) -> tuple[dict[int, Any], Any]:
+async def streamed(client, **params):
     """The stream's answer, held to OpenAI's rules for chunks on the way."""
     stream = await client.chat.completions.create(
         **params, stream=True, stream_options={"include_usage": True}

@@ -1,7 +1,5 @@
 """Valid and invalid examples of each type of parameter values, with its bounds among them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args, get_type_hints

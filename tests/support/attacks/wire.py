@@ -1,7 +1,5 @@
 """Connections of attacks: raw bytes, so that nothing corrects what is sent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence

@@ -1,14 +1,10 @@
 """Headless Chromium, as the system has it. Package registries lack Playwright's own builds."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +16,7 @@ WIDE, NARROW = (1280, 900), (390, 844)
 HELP = "no Chromium is installed (`apt install chromium`), or set TOOLGATE_CHROMIUM to its path"
 
 
-def executable() -> str:
+def executable():
     """Skips the test if there is no Chromium."""
     found = os.environ.get("TOOLGATE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
     if not found:
@@ -29,7 +25,7 @@ def executable() -> str:
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
+def chromium():
     """A browser of Playwright."""
     path = executable()
     sync_api = pytest.importorskip("playwright.sync_api")
@@ -41,26 +37,24 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(
-    browser: Any, url: str, *, size: tuple[int, int] = WIDE, scheme: str = "light"
-) -> Iterator[Any]:
+def opened(browser, url, *, size=WIDE, scheme="light"):
     """A page at `url`. Fails at the end if the browser reported an error, such as a violation of
     the content security policy, or if the page asked another host for anything."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, color_scheme=scheme
     )
     page = context.new_page()
-    errors: list[str] = []
+    errors = []
     origin = "/".join(url.split("/")[:3])
 
-    def note(message: Any) -> None:
+    def note(message):
         # A status of 4xx is logged, too, and is shown to the user instead.
         if message.type == "error" and "Failed to load resource" not in message.text:
             errors.append(message.text)
 
     page.on("console", note)
     page.on("pageerror", lambda error: errors.append(str(error)))
-    requested: list[str] = []
+    requested = []
     page.on("request", lambda request: requested.append(request.url))
     page.goto(url)
     yield page
@@ -74,12 +68,12 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @cache
-def _source() -> str:
+def _source():
     folder = node_packages(PACKAGE, "axe")
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
-def violations(page: Any) -> list[str]:
+def violations(page):
     """What axe reports of the page as it is, one line for each element."""
     page.evaluate(_source())
     found = page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
@@ -97,18 +91,18 @@ WEATHER = "What's the weather in Beijing and Shanghai?"
 """The message of the snippets."""
 
 
-def expect(locator: Any) -> Any:
+def expect(locator):
     from playwright.sync_api import expect as expected
 
     return expected(locator)
 
 
-def sign_in(page: Any, key: str = MASTER_KEY) -> None:
+def sign_in(page, key=MASTER_KEY):
     page.get_by_label("API key").fill(key)
     page.keyboard.press("Enter")
     expect(page.locator("#key-state")).not_to_be_empty()
 
 
-def view(page: Any, name: str) -> None:
+def view(page, name):
     page.get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()

@@ -1,7 +1,5 @@
 """Schemas of tools' parameters for tests of codecs with nested values, by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Random walks over the grammar of a codec, with texts injected that are close to its marks."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Goldens of dialects as tokens: marks are one token each, the other text is split anywhere."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,10 +43,7 @@ class GoldenTokens:
     """The tokens of a dialect's goldens. `special` are the texts that are single tokens."""
 
     def __init__(
-        self,
-        dialect: Dialect,
-        special: Collection[str],
-        schemas: Mapping[str, Any] = SCHEMAS,
+        self, dialect: Dialect, special: Collection[str], schemas: Mapping[str, Any] = SCHEMAS
     ) -> None:
         found = sorted(marks_in(dialect.literals, special), key=lambda text: (-len(text), text))
         self._dialect, self._schemas = dialect, schemas

@@ -1,7 +1,5 @@
 """The tiny model's tokenizer with the marks of a dialect, its enforcement, and random walks."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Mapping, Sequence

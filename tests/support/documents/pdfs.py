@@ -1,21 +1,17 @@
 """PDF files, written by hand, and conversations whose last turn calls a tool that reads a file."""
 
-from __future__ import annotations
-
 import base64
 import zlib
-from collections.abc import Sequence
-from typing import Any
 
 CATALOG, TREE, FONT = 1, 2, 3
 
 
-def pdf(*texts: str) -> bytes:
+def pdf(*texts):
     """A page for each text, of ASCII. An empty text is a page without any."""
     return of_streams([_drawn(text) for text in texts])
 
 
-def of_streams(streams: Sequence[bytes], *, deflated: bool = False) -> bytes:
+def of_streams(streams, *, deflated=False):
     """A page for each stream of drawing operators."""
     pages = [FONT + 1 + 2 * at for at in range(len(streams))]
     kids = " ".join(f"{page} 0 R" for page in pages)
@@ -35,15 +31,15 @@ def of_streams(streams: Sequence[bytes], *, deflated: bool = False) -> bytes:
     return _file(objects)
 
 
-def in_base64(content: bytes) -> str:
+def in_base64(content):
     return base64.b64encode(content).decode()
 
 
-def _drawn(text: str) -> bytes:
+def _drawn(text):
     return f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET".encode() if text else b""
 
 
-def _file(objects: Sequence[bytes]) -> bytes:
+def _file(objects):
     """Objects 1, 2, … with their table."""
     file, offsets = b"%PDF-1.4\n", []
     for number, each in enumerate(objects, 1):
@@ -60,7 +56,7 @@ def _file(objects: Sequence[bytes]) -> bytes:
     )
 
 
-CALLED: dict[str, list[dict[str, Any]]] = {
+CALLED = {
     "chat": [
         {"role": "user", "content": "a"},
         {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "read"}}]},

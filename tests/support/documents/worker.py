@@ -1,7 +1,5 @@
 """A process in the place of the one that reads PDFs. What follows `%PDF-` says what it does."""
 
-from __future__ import annotations
-
 import base64
 from typing import get_args
 
@@ -11,7 +9,7 @@ from toolgate_proxy.documents.pdf import PdfJob, PdfResult, Problem
 ENDLESS, LARGE = "endless", "large"
 
 
-def run(job: PdfJob) -> PdfResult:
+def run(job):
     text = base64.b64decode(job.data).decode().removeprefix("%PDF-")
     while text == ENDLESS:
         pass
@@ -22,5 +20,5 @@ def run(job: PdfJob) -> PdfResult:
     return PdfResult(text=text, pages=1)
 
 
-def work(_: bytes) -> Work:
+def work(_):
     return Work(PdfJob, lambda job: [run(job)])

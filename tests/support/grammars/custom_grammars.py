@@ -1,15 +1,11 @@
 """Grammars of custom tools, with texts for walks over their masks, and an independent parser."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import lark
-import regex  # type: ignore[import-untyped]
+import regex
 import yaml
 
 
@@ -24,7 +20,7 @@ class Case:
     """Texts that bring a text to its end, in order."""
 
     @property
-    def tool(self) -> dict[str, Any]:
+    def tool(self):
         if self.syntax == "text":
             return {"type": "custom", "custom": {"name": self.name}}
         grammar = {"syntax": self.syntax, "definition": self.definition}
@@ -32,7 +28,7 @@ class Case:
         return {"type": "custom", "custom": {"name": self.name, "format": form}}
 
     @cached_property
-    def accepts(self) -> Callable[[str], bool]:
+    def accepts(self):
         return parser(self.syntax, self.definition)
 
 
@@ -44,7 +40,7 @@ PATCH = CASES[0].definition
 """The form of Codex's grammar of patches, with regular expressions that match the empty text."""
 
 
-def parser(syntax: str, definition: str) -> Callable[[str], bool]:
+def parser(syntax, definition):
     """Whether a text matches, by the package `regex` or by Lark's own parsers: LALR, which
     is fast, and Earley for what it does not take."""
     if syntax == "text":
@@ -60,7 +56,7 @@ def parser(syntax: str, definition: str) -> Callable[[str], bool]:
     except lark.exceptions.GrammarError:
         fast = earley
 
-    def accepts(text: str) -> bool:
+    def accepts(text):
         for each in (fast, earley):
             try:
                 each.parse(text)

@@ -1,25 +1,16 @@
 """Random walks over a token graph, beside the engine's own matcher."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from tests.support.dialects.model import DialectModel, EndingChoice
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
-from toolgate_backend.grammars.engines.engine import Matcher
-from toolgate_backend.grammars.graph.node import Node
-from toolgate_backend.grammars.graph.token_graph import TokenGraph
+from tests.support.dialects.model import EndingChoice
 from toolgate_backend.grammars.graph.token_graphs import TokenGraphs
 from toolgate_backend.grammars.graph.value_bounds import narrowed
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.masks import BitmaskRow
 
 
-def graphs_of(model: DialectModel, **bounds: Any) -> TokenGraphs:
+def graphs_of(model, **bounds):
     data, vocabulary = model.data, model.vocabulary
     return TokenGraphs(
         unit_bytes=vocabulary.unit_bytes,
@@ -35,24 +26,24 @@ def graphs_of(model: DialectModel, **bounds: Any) -> TokenGraphs:
 class Pair:
     """A node of a graph, and a matcher of the engine after the same tokens."""
 
-    def __init__(self, model: DialectModel, graph: TokenGraph, grammar: MeasuredGrammar) -> None:
+    def __init__(self, model, graph, grammar):
         self._model = model
         self.graph = graph
         self._grammar = grammar
         self._bounds = model.value_bounds.of(grammar)
         self._places = [self._bounds.begin] if self._bounds else []
-        self.nodes: list[Node] = [graph.root]
-        self.tokens: list[int] = []
-        self.matcher: Matcher = grammar.matcher()
+        self.nodes = [graph.root]
+        self.tokens = []
+        self.matcher = grammar.matcher()
 
     @property
-    def node(self) -> Node:
+    def node(self):
         return self.nodes[-1]
 
-    def text(self) -> bytes:
+    def text(self):
         return b"".join(self._model.vocabulary.unit_bytes[token] for token in self.tokens)
 
-    def wanted(self) -> BitmaskRow:
+    def wanted(self):
         """The mask by the engine's matcher."""
         row = np.zeros_like(self._model.data.in_grammars)
         self.matcher.fill(row)
@@ -64,7 +55,7 @@ class Pair:
             return row
         return narrowed(row, self._bounds.refused(self._places[-1]))
 
-    def check(self) -> BitmaskRow:
+    def check(self):
         """The mask, after it was compared."""
         found, wanted = self.graph.row(self.node).words, self.wanted()
         assert np.array_equal(found, wanted), (
@@ -74,7 +65,7 @@ class Pair:
         )
         return found
 
-    def accept(self, token: int) -> bool:
+    def accept(self, token):
         """Accept a token in both, if both do."""
         after = self.graph.step(self.node, token)
         refused = (
@@ -93,7 +84,7 @@ class Pair:
         assert after.complete == self.matcher.complete, self.text()
         return True
 
-    def rollback(self, count: int) -> None:
+    def rollback(self, count):
         """Go back. The engine reads the tokens again: its own way back is not what is tested."""
         del self.nodes[-count:]
         del self.tokens[-count:]
@@ -102,13 +93,7 @@ class Pair:
         assert all(map(self.matcher.accept, self.tokens))
 
 
-def walk(
-    pair: Pair,
-    model: DialectModel,
-    seed: int,
-    limit: int = 120,
-    injected: Sequence[Sequence[int]] = (),
-) -> int:
+def walk(pair, model, seed, limit=120, injected=()):
     """Walk until the text ends. Texts of `injected` tokens are tried where masks may not allow
     them. Returns the number of masks that were compared."""
     rng = random.Random(seed)

@@ -1,23 +1,19 @@
 """Tools for prewarming, and the status and error code that each of them gets."""
 
-from __future__ import annotations
 
-from typing import Any
-
-
-def entry(name: str, **parameters: Any) -> dict[str, Any]:
+def entry(name, **parameters):
     return {
         "type": "function",
         "function": {"name": name, "parameters": {"type": "object"} | parameters},
     }
 
 
-DEEP: dict[str, Any] = {}
+DEEP = {}
 for _ in range(40):
     DEEP = {"properties": {"a": DEEP}}
 
 
-ENTRIES: list[object] = [
+ENTRIES = [
     entry("warm1"),
     entry("warm2", properties={"a": {"type": "string"}}),
     entry("warm1"),

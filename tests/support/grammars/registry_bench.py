@@ -1,17 +1,11 @@
 """A registry over a real store, reached as vLLM would: one answer a rank."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 from toolgate_backend.grammars import store, worker_rpc
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.loader_threads import LoadLimits
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import ChecksFailed, SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
@@ -23,11 +17,11 @@ PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format(
 class WorkerRpc:
     """Two ranks' stores behind the shape of `collective_rpc`."""
 
-    def __init__(self, vocabulary: Vocabulary, limits: LoadLimits | None = None) -> None:
+    def __init__(self, vocabulary, limits=None):
         self.stores = [GrammarStore(vocabulary, limits=limits) for _ in range(2)]
-        self.calls: list[str] = []
+        self.calls = []
 
-    async def __call__(self, method: str, args: Sequence[Any] = ()) -> list[Any]:
+    async def __call__(self, method, args=()):
         self.calls.append(method)
         answers = []
         for rank in self.stores:
@@ -39,15 +33,15 @@ class WorkerRpc:
 class Bench:
     """In the quarantine's place: what was examined there, and verdicts as it would give them."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary):
         self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-        self.examined: list[str] = []
+        self.examined = []
         self.down = False
         self.too_dear = False
         self.held = asyncio.Event()
         self.held.set()
 
-    async def examine(self, source: GrammarSource) -> GrammarVerdict:
+    async def examine(self, source):
         self.examined.append(source.key)
         await self.held.wait()
         if self.down:
@@ -67,19 +61,17 @@ class Clock:
 
     now = 0.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
-def source(name: str, **schema: Any) -> GrammarSource:
+def source(name, **schema):
     parameters = canonical_parameters({"properties": {"x": schema or {"type": "null"}}})
     key = grammar_key.grammar_key(grammar_key.tool_hash(name, parameters), **PARTS)
     return GrammarSource(key=key, name=name, parameters=parameters)
 
 
-def registry_over(
-    ranks: WorkerRpc, bench: Bench, clock: Clock, blob_cache_bytes: int = 2**20
-) -> GrammarRegistry:
+def registry_over(ranks, bench, clock, blob_cache_bytes=2**20):
     return GrammarRegistry(
         worker_rpc.WorkerRpc(ranks),
         bench,

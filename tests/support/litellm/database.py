@@ -2,18 +2,13 @@
 writer, on the stand-in for the client that prisma generates, or on PostgreSQL (`make
 test-database`)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import litellm
-import pytest
 from litellm.proxy import proxy_server
 from litellm.proxy.db.db_spend_update_writer import DBSpendUpdateWriter
 from litellm.proxy.spend_tracking.budget_reservation import release_unbound_budget_reservation
@@ -37,20 +32,20 @@ class Database:
     """LiteLLM's database. Names of keys, teams and users are unique, so that neither LiteLLM's
     caches nor earlier tests have them."""
 
-    def __init__(self, client: PrismaClient) -> None:
+    def __init__(self, client):
         self.client = client
-        self.db: Any = client.db
-        self.reservations: list[dict[str, Any]] = []
+        self.db = client.db
+        self.reservations = []
         """Those of the requests that ended, as they were then."""
-        self._earlier: frozenset[str] = frozenset()
+        self._earlier = frozenset()
         """The requests in the log at the beginning."""
 
-    async def begin(self) -> None:
+    async def begin(self):
         if not self.db.is_connected():
             await self.client.connect()
         self._earlier = frozenset(row.request_id for row in await self.rows())
 
-    async def add(self, table: str, **columns: Any) -> Any:
+    async def add(self, table, **columns):
         """Add a row. Objects are stored as JSON."""
         stored = {
             name: json.dumps(value) if isinstance(value, dict) else value
@@ -58,30 +53,30 @@ class Database:
         }
         return await getattr(self.db, f"litellm_{table}").create(stored)
 
-    async def key(self, **columns: Any) -> str:
+    async def key(self, **columns):
         secret = f"sk-{uuid.uuid4().hex}"
         columns = {"models": []} | columns
         await self.add("verificationtoken", token=hash_token(secret), **columns)
         return secret
 
-    async def team(self, **columns: Any) -> str:
+    async def team(self, **columns):
         name = f"team-{uuid.uuid4().hex}"
         await self.add("teamtable", **{"team_id": name, "members_with_roles": "[]"} | columns)
         return name
 
-    async def user(self, **columns: Any) -> str:
+    async def user(self, **columns):
         name = f"user-{uuid.uuid4().hex}"
         await self.add("usertable", **{"user_id": name, "user_role": "internal_user"} | columns)
         return name
 
-    async def row_of(self, key: str) -> Any:
+    async def row_of(self, key):
         return await self.db.litellm_verificationtoken.find_unique({"token": hash_token(key)})
 
-    async def settled(self, requests: int) -> None:
+    async def settled(self, requests):
         """Wait until LiteLLM has the rows of so many requests for its log."""
         await until(lambda: len(self.client.spend_log_transactions) >= requests)
 
-    async def logged(self) -> Any:
+    async def logged(self):
         """Return the only row of the request log, after LiteLLM has written all spend."""
         await self.settled(1)
         await asyncio.sleep(0.05)  # a second row of the request would come
@@ -89,12 +84,12 @@ class Database:
         [row] = await self.rows()
         return row
 
-    async def rows(self) -> list[Any]:
+    async def rows(self):
         """Return the rows of the request log, as LiteLLM has written them."""
         rows = await self.db.litellm_spendlogs.find_many(order={"startTime": "asc"})
         return [row for row in rows if row.request_id not in self._earlier]
 
-    async def write(self) -> None:
+    async def write(self):
         """Run LiteLLM's jobs that write to the database. From 1.110 on, one run logs a request, and
         the next one charges for it."""
         logging = proxy_server.proxy_logging_obj
@@ -102,14 +97,14 @@ class Database:
             await update_spend(self.client, None, logging)
         await update_daily_tag_spend(self.client, logging)
 
-    async def release(self, reservation: Mapping[str, Any]) -> None:
+    async def release(self, reservation):
         """Take the place of LiteLLM's release of a reservation at the end of a request."""
         self.reservations.append({**reservation})
         await release_unbound_budget_reservation(reservation)
 
 
 @asynccontextmanager
-async def started(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+async def started(monkeypatch):
     """Start LiteLLM's database mode, as its server does, for the router that is in use."""
     if URL is None:
         prisma_stand_in.install(monkeypatch)

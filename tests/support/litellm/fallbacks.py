@@ -1,21 +1,15 @@
 """A model of ours that fails, and the models to which it falls back."""
 
-from __future__ import annotations
-
-from typing import Any
-
-import pytest
-
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
+from tests.support.litellm.own_route import PATHS, body_of, ours
 from tests.support.litellm.router import foreign, row, use
-from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import Script
 from toolgate_proxy.stack.processes import free_port
 
 BROKEN = Script(("x",), error_status=500, error={"message": "It broke.", "code": "backend_failed"})
 
 
-def naming(model: str) -> dict[str, list[Any]]:
+def naming(model):
     """Fallbacks of a request for `tiny` that name a model, in each form, also in mixed ones."""
     given, both = {"model": model}, {"tiny": [{"model": model}], "model": "tiny"}
     return {
@@ -31,13 +25,11 @@ def naming(model: str) -> dict[str, list[Any]]:
     }
 
 
-TINY: dict[str, Any] = {"models": ("tiny",)}
+TINY = {"models": ("tiny",)}
 LIMITED = [("large", TINY), ("hosted", TINY), ("hosted", {"enforced_only": True})]
 
 
-def configure(
-    gateway: Gateway, large: FakeBackend, monkeypatch: pytest.MonkeyPatch, **settings: Any
-) -> None:
+def configure(gateway, large, monkeypatch, **settings):
     """No backend serves the model `down`, and another provider the model `hosted`."""
     down = f"http://127.0.0.1:{free_port()}"
     rows = [
@@ -49,11 +41,11 @@ def configure(
     use(monkeypatch, *rows, **settings)
 
 
-async def ask(gateway: Gateway, api: str, **params: Any) -> Response:
+async def ask(gateway, api, **params):
     key = params.pop("key", None)
     more = {} if key is None else {"key": key}
     return await gateway.ask(body_of(api, **params), path=PATHS[api], **more)
 
 
-def shown(response: Response) -> str:
+def shown(response):
     return b"".join(response.bodies).decode()

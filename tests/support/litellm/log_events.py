@@ -1,12 +1,8 @@
 """LiteLLM's log events of the requests of a test."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import litellm
-import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
 from tests.support.waiting import until
@@ -15,42 +11,38 @@ AFTERWARDS = 0.05
 """Seconds in which a second event of the same request would come."""
 
 
-class LogEvents(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+class LogEvents(CustomLogger):
     """A callback of LiteLLM's configuration."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self._successes: list[tuple[str, Any]] = []
-        self._failures: list[Any] = []
+        self._successes = []
+        self._failures = []
 
-    async def async_log_success_event(
-        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-    ) -> None:
+    async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
         self._successes.append((kwargs["call_type"], response_obj))
 
-    async def async_log_failure_event(
-        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-    ) -> None:
+    async def async_log_failure_event(self, kwargs, response_obj, start_time, end_time):
         self._failures.append(kwargs["exception"])
 
-    async def success(self) -> tuple[str, Any]:
+    async def success(self):
         """The call type and the response of the only success event."""
         [event] = await _all_of(self._successes)
         return event
 
-    async def failure(self) -> Any:
+    async def failure(self):
         """The exception of the only failure event."""
         [event] = await _all_of(self._failures)
         return event
 
 
-def log_events(monkeypatch: pytest.MonkeyPatch) -> LogEvents:
+def log_events(monkeypatch):
     made = LogEvents()
     monkeypatch.setattr(litellm, "callbacks", [made])
     return made
 
 
-async def _all_of(events: list[Any]) -> list[Any]:
+async def _all_of(events):
     await until(lambda: events)
     await asyncio.sleep(AFTERWARDS)
     return events

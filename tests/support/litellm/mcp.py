@@ -1,7 +1,5 @@
 """MCP servers of LiteLLM's configuration, in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The gateway's own route in front of a stub of LiteLLM's app, in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The gateway's own route in this process, with LiteLLM's globals as a gateway has them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

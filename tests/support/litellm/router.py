@@ -1,7 +1,5 @@
 """LiteLLM's real Router in this process, with the globals of LiteLLM as they are at first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import litellm

@@ -3,8 +3,6 @@
 They are in the process of the test. The clients in the gateways send it each statement.
 """
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import socketserver

@@ -5,8 +5,6 @@ double at each level, that lead to each other in every order, long chains of the
 patterns that multiply. All but a few are within the limits on schemas (`schema.limits`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -176,9 +174,7 @@ HOSTILE: dict[str, Schema] = {
     ),
     "nested identifiers": identifiers(8, 1_500, 12_000),
     "long names": long_name(100_000, 1_000),
-    "backtracking name": _object(
-        **{"a" * 60 + "!": {"type": "string"}},
-    )
+    "backtracking name": _object(**{"a" * 60 + "!": {"type": "string"}})
     | {"patternProperties": {"^(a|aa)+$": {"type": "string"}, "^(a+)+b?$": {"type": "string"}}},
     "a count of 5,000 digits": _object(a={"type": "string", "pattern": "a{" + "9" * 5_000 + "}"}),
     "nested counts": _object(a={"type": "string", "pattern": "((((a{60}){60}){60}){60}){60}"}),

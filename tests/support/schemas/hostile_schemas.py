@@ -1,27 +1,21 @@
 """Schemas that have taken servers down, or would: what each is, and what must become of it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from .hostile import HOSTILE
 
-Schema = dict[str, Any]
 
-
-def of(**properties: Any) -> Schema:
+def of(**properties):
     return {"type": "object", "properties": properties}
 
 
-def nested(levels: int) -> Schema:
-    schema: Schema = {"type": "null"}
+def nested(levels):
+    schema = {"type": "null"}
     for _ in range(levels):
         schema = of(a=schema)
     return schema
 
 
-def _any_of(levels: int) -> Schema:
-    schema: Schema = {"type": "string"}
+def _any_of(levels):
+    schema = {"type": "string"}
     for _ in range(levels):
         schema = {"anyOf": [schema, schema]}
     return schema
@@ -29,12 +23,12 @@ def _any_of(levels: int) -> Schema:
 
 _WIDE = {f"p{i}": {"type": "integer", "minimum": -12345678, "maximum": 98765432} for i in range(60)}
 
-PROCESSOR: Schema = of(**{f"o{i}": of(**_WIDE) for i in range(30)})
+PROCESSOR = of(**{f"o{i}": of(**_WIDE) for i in range(30)})
 """Four seconds of xgrammar, within every limit on schemas: half a million paths through optional
 members."""
 
 
-def _deep(first: int) -> Schema:
+def _deep(first):
     """Objects in objects whose bounds are all different, so that no two share a grammar."""
     bounds = {
         f"p{i}": {"type": "integer", "minimum": first - i, "maximum": 98765432} for i in range(40)
@@ -42,7 +36,7 @@ def _deep(first: int) -> Schema:
     return of(**bounds)
 
 
-MEMORY: Schema = of(
+MEMORY = of(
     **{
         f"q{i}": of(**{f"r{j}": _deep(-12345678 - 7 * j - 1000 * i) for j in range(6)})
         for i in range(4)
@@ -53,7 +47,7 @@ MEMORY: Schema = of(
 UNWRITABLE = ("properties", "prefixItems", "items and contains")
 """Keywords whose doubling references require a value of terabytes: each call of it is cut."""
 
-WORKS: dict[str, Schema] = {
+WORKS = {
     "maxLength 100,000": of(a={"type": "string", "maxLength": 100_000}),
     "1,000 optional properties": of(**{f"p{i}": {"type": "string"} for i in range(1000)}),
     "1,000 enum values": of(a={"type": "string", "enum": [f"value-{i}" for i in range(1000)]}),
@@ -74,15 +68,12 @@ WORKS: dict[str, Schema] = {
     ),
 }
 
-REFUSED: dict[str, tuple[Schema, str]] = {
+REFUSED = {
     "pattern with big counts": (  # which the check can't hold
         of(a={"type": "string", "pattern": "^(a{1,1000}){1,1000}$"}),
         "/properties/a/pattern",
     ),
-    "$ref to itself": (
-        of(a={"$ref": "#/properties/a"}) | {"required": ["a"]},
-        "/properties/a",
-    ),
+    "$ref to itself": (of(a={"$ref": "#/properties/a"}) | {"required": ["a"]}, "/properties/a"),
     "endless required recursion": (of(a={"$ref": "#"}) | {"required": ["a"]}, ""),
     "endless array": (
         of(a={"type": "array", "minItems": 1, "items": {"$ref": "#/properties/a"}})
@@ -93,7 +84,7 @@ REFUSED: dict[str, tuple[Schema, str]] = {
     "lone surrogate, name": (of(**{"\udc00": {"type": "string"}}), ""),
 }
 
-OVER_LIMITS: dict[str, Schema] = {
+OVER_LIMITS = {
     "1 MB": of(a={"type": "string", "pattern": "a" * 1_000_000}),
     "20,000 levels": nested(10_000),
     "100,000 enum values": of(a={"enum": list(range(100_000))}),

@@ -1,11 +1,7 @@
 """Random patterns with random texts, and what JavaScript says of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
-from random import Random
-from typing import Any
 
 import pytest
 
@@ -14,7 +10,6 @@ from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
     Group,
-    Part,
     Repeated,
     Sequence,
     Unsupported,
@@ -56,30 +51,30 @@ class Reading:
 
 
 class JavaScript:
-    def __init__(self) -> None:
+    def __init__(self):
         module = pytest.importorskip(
             "quickjs", reason="quickjs-ng, the JavaScript engine of these tests, is not installed"
         )
-        self._test: Any = module.Context().eval(TEST)
+        self._test = module.Context().eval(TEST)
 
-    def reading(self, pattern: str, texts: list[str]) -> Reading | None:
+    def reading(self, pattern, texts):
         """None if the pattern is an error."""
         answer = json.loads(self._test(pattern, json.dumps(texts)))
         return None if answer is None else Reading(*answer)
 
 
-def random_pattern(random: Random, depth: int = 3) -> str:
+def random_pattern(random, depth=3):
     pattern = "|".join(_sequence(random, depth) for _ in range(random.choice([1, 1, 1, 2])))
     if random.random() < 0.5:
         pattern = f"^{'(?:' if '|' in pattern else ''}{pattern}{')' if '|' in pattern else ''}$"
     return pattern.replace("(?<n>", "(?<one>", 1).replace("(?<n>", "(")
 
 
-def _sequence(random: Random, depth: int) -> str:
+def _sequence(random, depth):
     return "".join(_piece(random, depth) for _ in range(random.randint(0, 3)))
 
 
-def _piece(random: Random, depth: int) -> str:
+def _piece(random, depth):
     kind = random.random()
     if kind < 0.08:
         return random.choice(_ASSERTIONS)
@@ -93,7 +88,7 @@ def _piece(random: Random, depth: int) -> str:
     return piece + random.choice(_QUANTIFIERS) if random.random() < 0.3 else piece
 
 
-def _class(random: Random) -> str:
+def _class(random):
     inside = ""
     for _ in range(random.randint(0, 4)):
         member = random.choice(_MEMBERS)
@@ -102,7 +97,7 @@ def _class(random: Random) -> str:
     return f"[{'^' if random.random() < 0.3 else ''}{inside}]"
 
 
-def random_texts(random: Random, count: int = 12) -> list[str]:
+def random_texts(random, count=12):
     return ["".join(random.choices(CHARACTERS, k=random.randint(0, 4))) for _ in range(count)]
 
 
@@ -113,7 +108,7 @@ MAX_SAMPLE = 10_000
 MAX_REPEATED = 64
 
 
-def sample_of(pattern: str, choice: int = 0) -> str | None:
+def sample_of(pattern, choice=0):
     """A short string that a pattern matches; None if none is found. `choice` is the number of the
     alternative and of the character that it takes, where there are several."""
     try:
@@ -123,7 +118,7 @@ def sample_of(pattern: str, choice: int = 0) -> str | None:
     return text if text is not None and matches(pattern, text) else None
 
 
-def _sample(part: Part, choice: int) -> str | None:
+def _sample(part, choice):
     """What a part matches first. None if there is nothing, or it is too long."""
     match part:
         case Characters():
@@ -143,7 +138,7 @@ def _sample(part: Part, choice: int) -> str | None:
     return ""
 
 
-def _character(part: Characters, choice: int) -> str | None:
+def _character(part, choice):
     written = f"^{text_of(part)}$"
     found = [each for each in dict.fromkeys(ALPHABET + PRINTED) if matches(written, each)]
     if not found:

@@ -1,20 +1,16 @@
 """Tools whose schemas the report describes differently."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from toolgate_core.wire import ResidualKeyword
 
 
-def entry(name: str, **properties: Any) -> dict[str, Any]:
+def entry(name, **properties):
     parameters = {"type": "object", "properties": properties}
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
 
 TAGS = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
 UNIQUE = ResidualKeyword(pointer="/properties/tags/uniqueItems", keyword="uniqueItems")
-ENTRIES: list[object] = [
+ENTRIES = [
     entry("plain", a={"type": "string"}),
     entry("set_tags", tags=TAGS),
     entry("refused_one", a={"type": "null"}),

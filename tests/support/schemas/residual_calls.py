@@ -1,9 +1,6 @@
 """Tools with a schema keyword that no mask enforces, and calls that satisfy or violate it."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
@@ -30,7 +27,7 @@ GOOD = call("set_tags", {"tags": ["red", "green", "blue", "yellow"]})
 BAD = call("set_tags", {"tags": ["red", "red"]})
 
 
-def before_value(text: str, value: str) -> int:
+def before_value(text, value):
     """Number of tokens of `text` that end before its last `value`."""
     length, at = 0, text.rindex(value)
     for count, (_, piece) in enumerate(tokenize(text)):
@@ -40,5 +37,5 @@ def before_value(text: str, value: str) -> int:
     raise ValueError(value)
 
 
-def calls_of(answer: dict[int, Any], choice: int = 0) -> list[tuple[str, Any]]:
+def calls_of(answer, choice=0):
     return [(name, json.loads(arguments)) for name, arguments in answer[choice][2]]

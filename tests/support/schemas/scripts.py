@@ -1,7 +1,5 @@
 """Schemas in other scripts: their names and listed values, transliterated letter by letter."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from string import ascii_lowercase
 from typing import Any

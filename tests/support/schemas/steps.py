@@ -1,15 +1,10 @@
 """A limit on the steps of a walk over a schema, and the functions that take a schema."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any
 
 MAX_STEPS = 6_000_000
 """Calls of functions. The most that a function needs for one of the hostile schemas is half of
@@ -22,12 +17,12 @@ class TooManySteps(BaseException):
     """No handler of `Exception` catches it."""
 
 
-def steps_of(work: Callable[[], object], limit: int = MAX_STEPS) -> int:
+def steps_of(work, limit=MAX_STEPS):
     """The number of calls of functions, native ones included, during `work`. Raises TooManySteps
     as soon as there are more than `limit`. Independent of the speed of the machine."""
     steps = 0
 
-    def count(frame: FrameType, event: str, arg: Any) -> None:
+    def count(frame, event, arg):
         nonlocal steps
         if event in ("call", "c_call"):
             steps += 1
@@ -44,7 +39,7 @@ def steps_of(work: Callable[[], object], limit: int = MAX_STEPS) -> int:
     return steps
 
 
-def functions_of_schemas(package: str) -> Iterator[str]:
+def functions_of_schemas(package):
     """`module:name` of each public function and class in a package that takes a schema."""
     root = importlib.import_module(package)
     modules = [package]
@@ -57,7 +52,7 @@ def functions_of_schemas(package: str) -> Iterator[str]:
                 yield f"{module.removeprefix('toolgate_')}:{name}"
 
 
-def _parameters(found: object) -> set[str]:
+def _parameters(found):
     """The parameters of a function or a class that is no plain data."""
     is_data = dataclasses.is_dataclass(found) or hasattr(found, "model_fields")
     if is_data or not (inspect.isfunction(found) or inspect.isclass(found)):

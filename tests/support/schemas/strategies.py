@@ -1,15 +1,11 @@
 """Hypothesis strategies for JSON Schemas over a small world, in which keywords meet, and for
 instances that come close to them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hypothesis import strategies as st
 
 NAMES = ["a", "b", "ab", "c/d~"]
 TEXTS = ["", "a", "b", "ab", "abc", "é", "2024-02-29", '"\\\n']
-SCALARS: list[Any] = [None, True, False, 0, 1, 2, 3, -1, 2.5, 6, *TEXTS]
+SCALARS = [None, True, False, 0, 1, 2, 3, -1, 2.5, 6, *TEXTS]
 
 instances = st.recursive(
     st.sampled_from(SCALARS),
@@ -25,7 +21,7 @@ _types = st.sampled_from(["null", "boolean", "integer", "number", "string", "arr
 _sizes = st.integers(0, 3)
 
 
-def _flat() -> dict[str, st.SearchStrategy[Any]]:
+def _flat():
     return {
         "type": _types | st.lists(_types, unique=True, min_size=1, max_size=3),
         "enum": st.lists(st.sampled_from(SCALARS) | instances, min_size=1, max_size=3),
@@ -47,7 +43,7 @@ def _flat() -> dict[str, st.SearchStrategy[Any]]:
     }
 
 
-def _nested(inner: st.SearchStrategy[Any]) -> dict[str, st.SearchStrategy[Any]]:
+def _nested(inner):
     several = st.lists(inner, min_size=1, max_size=3)
     members = st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)
     return {
@@ -72,7 +68,7 @@ def _nested(inner: st.SearchStrategy[Any]) -> dict[str, st.SearchStrategy[Any]]:
 
 
 @st.composite
-def _object(draw: st.DrawFn, keywords: dict[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
+def _object(draw, keywords):
     chosen = draw(st.lists(st.sampled_from(sorted(keywords)), unique=True, max_size=4))
     return {keyword: draw(keywords[keyword]) for keyword in chosen}
 
@@ -85,7 +81,7 @@ subschemas = st.recursive(
 
 
 @st.composite
-def schemas(draw: st.DrawFn) -> dict[str, Any]:
+def schemas(draw):
     """Of 2020-12, valid as schemas, with a definition that may be referred to."""
     root = draw(_object(_flat() | _nested(subschemas)))
     return root | {"$defs": {"x": draw(subschemas)}}

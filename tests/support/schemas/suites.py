@@ -1,7 +1,5 @@
 """The two measures: JSON-Schema-Test-Suite and MaskBench, from $TOOLGATE_SHARED."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tarfile

@@ -1,33 +1,27 @@
 """What docs/reference/schema-support.md counts, as rows of its tables."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from tests.support.schemas.suites import Result
 from toolgate_core.dialects.registry import DIALECTS, form_of
 from toolgate_core.pointer import escape
 from toolgate_core.schema.keywords import ASSERTIONS, DEFINITIONS
 from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.schema.preparation.engine_form import KNOWN_FORMATS
-from toolgate_core.schema.preparation.prepare import PreparedSchema
 from toolgate_core.schema.walk import reachable, subschemas
-from toolgate_core.wire import GrammarVerdict
 
 
-def valid(results: Sequence[Result]) -> int:
+def valid(results):
     return sum(instance.passed for r in results for instance in r.judged.instances)
 
 
-def keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
-    counts: Counter[tuple[str, str]] = Counter()
+def keywords(results):
+    counts = Counter()
     for result in results:
         if result.judged.made is not None:
             found = coverage(result.judged.schema, result.judged.made)
             counts.update((each.keyword, each.enforced_by) for each in found)
-    first: dict[str, str] = {}
+    first = {}
     for keyword in sorted(ASSERTIONS):
         masked, checked = counts[keyword, "masks"], counts[keyword, "validation"]
         where = ADVICE[keyword][0] if keyword in ADVICE else ""
@@ -36,7 +30,7 @@ def keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
         yield f"`{keyword}`", masked, checked, f"as `{before}`" if known else where
 
 
-def totals(results: Sequence[Result]) -> Iterator[Sequence[object]]:
+def totals(results):
     outcomes = Counter(r.judged.outcome for r in results)
     engines = Counter(r.judged.engine for r in results if r.judged.outcome == "masked")
     yield "fully masked, by xgrammar", engines["xgrammar"]
@@ -44,15 +38,12 @@ def totals(results: Sequence[Result]) -> Iterator[Sequence[object]]:
     yield "some keywords validated", outcomes["residual"]
     yield "refused", outcomes["refused"]
     yield "an invalid instance passes masks and validation", _schemas(results, "through")
-    yield (
-        "fully masked, an invalid instance passes the masks",
-        _schemas(results, "unsound"),
-    )
+    yield ("fully masked, an invalid instance passes the masks", _schemas(results, "unsound"))
     yield "valid instances excluded, by decision", _schemas(results, "closed")
     yield "valid instances excluded, otherwise", _schemas(results, "strict")
 
 
-def forms(tools: Mapping[str, Sequence[GrammarVerdict]]) -> Iterator[str]:
+def forms(tools):
     for name, verdicts in tools.items():
         calls = DIALECTS[name].calls
         assert calls is not None
@@ -67,12 +58,12 @@ def forms(tools: Mapping[str, Sequence[GrammarVerdict]]) -> Iterator[str]:
         )
 
 
-def _schemas(results: Sequence[Result], what: str) -> int:
+def _schemas(results, what):
     """How many schemas have an instance of which it is so."""
     return sum(any(_is(r, at, what) for at in range(len(r.judged.instances))) for r in results)
 
 
-def _is(result: Result, at: int, what: str) -> bool:
+def _is(result, at, what):
     instance = result.judged.instances[at]
     if what == "through":
         return instance.taken and instance.passed and not instance.valid
@@ -82,12 +73,12 @@ def _is(result: Result, at: int, what: str) -> bool:
     return unreachable and instance.by_decision == (what == "closed")
 
 
-def instances(results: Sequence[Result], what: str) -> int:
+def instances(results, what):
     """How many instances it is so of."""
     return sum(_is(r, at, what) for r in results for at in range(len(r.judged.instances)))
 
 
-def drafts(results: Sequence[Result]) -> Iterator[Sequence[object]]:
+def drafts(results):
     for source in sorted({r.case.source for r in results}):
         some = [r for r in results if r.case.source == source]
         outcomes = Counter(r.judged.outcome for r in some)
@@ -106,7 +97,7 @@ def drafts(results: Sequence[Result]) -> Iterator[Sequence[object]]:
         )
 
 
-def formats(results: Sequence[Result]) -> Iterator[str]:
+def formats(results):
     masked = {r.case.group for r in results if r.judged.outcome == "masked"}
     validated = {r.case.group for r in results} - masked
     judged = [(i.valid, i.passed) for r in results for i in r.judged.instances]
@@ -131,7 +122,7 @@ class KeywordCoverage(NamedTuple):
     call is validated. `nothing`: it asserts nothing in this place."""
 
 
-def coverage(schema: Any, prepared: PreparedSchema) -> list[KeywordCoverage]:
+def coverage(schema, prepared):
     """The coverage of a normalised schema (`document`). `prepared` is its prepared form."""
     removed = {occurrence.pointer for occurrence in prepared.residual}
     used = {id(node) for _, node in reachable(schema)}
@@ -146,7 +137,7 @@ def coverage(schema: Any, prepared: PreparedSchema) -> list[KeywordCoverage]:
     ]
 
 
-def _enforced_by(pointer: str, keyword: str, value: object, removed: set[str]) -> EnforcedBy:
+def _enforced_by(pointer, keyword, value, removed):
     if keyword not in ASSERTIONS or (keyword == "format" and value not in KNOWN_FORMATS):
         return "nothing"
     if pointer in removed or any(_is_inside(pointer, other) for other in removed):
@@ -154,6 +145,6 @@ def _enforced_by(pointer: str, keyword: str, value: object, removed: set[str]) -
     return "masks"
 
 
-def _is_inside(pointer: str, other: str) -> bool:
+def _is_inside(pointer, other):
     """Keywords inside a residual `oneOf` do not count: masks enforce it as `anyOf`."""
     return pointer.startswith(f"{other}/") and not other.endswith("/oneOf")

@@ -4,8 +4,6 @@ A request is answered by the script whose name is its last message, or by the ne
 if there is none.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import secrets

@@ -1,17 +1,12 @@
 """Another provider, with OpenAI's API. Its answers are "word word word"; `PROMPT` and `OUTPUT` are
 the tokens that it reports."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 from tests.support.servers.loopback import in_thread
@@ -32,18 +27,18 @@ PAUSE = 0.02
 class FakeProvider:
     """A stream has as many words as its last message asks for: `12 words`; otherwise OUTPUT."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.url = ""
         self.left = 0
         """Streams that were closed before their end."""
 
-    def app(self) -> Starlette:
+    def app(self):
         routes = {"chat/completions": self._chat, "embeddings": _embedding, "responses": _response}
         return Starlette(
             routes=[Route(f"/v1/{path}", at, methods=["POST"]) for path, at in routes.items()]
         )
 
-    async def _chat(self, request: Request) -> Response:
+    async def _chat(self, request):
         body = await request.json()
         asked = str(body["messages"][-1]["content"]).split()
         words = int(asked[0]) if asked[0].isdigit() else OUTPUT
@@ -56,7 +51,7 @@ class FakeProvider:
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return JSONResponse(_chat_object("chat.completion", choices=[choice], usage=USAGE))
 
-    async def _chunks(self, words: int, *, with_usage: bool) -> AsyncIterator[str]:
+    async def _chunks(self, words, *, with_usage):
         whole = False
         try:
             for at in range(words + 1):
@@ -73,17 +68,17 @@ class FakeProvider:
             self.left += not whole
 
 
-async def _embedding(_: Request) -> Response:
+async def _embedding(_):
     data = [{"object": "embedding", "index": 0, "embedding": [0.1, 0.2]}]
     usage = {"prompt_tokens": PROMPT, "total_tokens": PROMPT}
     return JSONResponse({"object": "list", "model": "m", "data": data, "usage": usage})
 
 
-async def _response(request: Request) -> Response:
+async def _response(request):
     body = await request.json()
     part = {"type": "output_text", "text": "word word word", "annotations": []}
     item = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant"}
-    whole: dict[str, Any] = {
+    whole = {
         "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed",
         "output": [{**item, "content": [part]}], "parallel_tool_calls": True, "tools": [],
         "tool_choice": "auto", "usage": USAGE_OF_RESPONSES,
@@ -101,16 +96,16 @@ async def _response(request: Request) -> Response:
     return StreamingResponse(content, media_type="text/event-stream")
 
 
-def _chat_object(kind: str, **more: Any) -> dict[str, Any]:
+def _chat_object(kind, **more):
     return {"id": "c1", "object": kind, "created": 1, "model": "m", **more}
 
 
-def _event(value: dict[str, Any]) -> str:
+def _event(value):
     return f"data: {json.dumps(value)}\n\n"
 
 
 @contextmanager
-def running(provider: FakeProvider) -> Iterator[FakeProvider]:
+def running(provider):
     with in_thread(provider.app()) as url:
         provider.url = f"{url}/v1"
         yield provider

@@ -1,17 +1,13 @@
 """Gateways of a fleet without their processes: each has its own memory and its own connections."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from pydantic import SecretStr
 
 from tests.support.servers.fake_backend import ASKED, KEY
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.routing.deployments import Deployments
@@ -20,20 +16,20 @@ from toolgate_proxy.settings import Settings
 SECRET = "a-secret-of-the-fleet"
 
 
-def places(tools: Sequence[Tool]) -> dict[str, str]:
+def places(tools):
     """Where in a request each tool's schema stands, by its name."""
     return {tool.name: f"tools[{at}].function.parameters" for at, tool in enumerate(tools)}
 
 
 class Gateway:
-    def __init__(self, backend_url: str, settings: Settings) -> None:
+    def __init__(self, backend_url, settings):
         self.deployments = Deployments(settings)
         assert self.deployments.shared_cache is not None
         self.fleet = self.deployments.shared_cache
         self.deployment = self.deployments.get(backend_url, KEY)
         self.engine = Engine(settings)
 
-    async def ask(self, *tools: Tool, text: str = ASKED) -> str:
+    async def ask(self, *tools, text=ASKED):
         """Send a request with these tools, or with a format of content. Return whether
         its grammars were known. Raise the error that its client gets."""
         messages = ({"role": "user", "content": text},)
@@ -45,7 +41,7 @@ class Gateway:
         await generation.aclose()
         return "new" if context.has_new_grammars else "known"
 
-    async def timed(self, *tools: Tool) -> float:
+    async def timed(self, *tools):
         """Seconds that `ask` takes."""
         began = time.monotonic()
         await self.ask(*tools)
@@ -53,9 +49,7 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway(
-    backend_url: str, redis_url: str, secret: str = SECRET, **settings: Any
-) -> AsyncIterator[Gateway]:
+async def gateway(backend_url, redis_url, secret=SECRET, **settings):
     """Connected: a process has made its connection before its first request."""
     made = Gateway(
         backend_url,
@@ -68,12 +62,12 @@ async def gateway(
         await made.deployments.aclose()
 
 
-def tool(name: str, **properties: Any) -> Tool:
+def tool(name, **properties):
     parameters = {"type": "object", "properties": properties}
     entry = {"type": "function", "function": {"name": name, "parameters": parameters}}
     (parsed,) = parse_tools([entry])
     return parsed
 
 
-def tools(count: int, prefix: str = "t") -> tuple[Tool, ...]:
+def tools(count, prefix="t"):
     return tuple(tool(f"{prefix}{at}", a={"type": "string"}) for at in range(count))

@@ -1,7 +1,5 @@
 """The modules of a gateway. The process that gateways are forked from imports this one."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from toolgate_core.host_probe import importing

@@ -4,8 +4,6 @@ The import of LiteLLM's proxy takes more than ten seconds of CPU time. One proce
 (`preload`), and every gateway is a fork of that process, which then runs the command line.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -35,10 +33,7 @@ BROWSER_ORIGIN = "https://console.example"
 START_TIMEOUT = 400.0
 
 _PRELOADED = "tests.support.servers.forked_gateways"
-_READ_ON_IMPORT = {
-    **HOST_ENVIRONMENT,
-    "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN,
-}
+_READ_ON_IMPORT = {**HOST_ENVIRONMENT, "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN}
 _fork_context = multiprocessing.get_context("forkserver")
 
 
@@ -144,10 +139,7 @@ def preload() -> None:
 
 
 def _run(
-    command: list[str],
-    variables: Mapping[str, str],
-    log: Path,
-    before: Callable[[], None] | None,
+    command: list[str], variables: Mapping[str, str], log: Path, before: Callable[[], None] | None
 ) -> None:
     with log.open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)

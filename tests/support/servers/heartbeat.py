@@ -4,12 +4,9 @@ A pause counts as far as the server's process used the processor in it. The rest
 in which other processes ran, on a busy machine.
 """
 
-from __future__ import annotations
-
 import http.client
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -22,23 +19,23 @@ PERIOD = 0.01
 class Heartbeat:
     """Times of the responses to a cheap route. `longest` is in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.beats = 0
         self.longest = 0.0
 
-    def note(self, seconds: float) -> None:
+    def note(self, seconds):
         self.beats += 1
         self.longest = max(self.longest, seconds)
 
 
 @contextmanager
-def heartbeat(url: str, pid: int, path: str = "/health/liveliness") -> Iterator[Heartbeat]:
+def heartbeat(url, pid, path="/health/liveliness"):
     """Runs in a thread, so that what the test does itself does not count as a pause. At the end it
     waits for the response to the last beat."""
     process = psutil.Process(pid)
     found, ended, begun = Heartbeat(), threading.Event(), threading.Event()
 
-    def beat() -> None:
+    def beat():
         connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         while not ended.is_set():
             began, worked = time.perf_counter(), processor_seconds(process)
@@ -61,7 +58,7 @@ def heartbeat(url: str, pid: int, path: str = "/health/liveliness") -> Iterator[
         thread.join()
 
 
-def processor_seconds(process: psutil.Process) -> float:
+def processor_seconds(process):
     """Of all threads, in steps of 10 ms."""
     times = process.cpu_times()
     return float(times.user + times.system)

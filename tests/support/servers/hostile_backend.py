@@ -4,15 +4,13 @@ A message `info` is answered as by an honest backend until an attack replaces it
 generate or to count is answered by the attack whose name is its last message. It can also hang.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,35 +26,35 @@ PART = 65_536
 Parts = Callable[[], Iterable[bytes]]
 
 
-def head(status: int = 200, *fields: str) -> bytes:
+def head(status=200, *fields):
     """The head of a response that ends with its connection."""
     lines = [f"HTTP/1.1 {status} X", "content-type: application/json", *fields, "connection: close"]
     return "\r\n".join((*lines, "", "")).encode()
 
 
-def sent(body: object, status: int = 200, *fields: str) -> Parts:
+def sent(body, status=200, *fields):
     """A response with this body: bytes, or a value that is sent as JSON."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return lambda: (head(status, *fields), content)
 
 
-def endless(part: bytes, status: int = 200, begin: bytes = b"", *fields: str) -> Parts:
+def endless(part, status=200, begin=b"", *fields):
     """A body that repeats `part` for as long as it is read."""
     many = part * max(1, PART // len(part))
     return lambda: itertools.chain((head(status, *fields), begin), itertools.repeat(many))
 
 
-def compressed(megabytes: int) -> Parts:
+def compressed(megabytes):
     """A small body with gzip that is large without it. The request asked for no compression."""
     content = gzip.compress(b"[" + b" " * (megabytes * 1_000_000) + b"]", 1)
     return lambda: (head(200, "content-encoding: gzip"), content)
 
 
-def nested(depth: int) -> bytes:
+def nested(depth):
     return b'{"error":' + b"[" * depth + b"]" * depth + b"}"
 
 
-def generated(*events: dict[str, Any]) -> list[dict[str, Any]]:
+def generated(*events):
     """The events of a whole response; those that `events` lacks are honest ones."""
     given = {event["event"]: event for event in events}
     start = {"event": "start", "prompt_tokens": 3, "reasoning_open": False}
@@ -66,7 +64,7 @@ def generated(*events: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**each, **given.get(str(each["event"]), {})} for each in (start, tokens, end, usage)]
 
 
-def stream(events: Iterable[dict[str, Any]]) -> bytes:
+def stream(events):
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 
 
@@ -82,7 +80,7 @@ class HostileBackend:
     hangs: bool = False
     """Whether it accepts connections and requests, and sends nothing."""
 
-    def respond(self, body: bytes) -> Iterable[bytes]:
+    def respond(self, body):
         asked = json.loads(body)
         op = asked[MEMBER]["op"]
         if op in self.routes:
@@ -91,7 +89,7 @@ class HostileBackend:
             return sent(INFO.model_dump(mode="json"))()
         return self.attacks[asked["messages"][-1]["content"]]()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader, writer):
         try:
             begin = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             length = next(
@@ -115,16 +113,16 @@ class HostileBackend:
 
 
 @contextmanager
-def running(backend: HostileBackend) -> Iterator[HostileBackend]:
+def running(backend):
     """Serves the backend at a free port of the loopback interface, in a thread."""
     loop, started = asyncio.new_event_loop(), threading.Event()
 
-    async def start() -> None:
+    async def start():
         server = await asyncio.start_server(backend.serve, "127.0.0.1", 0)
         backend.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         started.set()
 
-    def run() -> None:
+    def run():
         loop.run_until_complete(start())
         loop.run_forever()
 
@@ -146,7 +144,7 @@ TOKENS = b'data: {"event":"tokens","choice":0,"ids":[101],"texts":["abc "]}\n\n'
 EITHER = (*FAILED, *LOST)
 INVALID = ((400, "invalid_request"),)
 TOO_SMALL = ((400, "max_tokens_too_small"),)
-LOGPROB: dict[str, Any] = {"token": "a", "bytes": [97], "logprob": -0.5}
+LOGPROB = {"token": "a", "bytes": [97], "logprob": -0.5}
 REFUSED = {"key": "other", "status": "refused", "reason": "No."}
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 MANY_FIELDS = b"".join(b"x-%d: y\r\n" % at for at in range(5000))
@@ -159,40 +157,40 @@ INFINITE = (
 )
 
 
-def events(*changed: dict[str, Any]) -> Parts:
+def events(*changed):
     """A whole response with these changes."""
     return sent(generated(*changed))
 
 
-def streamed(*changed: dict[str, Any]) -> Parts:
+def streamed(*changed):
     return sent(stream(generated(*changed)))
 
 
-def start(**fields: Any) -> dict[str, Any]:
+def start(**fields):
     return {"event": "start", **fields}
 
 
-def tokens(**fields: Any) -> dict[str, Any]:
+def tokens(**fields):
     return {"event": "tokens", **fields}
 
 
-def usage(**fields: Any) -> dict[str, Any]:
+def usage(**fields):
     return {"event": "usage", **fields}
 
 
-def refused(status: int = 400, **error: Any) -> Parts:
+def refused(status=400, **error):
     return sent({"error": {"message": "No.", **error}}, status)
 
 
-def failing(status: int, **error: Any) -> Parts:
+def failing(status, **error):
     return sent([{"event": "error", "status": status, "error": {"message": "No.", **error}}])
 
 
-def raw(begin: bytes, part: bytes) -> Parts:
+def raw(begin, part):
     return lambda: itertools.chain((begin,), itertools.repeat(part))
 
 
-def info(**limits: Any) -> Parts:
+def info(**limits):
     described = INFO.model_dump(mode="json")
     return sent(described | {"limits": described["limits"] | limits})
 
@@ -252,8 +250,7 @@ ATTACKS = (
     Attack("usage beyond the tokens", events(usage(completion_tokens=340_000))),
     Attack("tokens beyond the maximum", events(), body={"max_tokens": 1}),
     Attack(
-        "long prompt",
-        events({"event": "start", "prompt_tokens": 9999}, usage(prompt_tokens=9999)),
+        "long prompt", events({"event": "start", "prompt_tokens": 9999}, usage(prompt_tokens=9999))
     ),
     Attack("usage of another prompt", events(usage(prompt_tokens=340_000))),
     Attack("cached beyond the prompt", events(usage(cached_tokens=4))),

@@ -3,8 +3,6 @@
 By default each new client reads all certificate authorities, which takes 50 ms of CPU time.
 """
 
-from __future__ import annotations
-
 import ssl
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers of the test's process, on ports of the loopback interface."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,9 +1,6 @@
 """The MCP server of mcp_shop.py over HTTP, which notes the headers that it gets."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,20 +23,20 @@ class HttpShop:
     called: list[str] = field(default_factory=list)
     """The names of the tools that were called."""
 
-    def sent(self, header: str) -> dict[str, set[str | None]]:
+    def sent(self, header):
         """Return the values of a header, by the method of the message."""
-        found: dict[str, set[str | None]] = {}
+        found = {}
         for method, headers in self.requests:
             found.setdefault(method, set()).add(headers.get(header.lower()))
         return found
 
 
 @contextmanager
-def running() -> Iterator[HttpShop]:
+def running():
     shop = HttpShop()
 
     class Shop(Handler):
-        def do_POST(self) -> None:
+        def do_POST(self):
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
             shop.requests.append((message["method"], headers))
@@ -56,12 +53,12 @@ def running() -> Iterator[HttpShop]:
             body = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
             self._answer(200, body, shop.padding.get(message["method"], 0))
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             self._answer(405, None)
 
         do_DELETE = do_GET
 
-        def _answer(self, status: int, body: dict[str, Any] | None, padding: int = 0) -> None:
+        def _answer(self, status, body, padding=0):
             data = b"" if body is None else json.dumps(body).encode()
             with suppress(ConnectionError):  # a client may have read enough
                 self.answer(status, data + b" " * padding)
@@ -71,7 +68,7 @@ def running() -> Iterator[HttpShop]:
         yield shop
 
 
-def _result(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def _result(method, params):
     if method == "tools/call":
         text = f"Found record {params['arguments']['id']}."
         return {"content": [{"type": "text", "text": text}]}

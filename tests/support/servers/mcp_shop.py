@@ -2,8 +2,6 @@
 no JSON Schema. Each call is a line in the file of the first argument. Without arguments, it has 40
 tools that work, for clients that search for tools."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """A real Valkey server in a process of its own, and what can go wrong with it."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

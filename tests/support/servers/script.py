@@ -1,8 +1,6 @@
 """What a fake backend answers: text with its marks spelt out (`<think>`, `<tool_call>` …), cut into
 tokens of a few characters, and how it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

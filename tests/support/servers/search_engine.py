@@ -1,9 +1,6 @@
 """A scripted search engine with the API of SearXNG (https://docs.searxng.org/dev/search_api.html)."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
@@ -21,11 +18,11 @@ class SearchEngine:
 
 
 @contextmanager
-def running() -> Iterator[SearchEngine]:
+def running():
     engine = SearchEngine()
 
     class Search(Handler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             engine.queries.append(parse_qs(urlsplit(self.path).query)["q"][0])
             self.answer(engine.status, json.dumps({"results": engine.pages}).encode())
 

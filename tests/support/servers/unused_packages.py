@@ -4,24 +4,19 @@ After the import of this module, they can't be imported. The process from which 
 tests are forked imports it first.
 """
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
-from types import ModuleType
 
 LIST = Path(__file__).parents[3] / "requirements" / "proxy-unused.txt"
 
 
-def packages() -> list[str]:
+def packages():
     lines = (line.partition("#")[0].strip() for line in LIST.read_text().splitlines())
     return [line for line in lines if line]
 
 
-def modules(package: str) -> set[str]:
+def modules(package):
     """The top-level modules of an installed package; none if it is not installed."""
     try:
         parts = [path.parts[0] for path in files(package) or () if path.suffix in (".py", ".so")]
@@ -33,15 +28,13 @@ def modules(package: str) -> set[str]:
 class Missing:
     """A finder that behaves as if modules were not installed."""
 
-    def __init__(self, names: set[str]) -> None:
+    def __init__(self, names):
         self.names = names
 
-    def find_spec(
-        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name, _path=None, _target=None):
         if name.partition(".")[0] in self.names:
             raise ModuleNotFoundError(f"No module named {name!r} (proxy-unused.txt)", name=name)
-        return None
+        return
 
 
 MISSING = Missing({name for package in packages() for name in modules(package)})

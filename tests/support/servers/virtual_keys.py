@@ -1,7 +1,5 @@
 """Virtual keys for tests, made as the command line makes them."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,18 +1,8 @@
 """Made-up dialects, one for each shape of calls."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from toolgate_core.dialects.dialect import (
-    ARGUMENTS,
-    ID,
-    NAME,
-    CallIds,
-    Calls,
-    Dialect,
-    Reasoning,
-)
+from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, CallIds, Calls, Dialect, Reasoning
 
 
 @dataclass(frozen=True)
@@ -58,14 +48,7 @@ _THOUGHTS = Reasoning(begin="<think>", end="</think>", after="\n\n")
 _TEXT_THOUGHTS = Reasoning(begin="Thoughts:", end="Answer:", after="\n")
 
 
-def _shape(
-    name: str,
-    calls: Calls,
-    begins: str,
-    tokens: tuple[str, ...] = (),
-    reasoning: Reasoning = _THOUGHTS,
-    ids: str = "",
-) -> Shape:
+def _shape(name, calls, begins, tokens=(), reasoning=_THOUGHTS, ids=""):
     return Shape(Dialect(name=name, calls=calls, reasoning=reasoning), tokens, begins, ids)
 
 

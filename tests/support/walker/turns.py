@@ -1,11 +1,8 @@
 """Random turns under the enforcement, by profiles, and their judge."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -18,25 +15,24 @@ import pytest
 from tests.support.dialects.model import PARAMETERS, DialectModel, EndingChoice, calls_in
 from tests.support.dialects.text_reader import read_turn
 from tests.support.walker.shapes import SHAPES
-from tests.support.walker.walk import Allowed, Enforced, mask_of, walk
+from tests.support.walker.walk import Enforced, mask_of, walk
 from toolgate_backend.endpoint.sampling import check_budget
-from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_core.deltas import CallEnd, ContentDelta, Event, Finish, ReasoningDelta
+from toolgate_core.deltas import CallEnd, ContentDelta, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.mark_texts import mark_texts, special_tokens
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BudgetTooSmall
 
-FORMATS: dict[str, Any] = {
+FORMATS = {
     "object": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
     "number": {"type": "number"},
     "list": {"type": "array", "items": {"type": "integer"}, "maxItems": 4},
     "enum": {"enum": [1, 12, "a", None]},
     "pattern": {"type": "object", "properties": {"x": {"type": "string", "pattern": "^[a-z]{3}$"}}},
 }
-FACTORS: dict[str, Sequence[Any]] = {
+FACTORS = {
     "marks": ("tokens", "text", "added"),
     "choice": ("required", "auto", "none"),
     "reasoning": ("closed", "may", "must", "open"),
@@ -61,11 +57,11 @@ class Profile:
     content: str | None = None
     limit: str = "none"
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "-".join(str(each) for each in vars(self).values() if each not in (None, "none"))
 
     @property
-    def usable(self) -> Profile:
+    def usable(self):
         """The nearest profile that a request may have."""
         made = self
         is_shape = made.dialect in SHAPES
@@ -84,19 +80,19 @@ class Profile:
         return made
 
 
-def profiles(dialects: Sequence[str]) -> list[Profile]:
+def profiles(dialects):
     """Profiles with each pair of a dialect and another choice, and with all pairs of choices. Those
     of one dialect and its marks follow each other: models take longer than walks."""
     names, seen = [*FACTORS], set[Any]()
-    found: dict[Profile, None] = {}
+    found = {}
     for dialect in dialects:
         wanted = {(dialect, name, value) for name in names for value in FACTORS[name]}
         while wanted - seen:
-            row: dict[str, Any] = {}
+            row = {}
             for name in names:
                 row[name] = max(
                     FACTORS[name],
-                    key=lambda value, name=name: sum(  # type: ignore[misc]
+                    key=lambda value, name=name: sum(
                         pair not in seen for pair in _pairs(dialect, row | {name: value}, name)
                     ),
                 )
@@ -106,7 +102,7 @@ def profiles(dialects: Sequence[str]) -> list[Profile]:
     return sorted(found, key=lambda each: (dialects.index(each.dialect), each.marks))
 
 
-def _pairs(dialect: str, row: Mapping[str, Any], name: str) -> Iterator[Any]:
+def _pairs(dialect, row, name):
     yield (dialect, name, row[name])
     for one, other in combinations(row.items(), 2):
         if name in (one[0], other[0]):
@@ -114,7 +110,7 @@ def _pairs(dialect: str, row: Mapping[str, Any], name: str) -> Iterator[Any]:
 
 
 @lru_cache(maxsize=4)
-def model_of(dialect: str, marks: str) -> DialectModel:
+def model_of(dialect, marks):
     if dialect in SHAPES:
         return DialectModel(SHAPES[dialect].dialect, SHAPES[dialect].tokens)
     found = DIALECTS[dialect]
@@ -126,10 +122,10 @@ def model_of(dialect: str, marks: str) -> DialectModel:
 class Turns:
     """Walks of one profile."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile):
         self.profile = profile
         self.model = model_of(profile.dialect, profile.marks)
-        self._how: dict[str, Any] = {"choice": profile.choice, "reasoning": profile.reasoning}
+        self._how = {"choice": profile.choice, "reasoning": profile.reasoning}
         self._content = profile.content and FORMATS[profile.content]
         self._room = 0
         if profile.limit == "one call":
@@ -143,7 +139,7 @@ class Turns:
         end = vocabulary.form.marks.encode(thoughts.end) if thoughts else ""
         self._end_of_thoughts = vocabulary.literal_tokens(end)
 
-    def _budget(self) -> int:
+    def _budget(self):
         """That of the shortest call and a little more, or one that is too small for any call."""
         bodies = {each.name: each.least_tokens or 0 for each in self.model.tools()}
         if self.profile.choice == "auto":
@@ -156,22 +152,22 @@ class Turns:
         assert refused.value.param == "max_tokens"
         return refused.value.least + (30 if self.profile.limit == "budget" else 0)
 
-    def machine(self, **more: Any) -> Automaton:
+    def machine(self, **more):
         return self.model.automaton(self._content, **self._how, **more)
 
-    def turn(self, seed: int, limit: int = 400) -> Turn:
+    def turn(self, seed, limit=400):
         """A turn, judged."""
         source = Enforced(self.machine(), self.model.vocabulary.size)
         dice = random.Random(seed)
 
-        def check(allowed: Allowed) -> None:
+        def check(allowed):
             for each in (self._rolled_back, self._refused, self._drafted, self._resumed):
                 if dice.random() < CHECKED:
                     each(source, allowed, dice)
 
         ending, planned = EndingChoice(self.model, random.Random(seed)), list[int]()
 
-        def choose(allowed: Allowed) -> int:
+        def choose(allowed):
             if source.phases[-1:] == ["THINKING"] and not planned and dice.random() < 0.1:
                 planned.extend(self._end_of_thoughts)
             if planned and planned[0] in allowed:
@@ -186,10 +182,10 @@ class Turns:
 
     # --- checks between two steps ---
 
-    def _same(self, machine: Automaton, allowed: Allowed) -> None:
+    def _same(self, machine, allowed):
         assert np.array_equal(mask_of(machine, self.model.vocabulary.size), allowed)
 
-    def _rolled_back(self, source: Enforced, allowed: Allowed, dice: random.Random) -> None:
+    def _rolled_back(self, source, allowed, dice):
         """Tokens that are accepted and taken back leave no trace."""
         count, following = 0, allowed
         while count < 5 and len(following) and not source.machine.is_terminated():
@@ -200,7 +196,7 @@ class Turns:
         source.machine.rollback(count)
         self._same(source.machine, allowed)
 
-    def _refused(self, source: Enforced, allowed: Allowed, dice: random.Random) -> None:
+    def _refused(self, source, allowed, dice):
         """A token that the mask forbids is refused, also as a draft. Of forced text, though, masks
         may have one of several spellings."""
         token = dice.randrange(self.model.vocabulary.size)
@@ -213,7 +209,7 @@ class Turns:
         assert not source.machine.accept_tokens([token])
         self._same(source.machine, allowed)
 
-    def _drafted(self, source: Enforced, allowed: Allowed, dice: random.Random) -> None:
+    def _drafted(self, source, allowed, dice):
         """Drafts stay within their limit, are never masked, and keep the state."""
         limit = dice.randint(0, 7)
         noise = [int(dice.choice(allowed)), *dice.choices(range(self.model.vocabulary.size), k=3)]
@@ -222,7 +218,7 @@ class Turns:
         assert source.machine.validate_tokens(drafts) == drafts
         self._same(source.machine, allowed)
 
-    def _resumed(self, source: Enforced, allowed: Allowed, dice: random.Random) -> None:
+    def _resumed(self, source, allowed, dice):
         """A sequence that continues from the tokens so far, or accepts them again, has this mask.
         With a budget, those that continue may have begun a call that fits no more."""
         if "budget" in self._how:
@@ -238,14 +234,14 @@ class Turns:
 
 
 class Turn:
-    def __init__(self, turns: Turns, source: Enforced, whole: bool) -> None:
+    def __init__(self, turns, source, whole):
         self._turns, self._profile, self._model = turns, turns.profile, turns.model
         self.tokens, self.phases, self.whole = source.tokens, source.phases, whole
         self.events = self._events()
         self.calls = calls_in(self.events)
         self.content = self._text(ContentDelta)
 
-    def _events(self, splits: Sequence[int] = ()) -> list[Event]:
+    def _events(self, splits=()):
         return self._model.segment(
             self.tokens,
             splits,
@@ -254,10 +250,10 @@ class Turn:
             required=self._profile.choice == "required",
         )
 
-    def _text(self, kind: type[Any]) -> str:
+    def _text(self, kind):
         return "".join(event.text for event in self.events if isinstance(event, kind))
 
-    def judge(self, dice: random.Random) -> None:
+    def judge(self, dice):
         profile, calls = self._profile, self.calls
         ended = sum(isinstance(event, CallEnd) for event in self.events)
         assert ended in ({len(calls)} if self.whole else {len(calls), len(calls) - 1})
@@ -277,7 +273,7 @@ class Turn:
             self._judge_whole()
             self._judge_cut(dice)
 
-    def _judge_whole(self) -> None:
+    def _judge_whole(self):
         profile, calls = self._profile, self.calls
         assert self.events[-1] == Finish("tool_calls" if calls else "stop")
         if profile.choice == "required":
@@ -290,7 +286,7 @@ class Turn:
         if calls and profile.choice == "required":
             self._judge_text()
 
-    def _judge_text(self) -> None:
+    def _judge_text(self):
         """A reader that shares no code with the segmenter finds the same."""
         found = read_turn(self._model.text(self.tokens), self._model.dialect, PARAMETERS)
         assert found.calls == [(name, json.loads(text)) for name, text in self.calls]
@@ -301,7 +297,7 @@ class Turn:
         if self._profile.dialect.startswith("section"):  # there are five earlier calls
             assert found.ids == [str(5 + number) for number in range(len(found.calls))]
 
-    def _judge_cut(self, dice: random.Random) -> None:
+    def _judge_cut(self, dice):
         """A response that is cut has the beginning of its calls, and no whole one more."""
         part = self.tokens[: dice.randrange(1, len(self.tokens))]
         events = self._model.segment(
@@ -318,7 +314,7 @@ class Turn:
             # A cut value in raw text may be the beginning of another type.
             assert whole_text.startswith(text) or not isinstance(codec, Json)
 
-    def _judge_reasoning(self) -> None:
+    def _judge_reasoning(self):
         thoughts = self._model.dialect.reasoning
         text = self._model.text(self.tokens)
         if self._profile.reasoning == "closed":
@@ -331,7 +327,7 @@ class Turn:
             )  # also in single characters
             assert self.phases.count("THINKING") <= THOUGHTS + around + 1
 
-    def _judge_budget(self) -> None:
+    def _judge_budget(self):
         """A required call begins in time. A call that exceeds the budget does not begin."""
         if self._profile.limit not in ("budget", "small budget"):
             return

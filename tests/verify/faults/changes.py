@@ -1,201 +1,147 @@
 """A fault, a change to what the reference server does in one scenario, and what makes one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.verify.reference_server.asked import Asked
-from tests.verify.reference_server.reply import Call, Reply, fresh, pieces
-
-if TYPE_CHECKING:
-    from tests.verify.reference_server.app import Reply as Sent
-    from tests.verify.reference_server.asked import Asked
-    from tests.verify.reference_server.reply import Reply
+from tests.verify.reference_server.reply import Call, fresh, pieces
 
 
-def _nothing(*_: Any) -> None:
+def _nothing(*_):
     """No change."""
 
 
-def _same(value: Any) -> Any:
+def _same(value, *_):
     return value
 
 
 @dataclass(frozen=True)
 class Fault:
-    asked: Callable[[Asked], object] = _nothing
+    asked: Callable[..., Any] = _nothing
     """Changes the request as the server understands it."""
-    reply: Callable[[Reply, Asked], object] = _nothing
-    """Changes the answer before it has the form of an API."""
-    body: Callable[[Any], Any] = _same
+    reply: Callable[..., Any] = _nothing
+    """Changes the answer to a request before it has the form of an API."""
+    body: Callable[..., Any] = _same
     """Returns the body of a whole answer."""
-    events: Callable[[list[tuple[str, Any]]], list[tuple[str, Any]]] = _same
-    """Returns the events of a stream."""
-    error: Callable[[Any], Any] = _same
+    events: Callable[..., Any] = _same
+    """Returns the events of a stream: their names and data."""
+    error: Callable[..., Any] = _same
     """Returns the body of an error."""
-    state: Callable[[Any, Sent], Sent] = lambda _, sent: sent
+    state: Callable[..., Any] = lambda _, sent: sent
     """Returns the answer of an operation on a stored response."""
-    sent: Callable[[Sent, int], Sent] = lambda sent, _: sent
-    """Returns the HTTP response; the number is that of the request."""
+    sent: Callable[..., Any] = _same
+    """Returns the HTTP response, which is given with the number of the request."""
     accepts: bool = False
     """Whether the server answers requests that it should refuse."""
 
 
-Events = list[tuple[str, Any]]
+ACCEPTS = Fault(accepts=True)
 
 
-def reply(change: Callable[[Reply], object]) -> Fault:
+def reply(change):
     return Fault(reply=lambda made, _: change(made))
 
 
-def streamed(change: Callable[[Reply], object]) -> Fault:
+def streamed(change):
     """Changes streamed answers only."""
     return Fault(reply=lambda made, asked: change(made) if asked.stream else None)
 
 
-def setting(**values: Any) -> Fault:
-    return reply(_setter(values))
+def setting(**values):
+    return reply(lambda made: vars(made).update(values))
 
 
-def stream_setting(**values: Any) -> Fault:
-    return streamed(_setter(values))
+def stream_setting(**values):
+    return streamed(lambda made: vars(made).update(values))
 
 
-def _setter(values: dict[str, Any]) -> Callable[[Reply], None]:
-    def change(made: Reply) -> None:
-        for name, value in values.items():
-            setattr(made, name, value)
-
-    return change
-
-
-def text_before(text: str) -> Fault:
+def text_before(text):
     """Puts a text before that of the answer."""
-
-    def change(made: Reply) -> None:
-        made.text = text + made.text
-
-    return reply(change)
+    return reply(lambda made: vars(made).update(text=text + made.text))
 
 
-def arguments(value: Any) -> Fault:
+def call(**values):
+    return reply(lambda made: [vars(each).update(values) for each in made.calls])
+
+
+def arguments(value):
     """Calls have other arguments; a text is taken as it is."""
-
-    def change(made: Reply) -> None:
-        for call in made.calls:
-            call.text = value if isinstance(value, str) else json.dumps(value)
-
-    return reply(change)
+    return call(text=value if isinstance(value, str) else json.dumps(value))
 
 
-def last_arguments(value: Any) -> Fault:
-    def change(made: Reply) -> None:
-        made.calls[-1].text = json.dumps(value)
-
-    return reply(change)
+def last_arguments(value):
+    return reply(lambda made: vars(made.calls[-1]).update(text=json.dumps(value)))
 
 
-def call(**values: Any) -> Fault:
-    def change(made: Reply) -> None:
-        for each in made.calls:
-            for name, value in values.items():
-                setattr(each, name, value)
-
-    return reply(change)
-
-
-def no_calls(text: str = "No.") -> Fault:
+def no_calls(text="No."):
     return setting(calls=[], text=text, finish="stop")
 
 
-def another_call(name: str = "fly", text: str = "{}") -> Fault:
-    def change(made: Reply) -> None:
-        made.calls.append(Call(name, text, id=fresh("call_")))
-
-    return reply(change)
+def another_call(name="fly", text="{}"):
+    return reply(lambda made: made.calls.append(Call(name, text, id=fresh("call_"))))
 
 
-def other_tool(name: str) -> Fault:
+def other_tool(name):
     """The server calls another tool than the named one."""
-
-    def change(asked: Asked) -> None:
-        asked.allowed = [name]
-
-    return Fault(asked=change)
+    return Fault(asked=lambda asked: vars(asked).update(allowed=[name]))
 
 
-def stream_fragments(change: Callable[[str], str]) -> Fault:
+def stream_fragments(change):
     """The fragments of arguments in streams spell another text."""
 
-    def apply(made: Reply) -> None:
+    def apply(made):
         for each in made.calls:
             each.fragments = pieces(change(each.text))
 
     return streamed(apply)
 
 
-def stream_text(change: Callable[[str], str]) -> Fault:
-    def apply(made: Reply) -> None:
-        made.text_parts = pieces(change(made.text))
-
-    return streamed(apply)
+def stream_text(change):
+    return streamed(lambda made: vars(made).update(text_parts=pieces(change(made.text))))
 
 
-def body(change: Callable[[Any], object]) -> Fault:
-    """Changes the body of whole answers in place."""
+def in_place(change):
+    """The function that changes its argument in place and returns it."""
 
-    def apply(made: Any) -> Any:
+    def apply(made, *_):
         change(made)
         return made
 
-    return Fault(body=apply)
+    return apply
 
 
-def each_event(change: Callable[[Any], object], *kinds: str) -> Fault:
-    """Changes the data of events in place: all, or those of the types."""
-
-    def apply(sent: Events) -> Events:
-        for _, data in sent:
-            if isinstance(data, dict) and (not kinds or data.get("type") in kinds):
-                change(data)
-        return sent
-
-    return Fault(events=apply)
+def body(change):
+    """Changes the body of whole answers in place."""
+    return Fault(body=in_place(change))
 
 
-def without(*kinds: str) -> Fault:
-    """Events of these types are missing."""
-
-    def apply(sent: Events) -> Events:
-        return [(name, data) for name, data in sent if name not in kinds]
-
-    return Fault(events=apply)
-
-
-def events(change: Callable[[Events], Events]) -> Fault:
+def events(change):
     return Fault(events=change)
 
 
-def refuses() -> Fault:
+def each_event(change, *kinds):
+    """Changes the data of events in place: all, or those of the types."""
+
+    def apply(sent):
+        for _, data in sent:
+            if isinstance(data, dict) and (not kinds or data.get("type") in kinds):
+                change(data)
+
+    return events(in_place(apply))
+
+
+def without(*kinds):
+    """Events of these types are missing."""
+    return events(lambda sent: [each for each in sent if each[0] not in kinds])
+
+
+def refuses():
     """The server refuses what it should accept."""
-
-    def apply(sent: Any, _: int) -> Any:
-        error = {"error": {"message": "The request is wrong.", "type": "invalid_request_error"}}
-        return type(sent)(400, error)
-
-    return Fault(sent=apply)
+    error = {"error": {"message": "The request is wrong.", "type": "invalid_request_error"}}
+    return Fault(sent=lambda sent, _: type(sent)(400, error))
 
 
-def content_type(of: str, instead: str) -> Fault:
-    def apply(sent: Any, _: int) -> Any:
-        if sent.kind == of:
-            sent.kind = instead
-        return sent
-
-    return Fault(sent=apply)
-
-
-ACCEPTS = Fault(accepts=True)
+def content_type(of, instead):
+    change = in_place(lambda sent: vars(sent).update(kind=instead) if sent.kind == of else None)
+    return Fault(sent=change)

@@ -1,28 +1,18 @@
 """Faults of checks of one API, by the ID without the API."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from tests.verify.faults import changes as c
 from tests.verify.faults.changes import Fault
-from tests.verify.reference_server.reply import Reply
 
 
-def _choices(change: Any) -> Fault:
+def _choices(change):
     """Changes each choice of each chunk that has one."""
-
-    def apply(chunk: Any) -> None:
-        for choice in chunk.get("choices", ()):
-            change(choice)
-
-    return c.each_event(apply)
+    return c.each_event(lambda chunk: [change(choice) for choice in chunk.get("choices", ())])
 
 
-def _fragments(change: Any, first: bool | None = None) -> Fault:
+def _fragments(change, first=None):
     """Changes fragments of calls: all, the first ones (which have an ID), or the others."""
 
-    def apply(choice: Any) -> None:
+    def apply(choice):
         for part in choice["delta"].get("tool_calls", ()):
             if first is None or first == ("id" in part):
                 change(part)
@@ -30,43 +20,46 @@ def _fragments(change: Any, first: bool | None = None) -> Fault:
     return _choices(apply)
 
 
-def _numbered(change: Any) -> Fault:
-    def apply(sent: c.Events) -> c.Events:
+def _numbered(change):
+    def apply(sent):
         for number, (_, data) in enumerate(sent):
             if isinstance(data, dict):
                 change(number, data)
-        return sent
 
-    return c.events(apply)
+    return c.events(c.in_place(apply))
 
 
-def _text_after_finish(sent: c.Events) -> c.Events:
+def _parts(member, kind, change):
+    """Changes the parts of a type in a member of whole answers."""
+    return c.body(lambda made: [change(each) for each in made[member] if each["type"] == kind])
+
+
+def _text_after_finish(sent):
     end = next(i for i, (_, data) in enumerate(sent) if data["choices"][0]["finish_reason"])
     return [*sent[: end + 1], sent[1], *sent[end + 1 :]]
 
 
-def _usage_early(sent: c.Events) -> c.Events:
-    usage = sent[-2][1]["usage"]
-    sent[-3][1]["usage"] = usage
+def _usage_early(sent):
+    sent[-3][1]["usage"] = sent[-2][1]["usage"]
     return [*sent[:-2], sent[-1]]
 
 
-def _interleaved(sent: c.Events) -> c.Events:
+def _interleaved(sent):
     calls = [at for at, (_, data) in enumerate(sent) if _has_call(data)]
     at = [*calls[:1], calls[-1], *calls[1:-1]]
     moved = iter([sent[each] for each in at])
     return [next(moved) if number in calls else one for number, one in enumerate(sent)]
 
 
-def _has_call(data: Any) -> bool:
+def _has_call(data):
     return isinstance(data, dict) and any("tool_calls" in x["delta"] for x in data["choices"])
 
 
-def _logprobs(change: Any) -> Fault:
+def _logprobs(change):
     return c.body(lambda made: change(made["choices"][0]["logprobs"]["content"]))
 
 
-CHAT: dict[str, Fault] = {
+CHAT = {
     "body.object": c.body(lambda made: made.update(object="completion")),
     "body.message": c.body(lambda made: made["choices"][0]["message"].update(role="model")),
     "body.finish_values": c.body(lambda made: made["choices"][0].update(finish_reason="eos")),
@@ -101,121 +94,91 @@ CHAT: dict[str, Fault] = {
 }
 
 
-def _blocks(kind: str, change: Any) -> Fault:
-    def apply(made: Any) -> None:
-        for block in made["content"]:
-            if block["type"] == kind:
-                change(block)
-
-    return c.body(apply)
-
-
-def _start(change: Any) -> Fault:
+def _start(change):
     return c.each_event(lambda event: change(event["message"]), "message_start")
 
 
-def _block_start(change: Any) -> Fault:
+def _block_start(change):
     return c.each_event(lambda event: change(event["content_block"]), "content_block_start")
 
 
-def _delta(change: Any) -> Fault:
-    return c.each_event(change, "message_delta")
-
-
-def _overlap(sent: c.Events) -> c.Events:
+def _overlap(sent):
     """The second block begins before the first one ends."""
     stop = next(at for at, (name, _) in enumerate(sent) if name == "content_block_stop")
     return [*sent[:stop], sent[stop + 1], sent[stop], *sent[stop + 2 :]]
 
 
-def _block_last(sent: c.Events) -> c.Events:
+def _block_last(sent):
     """`message_delta` comes before the last block ends."""
     return [*sent[:-3], sent[-2], sent[-3], sent[-1]]
 
 
-def _other_indices(event: Any) -> None:
+def _other_indices(event):
     if "index" in event:
         event["index"] += 1
 
 
-def _twice(sent: c.Events) -> c.Events:
-    return [sent[0], *sent]
-
-
-def _other_sequence(made: Reply) -> None:
+def _other_sequence(made):
     if made.stop is not None:
         made.stop = "another"
 
 
-def _text_delta(event: Any) -> None:
+def _text_delta(event):
     if event["delta"]["type"] == "input_json_delta":
         event["delta"] = {"type": "text_delta", "text": event["delta"]["partial_json"]}
 
 
-def _joined(text: str) -> str:
-    return text[:-1]
+def _no_signature(sent):
+    return [each for each in sent if each[1].get("delta", {}).get("type") != "signature_delta"]
 
 
-def _no_signature(sent: c.Events) -> c.Events:
-    return [
-        (name, data)
-        for name, data in sent
-        if data.get("delta", {}).get("type") != "signature_delta"
-    ]
-
-
-MESSAGES: dict[str, Fault] = {
+MESSAGES = {
     "body.object": c.body(lambda made: made.update(type="completion")),
     "body.stop_reason": c.body(lambda made: made.update(stop_reason="length")),
     "body.stop_sequence_null": c.body(lambda made: made.update(stop_sequence="x")),
-    "body.tool_use": _blocks("tool_use", lambda block: block.update(input='{"room": "hall"}')),
+    "body.tool_use": _parts(
+        "content", "tool_use", lambda block: block.update(input='{"room": "hall"}')
+    ),
     "body.text_blocks": c.body(
         lambda made: made["content"].insert(0, {"type": "text", "text": ""})
     ),
-    "reasoning.signature": _blocks("thinking", lambda block: block.update(signature="")),
+    "reasoning.signature": _parts("content", "thinking", lambda block: block.update(signature="")),
     "reasoning.first": c.body(lambda made: made["content"].reverse()),
     "stop.sequence": c.reply(_other_sequence),
     "prefill.accepted": c.text_before("The city is"),
     "events.names": c.events(lambda sent: [("", data) for _, data in sent]),
-    "events.begin": c.events(_twice),
+    "events.begin": c.events(lambda sent: [sent[0], *sent]),
     "events.begin_empty": _start(lambda message: message.update(stop_reason="end_turn")),
     "events.begin_usage": _start(
         lambda message: message.update(usage={"input_tokens": 0, "output_tokens": 0})
     ),
     "events.end": c.events(_block_last),
-    "events.stop_reason": _delta(lambda event: event["delta"].update(stop_reason=None)),
-    "events.usage": _delta(lambda event: event.pop("usage")),
+    "events.stop_reason": c.each_event(
+        lambda event: event["delta"].update(stop_reason=None), "message_delta"
+    ),
+    "events.usage": c.each_event(lambda event: event.pop("usage"), "message_delta"),
     "events.indices": c.each_event(_other_indices),
     "events.no_overlap": c.events(_overlap),
     "events.blocks_end": c.without("content_block_stop"),
     "events.empty_at_first": _block_start(lambda block: block.update(input={"room": "hall"})),
     "events.delta_types": c.each_event(_text_delta, "content_block_delta"),
     "events.tool_use_head": _block_start(lambda block: block.update(id="")),
-    "events.input_joined": c.stream_fragments(_joined),
-    "events.cut_reason": _delta(lambda event: event["delta"].update(stop_reason="tool_use")),
+    "events.input_joined": c.stream_fragments(lambda text: text[:-1]),
+    "events.cut_reason": c.each_event(
+        lambda event: event["delta"].update(stop_reason="tool_use"), "message_delta"
+    ),
     "events.signature": c.events(_no_signature),
 }
 
 
-def _items(kind: str, change: Any) -> Fault:
-    """Changes the items of a type in whole responses."""
-
-    def apply(made: Any) -> None:
-        for item in made["output"]:
-            if item["type"] == kind:
-                change(item)
-
-    return c.body(apply)
-
-
-def _event(kind: str, change: Any) -> Fault:
+def _event(kind, change):
     return c.each_event(change, f"response.{kind}")
 
 
-def _last(change: Any) -> Fault:
+def _last(change):
     """Changes the response of the last event."""
 
-    def apply(sent: c.Events) -> c.Events:
+    def apply(sent):
         name, data = sent[-1]
         response = {**data["response"]}
         change(response)
@@ -224,38 +187,34 @@ def _last(change: Any) -> Fault:
     return c.events(apply)
 
 
-def _gap(sent: c.Events) -> c.Events:
+def _gap(sent):
     for _, data in sent[3:]:
         data["sequence_number"] += 1
     return sent
 
 
-def _no_progress(sent: c.Events) -> c.Events:
+def _no_progress(sent):
     kept = [sent[0], *sent[2:]]
     for number, (_, data) in enumerate(kept):
         data["sequence_number"] = number
     return kept
 
 
-def _unnamed(sent: c.Events) -> c.Events:
-    return [("", data) for _, data in sent]
-
-
-def _two_ends(sent: c.Events) -> c.Events:
+def _two_ends(sent):
     name, data = sent[-1]
     return [*sent, (name, {**data, "sequence_number": len(sent)})]
 
 
-def _renamed_end(sent: c.Events) -> c.Events:
+def _renamed_end(sent):
     """The last event has the type of the other status."""
     _, data = sent[-1]
     other = "response.completed" if "incomplete" in data["type"] else "response.incomplete"
     return [*sent[:-1], (other, {**data, "type": other})]
 
 
-def _replaced(sent: c.Events, kind: str, change: Any) -> c.Events:
+def _replaced(sent, kind, change):
     """Changes a copy of the item of an event, so that the last event keeps its own."""
-    made: c.Events = []
+    made = []
     for name, data in sent:
         if name == f"response.{kind}":
             item = {**data["item"]}
@@ -265,16 +224,16 @@ def _replaced(sent: c.Events, kind: str, change: Any) -> c.Events:
     return made
 
 
-def _item(kind: str, change: Any) -> Fault:
+def _item(kind, change):
     return c.events(lambda sent: _replaced(sent, kind, change))
 
 
-def _overlap_responses(sent: c.Events) -> c.Events:
+def _overlap_responses(sent):
     at = next(i for i, (_, data) in enumerate(sent) if data.get("output_index") == 1)
     return [*sent[:2], sent[at], *sent[2:at], *sent[at + 1 :]]
 
 
-def _done_though_cut(sent: c.Events) -> c.Events:
+def _done_though_cut(sent):
     name = "response.function_call_arguments.done"
     delta = next(data for kind, data in sent if kind.endswith("arguments.delta"))
     text = "".join(data["delta"] for kind, data in sent if kind.endswith("arguments.delta"))
@@ -282,11 +241,11 @@ def _done_though_cut(sent: c.Events) -> c.Events:
     return [*sent[:-1], (name, done), sent[-1]]
 
 
-def _state(index: int, body: Any, status: int = 200) -> Fault:
+def _state(index, body, status=200):
     """Another answer to the operation with this number on a stored response."""
     count = 0
 
-    def apply(_: Any, sent: Any) -> Any:
+    def apply(_, sent):
         nonlocal count
         count += 1
         return type(sent)(status, body) if count == index else sent
@@ -294,16 +253,16 @@ def _state(index: int, body: Any, status: int = 200) -> Fault:
     return Fault(state=apply)
 
 
-def _forgets(asked: Any) -> None:
+def _forgets(asked):
     if "previous_response_id" in asked.body:
         asked.prompt = asked.prompt[:4]
 
 
-def _logprobs_responses(change: Any) -> Fault:
+def _logprobs_responses(change):
     return c.body(lambda made: change(made["output"][0]["content"][0]["logprobs"]))
 
 
-RESPONSES: dict[str, Fault] = {
+RESPONSES = {
     "calls.finish": c.body(lambda made: made.update(status="in_progress")),
     "choice.auto_finish": c.body(lambda made: made.update(status="in_progress")),
     "stream.calls_same_finish": _last(lambda response: response.update(status="in_progress")),
@@ -311,12 +270,16 @@ RESPONSES: dict[str, Fault] = {
     "body.object": c.body(lambda made: made.update(object="chat.completion")),
     "body.status": c.body(lambda made: made.update(incomplete_details=None)),
     "body.error_null": c.body(lambda made: made.pop("error")),
-    "body.message_item": _items("message", lambda item: item["content"][0].pop("annotations")),
-    "body.call_item": _items("function_call", lambda item: item.pop("status")),
-    "body.item_ids": _items("function_call", lambda item: item.update(id=None)),
-    "body.cut_item": _items("function_call", lambda item: item.update(status="completed")),
+    "body.message_item": _parts(
+        "output", "message", lambda item: item["content"][0].pop("annotations")
+    ),
+    "body.call_item": _parts("output", "function_call", lambda item: item.pop("status")),
+    "body.item_ids": _parts("output", "function_call", lambda item: item.update(id=None)),
+    "body.cut_item": _parts(
+        "output", "function_call", lambda item: item.update(status="completed")
+    ),
     "custom.regex": c.call(text="tomorrow"),
-    "events.names": c.events(_unnamed),
+    "events.names": c.events(lambda sent: [("", data) for _, data in sent]),
     "events.sequence": c.events(_gap),
     "events.begin": c.events(_no_progress),
     "events.created": _event("created", lambda event: event["response"].update(status="queued")),
@@ -354,5 +317,5 @@ RESPONSES: dict[str, Fault] = {
 }
 
 
-def echo(name: str) -> Fault:
+def echo(name):
     return c.body(lambda made: made.update({name: "something else"}))

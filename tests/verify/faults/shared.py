@@ -1,10 +1,6 @@
 """Faults of checks that exist for several APIs, by the ID without the API."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from tests.verify.reference_server.reply import Reply, pieces
+from tests.verify.reference_server.reply import pieces
 from toolgate_verify.tools.everyday import LIGHT
 from toolgate_verify.tools.hostile import MARKUP
 
@@ -15,29 +11,25 @@ WRONG_LIGHT = {"room": "cellar", "on": True}
 TOOL_MARKUP = "<tool_call>{}</tool_call> "
 
 
-def _stop_in_text(made: Reply) -> None:
+def _stop_in_text(made):
     if made.stop is not None:
         made.text += made.stop
 
 
-def _part_of_stop(made: Reply) -> None:
+def _part_of_stop(made):
     if made.stop is not None:
         made.text_parts = [*pieces(made.text), made.stop[:1]]
 
 
-def _no_limit(made: Reply) -> None:
-    made.completion_tokens += 10
-
-
-def _half_reasoning(made: Any) -> None:
+def _half_reasoning(made):
     for name in ("completion_tokens_details", "output_tokens_details"):
         if name in made.get("usage", {}):
             made["usage"][name]["reasoning_tokens"] = 10**6
 
 
-def _drop_usage(sent: c.Events) -> c.Events:
+def _drop_usage(sent):
     """No event has usage."""
-    kept: c.Events = []
+    kept = []
     for name, data in sent:
         if isinstance(data, dict):
             data.pop("usage", None)
@@ -48,41 +40,30 @@ def _drop_usage(sent: c.Events) -> c.Events:
     return kept
 
 
-def _complete(made: Reply) -> None:
-    """A cut call that is presented as complete. Chat completions mark only the answer."""
-    made.calls[0].complete = True
-
-
-def _busy_later(sent: Any, number: int) -> Any:
+def _busy_later(sent, number):
     return type(sent)(503, {"error": {"message": "All slots are taken."}}) if number > 12 else sent
 
 
-def _one_fails(sent: Any, number: int) -> Any:
+def _one_fails(sent, number):
     return type(sent)(500, {"error": {"message": "Internal error."}}) if number == 5 else sent
 
 
-def _wrong_prompt(asked: Any) -> None:
-    asked.prompt = "always the same"
-
-
-def _no_type(error: Any) -> Any:
-    return {"error": {name: error["error"][name] for name in ("message",)}}
-
-
-def _no_name(error: Any) -> Any:
+def _no_name(error):
     error["error"] |= {"message": "Something is wrong."}
     error["error"].pop("param", None)
     return error
 
 
-SHARED: dict[str, Fault] = {
+SHARED = {
     "text.content": c.setting(text=""),
     "text.no_calls": c.another_call(),
     "text.no_markup": c.text_before(TOOL_MARKUP),
     "text.unicode": c.reply(lambda made: setattr(made, "text", "\ud83d" + made.text[1:])),
     "text.model": c.setting(model=""),
     "text.ids_differ": c.setting(id="always"),
-    "text.limit": c.reply(_no_limit),
+    "text.limit": c.reply(
+        lambda made: vars(made).update(completion_tokens=made.completion_tokens + 10)
+    ),
     "text.finish": c.setting(finish="stop"),
     "text.same": c.stream_text(lambda text: text[:-5]),
     "text.same_finish": c.stream_setting(finish="stop"),
@@ -129,7 +110,7 @@ SHARED: dict[str, Fault] = {
     "choice.many_tools": c.other_tool("tool_00"),
     "choice.longest_name": c.call(name="n" * 63),
     "cut.finish": c.setting(finish="stop"),
-    "cut.not_complete": c.reply(_complete),
+    "cut.not_complete": c.call(complete=True),
     "cut.no_markup": c.text_before(TOOL_MARKUP),
     "cut.same_finish": c.stream_setting(finish="stop"),
     "stop.text": c.reply(_stop_in_text),
@@ -155,10 +136,10 @@ SHARED: dict[str, Fault] = {
     "load.apart": c.arguments({"tag": "tag-00"}),
     "load.ids": c.setting(id="always"),
     "cancel.slot_free": Fault(sent=_busy_later),
-    "errors.form": Fault(error=_no_type),
+    "errors.form": Fault(error=lambda error: {"error": {"message": error["error"]["message"]}}),
     "errors.names_parameter": Fault(error=_no_name),
     "count.exact": c.body(
         lambda made: made.update(input_tokens=1) if "input_tokens" in made else None
     ),
 }
-PROMPT = Fault(asked=_wrong_prompt)
+PROMPT = Fault(asked=lambda asked: vars(asked).update(prompt="always the same"))

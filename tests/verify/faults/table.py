@@ -1,28 +1,24 @@
 """The fault of each check."""
 
-from __future__ import annotations
-
 import json
 
-from toolgate_verify.check import Check
 from toolgate_verify.terms import Api
 
 from . import changes as c
-from .changes import Fault
 from .own import CHAT, MESSAGES, RESPONSES, echo
 from .shared import PROMPT, SHARED
 
 OWN = {Api.CHAT: CHAT, Api.RESPONSES: RESPONSES, Api.MESSAGES: MESSAGES}
 
 
-def fault_of(check: Check) -> Fault | None:
+def fault_of(check):
     """The fault that breaks the rule of the check, or None if there is none."""
     name = check.id.split(".", 1)[1]
     found = OWN[check.api].get(name) or SHARED.get(name)
     return found or _of_family(check, name.split(".")[1])
 
 
-def _of_family(check: Check, rule: str) -> Fault | None:
+def _of_family(check, rule):
     family = check.family
     if family in ("schema", "fail_open", "checked"):
         return (

@@ -1,16 +1,13 @@
 """The server: an ASGI application."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 from tests.verify.faults.changes import Fault
 from toolgate_verify.engine.client import SCENARIO
 from toolgate_verify.terms import Api
 
 from . import chat, messages, responses
-from .asked import Body, asked
+from .asked import asked
 from .refusals import wrong
 from .reply import prompt_tokens, reply_to
 
@@ -21,14 +18,14 @@ PATHS = {
     "/v1/messages": Api.MESSAGES,
 }
 COUNTS = {"/v1/responses/input_tokens": Api.RESPONSES, "/v1/messages/count_tokens": Api.MESSAGES}
-FORMS: dict[Api, Any] = {Api.CHAT: chat, Api.RESPONSES: responses, Api.MESSAGES: messages}
+FORMS = {Api.CHAT: chat, Api.RESPONSES: responses, Api.MESSAGES: messages}
 JSON, SSE = "application/json", "text/event-stream"
 
 
 class Reply(Exception):
     """A response: status, content type, body."""
 
-    def __init__(self, status: int, body: Any, kind: str = JSON) -> None:
+    def __init__(self, status, body, kind=JSON):
         self.status, self.kind = status, kind
         self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
 
@@ -36,13 +33,13 @@ class Reply(Exception):
 class ReferenceServer:
     """Applies the fault to requests of its scenario only."""
 
-    def __init__(self, fault: Fault | None = None, scenario: str = "") -> None:
+    def __init__(self, fault=None, scenario=""):
         self.fault, self.scenario = fault or Fault(), scenario
-        self.stored: dict[str, tuple[Body, Body]] = {}
+        self.stored = {}
         """Requests and responses by ID."""
         self.requests = 0
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope, receive, send):
         content = b""
         while True:
             message = await receive()
@@ -56,9 +53,9 @@ class ReferenceServer:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.data})
 
-    def _answer(self, scope: Any, content: bytes, fault: Fault) -> Reply:
+    def _answer(self, scope, content, fault):
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        path: str = scope["path"]
+        path = scope["path"]
         api = PATHS.get(path) or COUNTS.get(path) or Api.RESPONSES
         form = FORMS[api]
         key = headers.get("authorization", "")
@@ -86,7 +83,7 @@ class ReferenceServer:
             return Reply(200, {})
         return self._generate(api, body, fault)
 
-    def _refusal(self, api: Api, body: Body) -> tuple[int, str] | None:
+    def _refusal(self, api, body):
         if body.get("model") != MODEL:
             return 404, "model"
         if body.get("previous_response_id", None) not in (None, *self.stored):
@@ -94,7 +91,7 @@ class ReferenceServer:
         param = wrong(api, body)
         return None if param is None else (400, param)
 
-    def _generate(self, api: Api, body: Body, fault: Fault) -> Reply:
+    def _generate(self, api, body, fault):
         request = asked(api, body)
         previous = self.stored.get(body.get("previous_response_id", ""))
         if previous is not None:
@@ -114,7 +111,7 @@ class ReferenceServer:
             lines.append(f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n")
         return Reply(200, "".join(lines).encode("utf-8", "surrogatepass"), SSE)
 
-    def _state(self, method: str, path: str) -> Reply:
+    def _state(self, method, path):
         identity, _, more = path.removeprefix("/v1/responses/").partition("/")
         if identity not in self.stored:
             return Reply(404, chat.error("", "There is no such response.", 404))

@@ -1,7 +1,5 @@
 """A request of any API in the terms of the server."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,19 +31,19 @@ class Asked:
     """Whether the last turn is the user's, so that a tool may be called."""
 
     @property
-    def stream(self) -> bool:
+    def stream(self):
         return bool(self.body.get("stream"))
 
 
-def _prompt(*parts: Any) -> str:
+def _prompt(*parts):
     return "".join(json.dumps(part, ensure_ascii=False) for part in parts if part)
 
 
-def asked(api: Api, body: Body) -> Asked:
+def asked(api, body):
     return {Api.CHAT: _chat, Api.RESPONSES: _responses, Api.MESSAGES: _messages}[api](body)
 
 
-def _chat(body: Body) -> Asked:
+def _chat(body):
     tools = [
         {"name": tool["function"]["name"], "parameters": tool["function"]["parameters"]}
         for tool in body.get("tools") or ()
@@ -73,7 +71,7 @@ def _chat(body: Body) -> Asked:
     return made
 
 
-def _responses(body: Body) -> Asked:
+def _responses(body):
     tools = [
         {
             "name": tool["name"],
@@ -104,7 +102,7 @@ def _responses(body: Body) -> Asked:
     return made
 
 
-def _messages(body: Body) -> Asked:
+def _messages(body):
     tools = [
         {"name": tool["name"], "parameters": tool["input_schema"]}
         for tool in body.get("tools") or ()

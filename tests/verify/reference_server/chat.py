@@ -1,23 +1,16 @@
 """Replies as chat completions."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from .asked import Asked, Body
-from .reply import Reply, pieces
+from .reply import pieces
 
 FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls", "stop_sequence": "stop"}
 CREATED = 1_700_000_000
-Sent = list[tuple[str, Any]]
-"""Names and data of events; a text is sent as it is."""
 
 
-def _head(reply: Reply, kind: str) -> Body:
+def _head(reply, kind):
     return {"id": reply.id, "object": kind, "created": CREATED, "model": reply.model}
 
 
-def _usage(reply: Reply) -> Body:
+def _usage(reply):
     return {
         "prompt_tokens": reply.prompt_tokens,
         "completion_tokens": reply.completion_tokens,
@@ -27,23 +20,19 @@ def _usage(reply: Reply) -> Body:
     }
 
 
-def logprob(token: str, top: int) -> Body:
-    one: Body = {
-        "token": token,
-        "logprob": -0.5,
-        "bytes": [*token.encode("utf-8", "surrogatepass")],
-    }
+def logprob(token, top):
+    one = {"token": token, "logprob": -0.5, "bytes": [*token.encode("utf-8", "surrogatepass")]}
     return one | {"top_logprobs": [one] * top}
 
 
-def _logprobs(asked: Asked, tokens: list[str]) -> Body | None:
+def _logprobs(asked, tokens):
     top = asked.body.get("top_logprobs", 0)
     made = [logprob(token, top) for token in tokens]
     return {"content": made} if asked.body.get("logprobs") else None
 
 
-def whole(asked: Asked, reply: Reply) -> Body:
-    message: Body = {"role": "assistant", "content": reply.text or None}
+def whole(asked, reply):
+    message = {"role": "assistant", "content": reply.text or None}
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
     if reply.calls:
@@ -67,10 +56,10 @@ def whole(asked: Asked, reply: Reply) -> Body:
     return {**_head(reply, "chat.completion"), "choices": choices, "usage": _usage(reply)}
 
 
-def events(asked: Asked, reply: Reply) -> Sent:
-    made: Sent = []
+def events(asked, reply):
+    made = []
 
-    def add(choice: int, delta: Body, finish: str | None = None, tokens: Any = None) -> None:
+    def add(choice, delta, finish=None, tokens=None):
         one = {"index": choice, "delta": delta, "finish_reason": finish, "logprobs": tokens}
         made.append(("", {**_head(reply, "chat.completion.chunk"), "choices": [one]}))
 
@@ -94,6 +83,6 @@ def events(asked: Asked, reply: Reply) -> Sent:
     return [*made, ("", "[DONE]")]
 
 
-def error(param: str, message: str, status: int) -> Body:
+def error(param, message, status):
     kind = "authentication_error" if status == 401 else "invalid_request_error"
     return {"error": {"message": message, "type": kind, "param": param, "code": None}}

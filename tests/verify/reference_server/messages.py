@@ -1,13 +1,8 @@
 """Replies as messages of the Messages API."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
-from .asked import Asked, Body
-from .chat import Sent
-from .reply import Reply, pieces
+from .reply import pieces
 
 STOP = {
     "stop": "end_turn",
@@ -18,7 +13,7 @@ STOP = {
 SIGNATURE = "c2lnbmVk"
 
 
-def _message(reply: Reply, content: list[Body]) -> Body:
+def _message(reply, content):
     return {
         "id": reply.id,
         "type": "message",
@@ -31,7 +26,7 @@ def _message(reply: Reply, content: list[Body]) -> Body:
     }
 
 
-def _usage(reply: Reply, output: int) -> Body:
+def _usage(reply, output):
     return {
         "input_tokens": reply.prompt_tokens - reply.cached_tokens,
         "cache_read_input_tokens": reply.cached_tokens,
@@ -39,8 +34,8 @@ def _usage(reply: Reply, output: int) -> Body:
     }
 
 
-def _blocks(reply: Reply) -> list[Body]:
-    blocks: list[Body] = []
+def _blocks(reply):
+    blocks = []
     if reply.reasoning:
         blocks.append({"type": "thinking", "thinking": reply.reasoning, "signature": SIGNATURE})
     if reply.text:
@@ -52,7 +47,7 @@ def _blocks(reply: Reply) -> list[Body]:
     return blocks
 
 
-def _value(text: str) -> Any:
+def _value(text):
     """Faults make texts that are not JSON."""
     try:
         return json.loads(text)
@@ -60,18 +55,18 @@ def _value(text: str) -> Any:
         return text
 
 
-def whole(asked: Asked, reply: Reply) -> Body:
+def whole(asked, reply):
     end = {"stop_reason": STOP[reply.finish], "stop_sequence": reply.stop}
     return _message(reply, _blocks(reply)) | end
 
 
-def events(asked: Asked, reply: Reply) -> Sent:
-    made: list[Body] = []
+def events(asked, reply):
+    made = []
     start = _message(reply, []) | {"usage": _usage(reply, 0)}
     made.append({"type": "message_start", "message": start})
     index = 0
 
-    def block(begin: Body, deltas: list[Body], ends: bool = True) -> None:
+    def block(begin, deltas, ends=True):
         nonlocal index
         made.append({"type": "content_block_start", "index": index, "content_block": begin})
         for delta in deltas:
@@ -102,7 +97,7 @@ def events(asked: Asked, reply: Reply) -> Sent:
     return [(each["type"], each) for each in made]
 
 
-def error(param: str, message: str, status: int) -> Body:
+def error(param, message, status):
     kinds = {401: "authentication_error", 404: "not_found_error"}
     kind = kinds.get(status, "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}}

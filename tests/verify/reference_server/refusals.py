@@ -1,74 +1,16 @@
 """What the server refuses, with the parameter that is wrong."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import jsonschema_rs
+import yaml
 
 from toolgate_verify.terms import Api
 
-from .asked import Body
-
-CHAT = [
-    "messages",
-    "model",
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "stop",
-    "response_format",
-    "reasoning_effort",
-    "stream",
-    "stream_options",
-    "seed",
-    "n",
-    "logprobs",
-    "top_logprobs",
-    "presence_penalty",
-]
-RESPONSES = [
-    "input",
-    "model",
-    "max_output_tokens",
-    "store",
-    "instructions",
-    "temperature",
-    "top_p",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "text",
-    "reasoning",
-    "stream",
-    "include",
-    "top_logprobs",
-    "metadata",
-    "truncation",
-    "safety_identifier",
-    "previous_response_id",
-]
-MESSAGES = [
-    "messages",
-    "model",
-    "max_tokens",
-    "system",
-    "temperature",
-    "top_p",
-    "tools",
-    "tool_choice",
-    "stop_sequences",
-    "output_config",
-    "thinking",
-    "stream",
-]
-FIELDS = {Api.CHAT: CHAT, Api.RESPONSES: RESPONSES, Api.MESSAGES: MESSAGES}
-KINDS: dict[str, Any] = {
+FIELDS = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
+"""By API."""
+KINDS = {
     "temperature": (int, float),
     "top_p": (int, float),
     "max_tokens": int,
@@ -86,12 +28,12 @@ BLOCKS = {"text", "tool_use", "tool_result", "thinking"}
 ITEMS = {"message", "function_call", "function_call_output", "reasoning"}
 
 
-def wrong(api: Api, body: Body) -> str | None:
+def wrong(api, body):
     """The name of the first wrong parameter."""
     return next(_wrong(api, body), None)
 
 
-def _wrong(api: Api, body: Body) -> Iterator[str]:
+def _wrong(api, body):
     turns = "input" if api == Api.RESPONSES else "messages"
     yield from (name for name in body if name not in FIELDS[api])
     yield from (
@@ -128,9 +70,9 @@ def _wrong(api: Api, body: Body) -> Iterator[str]:
         yield "thinking"
 
 
-def _turns(api: Api, turns: Any) -> Iterator[str]:
-    calls: list[str] = []
-    open_calls: list[str] = []
+def _turns(api, turns):
+    calls = []
+    open_calls = []
     for turn in turns if isinstance(turns, list) else ():
         if "role" in turn and turn["role"] not in ROLES:
             yield "role"
@@ -156,7 +98,7 @@ def _turns(api: Api, turns: Any) -> Iterator[str]:
         yield "tool_calls"
 
 
-def _tools(api: Api, body: Body) -> Iterator[str]:
+def _tools(api, body):
     names = []
     for tool in body.get("tools") or ():
         inner = tool.get("function", {}) if api == Api.CHAT else tool
@@ -187,7 +129,7 @@ def _tools(api: Api, body: Body) -> Iterator[str]:
             yield "tool_choice"
 
 
-def _is_schema(schema: Any) -> bool:
+def _is_schema(schema):
     if not isinstance(schema, dict):
         return False
     try:
@@ -197,7 +139,7 @@ def _is_schema(schema: Any) -> bool:
     return True
 
 
-def _format(api: Api, body: Body) -> Iterator[str]:
+def _format(api, body):
     if api == Api.CHAT:
         found = body.get("response_format")
         schema = (found or {}).get("json_schema", {}).get("schema")

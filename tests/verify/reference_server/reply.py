@@ -1,19 +1,13 @@
 """The answer to a request, before it has the form of an API."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from toolgate_verify.tools.everyday import EVERYDAY
 from toolgate_verify.tools.hostile import HOSTILE
 from toolgate_verify.tools.residual import RESIDUAL
 from toolgate_verify.tools.sets import COPY, ENDLESS, LONG, LONGEST_NAME, MANY, PREFIXES, SETS
-from toolgate_verify.tools.tool import Tool
-
-from .asked import Asked
 
 PIECE = 4
 """Characters of a token."""
@@ -27,11 +21,11 @@ DATE = "2026-11-25"
 _ids = itertools.count(1)
 
 
-def fresh(prefix: str) -> str:
+def fresh(prefix):
     return f"{prefix}{next(_ids):024}"
 
 
-def pieces(text: str) -> list[str]:
+def pieces(text):
     """The tokens of a text."""
     return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
 
@@ -48,7 +42,7 @@ class Call:
     """How the text is streamed; None: piece by piece."""
 
     @property
-    def parts(self) -> list[str]:
+    def parts(self):
         return pieces(self.text) if self.fragments is None else self.fragments
 
 
@@ -70,19 +64,19 @@ class Reply:
     """How the text is streamed; None: piece by piece."""
 
     @property
-    def reasoning_tokens(self) -> int:
+    def reasoning_tokens(self):
         return len(pieces(self.reasoning))
 
     @property
-    def parts(self) -> list[str]:
+    def parts(self):
         return pieces(self.text) if self.text_parts is None else self.text_parts
 
 
-def prompt_tokens(prompt: str) -> int:
+def prompt_tokens(prompt):
     return len(pieces(prompt)) + 3
 
 
-def reply_to(asked: Asked) -> Reply:
+def reply_to(asked):
     made = Reply(
         id=fresh({"chat": "chatcmpl-", "responses": "resp_", "messages": "msg_"}[asked.api]),
         model=asked.body["model"],
@@ -97,7 +91,7 @@ def reply_to(asked: Asked) -> Reply:
     return made
 
 
-def _content(asked: Asked, made: Reply) -> None:
+def _content(asked, made):
     tools = [t for t in asked.tools if not asked.allowed or t["name"] in asked.allowed]
     may_call = tools and asked.choice != "none" and (asked.to_user or asked.choice == "required")
     if may_call and (asked.choice == "required" or asked.format is None):
@@ -122,7 +116,7 @@ def _content(asked: Asked, made: Reply) -> None:
                 )
 
 
-def _cut(asked: Asked, made: Reply) -> None:
+def _cut(asked, made):
     """Applies the limit of tokens and counts them."""
     left = asked.limit
     reasoning = pieces(made.reasoning)[:left]
@@ -144,7 +138,7 @@ def _cut(asked: Asked, made: Reply) -> None:
     made.completion_tokens = asked.limit - left if asked.limit < 10**6 else 10**6 - left
 
 
-TOOLS: tuple[Tool, ...] = (
+TOOLS = (
     *EVERYDAY,
     *HOSTILE,
     *RESIDUAL,
@@ -158,16 +152,16 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
-def known(name: str, parameters: Any) -> Tool | None:
+def known(name, parameters):
     return next((t for t in TOOLS if (t.name, t.parameters) == (name, parameters)), None)
 
 
-def arguments(name: str, parameters: Any) -> Any:
+def arguments(name, parameters):
     tool = known(name, parameters)
     return tool.example if tool is not None else value(parameters)
 
 
-def value(schema: Any) -> Any:
+def value(schema):
     """A value of a simple schema."""
     if "const" in schema:
         return schema["const"]

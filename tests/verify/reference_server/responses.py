@@ -1,12 +1,7 @@
 """Replies as response objects of the Responses API."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from .asked import Asked, Body
-from .chat import CREATED, Sent, error, logprob
-from .reply import Reply, fresh, pieces
+from .chat import CREATED, error, logprob
+from .reply import fresh, pieces
 
 ECHOED = (
     "temperature",
@@ -22,7 +17,7 @@ ECHOED = (
 __all__ = ["error", "events", "whole"]
 
 
-def _usage(reply: Reply) -> Body:
+def _usage(reply):
     return {
         "input_tokens": reply.prompt_tokens,
         "output_tokens": reply.completion_tokens,
@@ -32,13 +27,13 @@ def _usage(reply: Reply) -> Body:
     }
 
 
-def _logprobs(asked: Asked, tokens: list[str]) -> list[Body]:
+def _logprobs(asked, tokens):
     wanted = "message.output_text.logprobs" in (asked.body.get("include") or ())
     return [logprob(each, asked.body.get("top_logprobs", 0)) for each in tokens] if wanted else []
 
 
-def _items(asked: Asked, reply: Reply) -> list[Body]:
-    items: list[Body] = []
+def _items(asked, reply):
+    items = []
     if reply.reasoning:
         content = [{"type": "reasoning_text", "text": reply.reasoning}]
         items.append({"type": "reasoning", "id": fresh("rs_"), "summary": [], "content": content})
@@ -76,7 +71,7 @@ def _items(asked: Asked, reply: Reply) -> list[Body]:
     return items
 
 
-def _response(asked: Asked, reply: Reply, status: str, output: list[Body]) -> Body:
+def _response(asked, reply, status, output):
     cut = status == "incomplete"
     return {
         "id": reply.id,
@@ -94,16 +89,16 @@ def _response(asked: Asked, reply: Reply, status: str, output: list[Body]) -> Bo
     }
 
 
-def whole(asked: Asked, reply: Reply) -> Body:
+def whole(asked, reply):
     status = "incomplete" if reply.finish == "length" else "completed"
     return _response(asked, reply, status, _items(asked, reply))
 
 
-def events(asked: Asked, reply: Reply) -> Sent:
+def events(asked, reply):
     final = whole(asked, reply)
-    made: list[Body] = []
+    made = []
 
-    def add(kind: str, **members: Any) -> None:
+    def add(kind, **members):
         made.append({"type": f"response.{kind}", "sequence_number": len(made), **members})
 
     for kind in ("created", "in_progress"):

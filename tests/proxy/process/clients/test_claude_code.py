@@ -1,24 +1,24 @@
-"""Claude Code against a running gateway whose backend answers by script.
+"""Claude Code, and a session of the OpenAI Agents SDK, against a running gateway whose backend
+answers by script.
 
 The package of the Claude Agent SDK contains a newer Claude Code.
 """
-
-from __future__ import annotations
 
 import json
 
 import pytest
 
 from tests.support.agents.agent_cli import run_claude, run_program
-from tests.support.agents.client_packages import anthropic_python, bundled_claude
+from tests.support.agents.client_packages import anthropic_python, bundled_claude, client_python
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
+from toolgate_proxy.chat.compaction.compacted import shown
 
+pytestmark = pytest.mark.slow
 TOOLS = ("--allowedTools", "Bash,Read,Write")
 
 
-@pytest.mark.slow
 def test_claude_runs_a_command_and_reads_a_file(gateway, backend, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
@@ -47,7 +47,6 @@ def test_claude_runs_a_command_and_reads_a_file(gateway, backend, tmp_path):
     assert "it is made" in str(result["content"])
 
 
-@pytest.mark.slow
 def test_claude_runs_two_commands_of_one_turn(gateway, backend, tmp_path):
     calls = [call("Bash", {"command": f"echo {n} > {n}.txt; echo made {n}"}) for n in "ab"]
     backend.turns += [Script(("\n".join(calls),)), Script(("Both.",))]
@@ -59,7 +58,6 @@ def test_claude_runs_two_commands_of_one_turn(gateway, backend, tmp_path):
     assert [call["id"] for call in turn["tool_calls"]] == [r["tool_call_id"] for r in results]
 
 
-@pytest.mark.slow
 def test_claude_never_runs_a_cut_call(gateway, backend, tmp_path):
     written = call("Bash", {"command": "touch made.txt", "description": "Makes it"})
     cut = Script((written[: written.index(', "description"')],), finish="length")
@@ -70,7 +68,6 @@ def test_claude_never_runs_a_cut_call(gateway, backend, tmp_path):
     assert not run.blocks("tool_use"), run
 
 
-@pytest.mark.slow
 def test_claude_shows_the_gateways_error(gateway, backend, tmp_path):
     error = {"message": "Too odd.", "type": "invalid_request_error", "code": "invalid_request"}
     backend.turns.append(Script((), error_status=400, error=error))
@@ -79,7 +76,6 @@ def test_claude_shows_the_gateways_error(gateway, backend, tmp_path):
     assert "Too odd." in run.result["result"]
 
 
-@pytest.mark.slow
 def test_the_key_is_in_no_file_of_the_user(gateway, backend, tmp_path):
     backend.turns.append(Script(("Hello.",)))
     run = run_claude(gateway, MASTER_KEY, tmp_path, "Say hello.")
@@ -89,7 +85,6 @@ def test_the_key_is_in_no_file_of_the_user(gateway, backend, tmp_path):
     assert not [path for path in files if MASTER_KEY.encode() in path.read_bytes()]
 
 
-@pytest.mark.slow
 def test_a_program_with_a_tool_of_its_own_succeeds(gateway, backend, tmp_path):
     thought = "<think>\nTwo tags.\n</think>\n\nI set them.\n"
     search = {"query": "select:mcp__own__set_tags", "max_results": 1}
@@ -120,7 +115,6 @@ def test_a_program_with_a_tool_of_its_own_succeeds(gateway, backend, tmp_path):
     assert "mcp__own__set_tags" not in backend.callable_tools(0)
 
 
-@pytest.mark.slow
 def test_claude_finds_and_calls_one_of_many_tools(gateway, backend, tmp_path):
     servers = {"mcpServers": {"shop": CATALOGUE_SERVER}}
     found = "mcp__shop__lookup_3"
@@ -141,3 +135,19 @@ def test_claude_finds_and_calls_one_of_many_tools(gateway, backend, tmp_path):
     assert [backend.listed_tools(at) for at in (1, 2)] == [listed] * 2
     assert [backend.callable_tools(at) for at in range(3)] == [listed, *([[*listed, found]] * 2)]
     assert found in str(backend.messages(1)[-1]["content"])
+
+
+TEXTS = ("One.", "Two.", "They counted.", "Three.")
+
+
+def test_a_session_compacts_its_conversation(gateway, backend, tmp_path):
+    backend.turns += [Script((text,)) for text in TEXTS * 2]
+    python = client_python()
+    checked = run_program(python, "use_agents_compaction.py", tmp_path, gateway, checks=2)
+    assert checked == ["checked: input: Three.", "checked: previous_response_id: Three."]
+    assert not backend.turns
+    for at in (3, 7):
+        texts = [str(message["content"]) for message in backend.messages(at)]
+        assert shown("They counted.") in texts
+        assert "One." not in str(texts)
+        assert texts[-1] == "Third."

@@ -1,7 +1,5 @@
 """Codex CLI and the programs of `examples/` against a gateway whose backend answers by script."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
@@ -11,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.agents.agent_cli import run_codex
+from tests.support.effort import by_turns
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
 from toolgate_core.errors import ContextLengthExceeded
 
 
+@by_turns(0, one_in=2)
 def test_codex_runs_a_command_and_reads_its_result(gateway, backend, tmp_path):
     command = {"cmd": "echo 'it is made' > made.txt && cat made.txt"}
     backend.turns += [
@@ -81,6 +81,7 @@ def test_codex_stops_at_a_refusal(gateway, backend, tmp_path):
     assert "Too long." in str(run.events[-1])
 
 
+@by_turns(1, one_in=2)
 def test_codex_never_runs_a_cut_call(gateway, backend, tmp_path):
     written = call("exec_command", {"cmd": "touch made.txt", "login": False})
     cut = written[: written.index(', "login"')]
@@ -108,10 +109,7 @@ def test_codex_applies_a_patch_of_its_custom_tool(gateway, backend, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     (work / "old.txt").write_text("before\n")
-    backend.turns += [
-        Script((call("apply_patch", {"input": PATCH}),)),
-        Script(("Applied.",)),
-    ]
+    backend.turns += [Script((call("apply_patch", {"input": PATCH}),)), Script(("Applied.",))]
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Patch it.", in_catalog=True)
     assert not backend.turns, run
     assert (work / "new.txt").read_text() == 'It\'s "made".\n'

@@ -1,24 +1,42 @@
-"""Set-up installs libnuma where it may, and otherwise says what to install."""
-
-from __future__ import annotations
+"""Set-up chooses the Python interpreter for .venv, and installs libnuma or says how to."""
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from scripts import choose_python
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "install_libnuma.sh"
+
+def test_the_chosen_interpreter_has_the_same_version_and_can_create_environments():
+    chosen = subprocess.check_output([sys.executable, choose_python.__file__], text=True).strip()
+    check = [chosen, "-c", choose_python.VERSION]
+    assert subprocess.check_output(check, text=True).strip() == str(sys.version_info[:2])
 
 
-def command(folder: Path, name: str, *lines: str) -> None:
+@pytest.mark.parametrize(
+    "other", ["/no/such/python", sys.executable], ids=["missing", "of the same version"]
+)
+def test_a_slower_build_is_replaced_by_one_that_exists(other, monkeypatch):
+    monkeypatch.setattr(choose_python, "SYSTEM", other)
+    monkeypatch.setattr("sysconfig.get_config_var", lambda _: "--enable-shared")
+    monkeypatch.setattr(sys, "base_prefix", "/opt")
+    monkeypatch.setattr(sys, "executable", "this")
+    assert choose_python.main() == ("this" if other == "/no/such/python" else other)
+
+
+LIBNUMA = Path(__file__).parents[1] / "scripts" / "install_libnuma.sh"
+
+
+def command(folder, name, *lines):
     path = folder / name
     path.write_text("\n".join(("#!/bin/sh", *lines, "")))
     path.chmod(0o755)
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Path:
+def machine(tmp_path):
     """A folder of commands: a machine without libnuma, whose apt-get installs it. `log` has what
     ran."""
     for name in ("bash", "env", "sh"):
@@ -31,10 +49,10 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(machine: Path) -> tuple[int, str, list[str]]:
+def run(machine):
     """The exit status, the error, and the installations."""
     done = subprocess.run(
-        ["/bin/bash", SCRIPT, "python"],
+        ["/bin/bash", LIBNUMA, "python"],
         env={**os.environ, "PATH": str(machine)},
         capture_output=True,
         text=True,
