@@ -1,13 +1,16 @@
 """Waiting for what another task, thread or process does, and a clock that tests advance by hand."""
 
+from __future__ import annotations
+
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 SECONDS = 30.0
 """Only a failure takes so long."""
 
 
-async def until(condition, seconds=SECONDS):
+async def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
     """Ask again until it holds."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  others change it, without an event
@@ -18,11 +21,11 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 class Clock:
-    def __init__(self):
+    def __init__(self) -> None:
         self.seconds = 1000.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         return self.seconds
 
-    def wall(self):
+    def wall(self) -> datetime:
         return NOON + timedelta(seconds=self.seconds - 1000)
