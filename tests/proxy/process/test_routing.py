@@ -3,7 +3,7 @@
 If a backend is lost, the others serve."""
 
 import asyncio
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack
 from importlib.metadata import version
 
 import openai
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tests.proxy.process.kit import CHAT
 from tests.support.effort import sampled
-from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.backends import backends_of
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script
@@ -23,42 +23,6 @@ from toolgate_proxy.cli.main import app
 from toolgate_proxy.routing.prefix_affinity import MAX_SHARE, MIN_CAPACITY
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import settings
-
-
-class Backends:
-    """Backends of one model, each of which can be killed and started again at its address."""
-
-    def __init__(self, number, scripts):
-        self.all = [FakeBackend() for _ in range(number)]
-        self._running = [ExitStack() for _ in self.all]
-        for at, backend in enumerate(self.all):
-            backend.scripts |= scripts
-            self.start(at)
-
-    def start(self, at):
-        backend = self.all[at]
-        port = int(backend.url.rpartition(":")[2]) if backend.url else 0
-        self._running[at].enter_context(running(backend, port))
-
-    def kill(self, at):
-        self._running[at].close()
-
-    @property
-    def counts(self):
-        """How many requests came to each."""
-        return [len(each.requests) for each in self.all]
-
-    @contextmanager
-    def counted(self):
-        """Filled in at the end: how many requests came to each meanwhile."""
-        before, used = self.counts, list[int]()
-        yield used
-        used += [now - then for now, then in zip(self.counts, before, strict=True)]
-
-    async def under_way(self, number):
-        """Wait until so many requests are running."""
-        await until(lambda: sum(each.running for each in self.all) == number)
-
 
 STREAMS = 32
 TEXT = "Hello there, friend " * 10
@@ -82,10 +46,8 @@ def backends():
         "silent": Script((TEXT,), hang_after=0),
         "missing": Script(("",), error_status=404, error=missing),
     }
-    made = Backends(3, scripts)
-    yield made
-    for at in range(3):
-        made.kill(at)
+    with backends_of(3, scripts) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
