@@ -36,6 +36,8 @@ from toolgate_proxy.stack.processes import Child, free_port
 from . import kit
 from .servers import FEW_PLACES, adapters, await_backend, vllm
 
+pytestmark = pytest.mark.slow
+
 SEEDS = repeats(5, nightly=100)
 WORDS = 120
 """Groups of words in a prompt, which is then several blocks of the cache long."""
@@ -128,9 +130,7 @@ def vllm_router(engines: Engines, logs: Path) -> Iterator[str]:
         router.stop()
 
 
-@pytest.fixture(
-    scope="module", params=[own_router, pytest.param(vllm_router, marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=[own_router, vllm_router])
 def http(
     request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
