@@ -83,7 +83,7 @@ def test_invalid_settings_are_lines_without_a_traceback(served, monkeypatch):
     result = proxy("--model", "m")
     assert (result.exit_code, result.stdout) == (2, "")
     first, second = sorted(result.stderr.splitlines())
-    assert first == "TOOLGATE_BACKEND_URL: String should match pattern '^https?://'"
+    assert first == "TOOLGATE_BACKEND_URL: String should match pattern '^(dns\\+)?https?://'"
     assert second.endswith("TOOLGATE_OPEN_ROUTES has 'metrics'. Routes begin with `/`.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -78,7 +79,9 @@ one is refused where it is missing."""
 
 def fingerprint_of(info: Info) -> str:
     """Return a short hash of what must be the same at all replicas behind one address."""
-    content = info.model_dump_json(include={*COMMON}).encode()
+    common = info.model_dump(mode="json", include={*COMMON})
+    # The order of the marks differs between processes.
+    content = json.dumps(common, sort_keys=True).encode()
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 

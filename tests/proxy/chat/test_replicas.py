@@ -98,6 +98,10 @@ def names(replicas: list[FakeBackend]) -> list[str]:
 # --- fingerprints ---
 
 
+MARKS = INFO.marks.tokens
+REORDERED = INFO.marks.model_copy(update={"tokens": dict(reversed(MARKS.items()))})
+
+
 @pytest.mark.parametrize(
     ("changed", "same"),
     [
@@ -108,6 +112,7 @@ def names(replicas: list[FakeBackend]) -> list[str]:
         ({"grammar_format": "2"}, False),
         ({"marks": wire.MarkIds(tokens={"<tool_call>": 9})}, False),
         ({"images": True}, False),
+        ({"marks": REORDERED}, True),  # processes find them in different orders
         ({"in_flight": 3, "replica": "b", "vllm_version": "1.0"}, True),
         ({"models": ("tiny", "an adapter")}, True),
     ],

@@ -126,9 +126,10 @@ async def lines_of(gateway, path, key, body):
 
 def added(log, size):
     """The lines after `size` bytes, without those of GET requests: the line of the last health
-    check of the start may come after it. On a busy machine, Redis may not respond in time."""
+    check of the start may come after it. On a busy machine, Redis and backends may not respond in
+    time."""
     lines = log.read_bytes()[size:].decode().splitlines()
-    others = (' method="GET" ', 'logger="toolgate_proxy.redis_client"')
+    others = (' method="GET" ', "toolgate_proxy.redis_client", "toolgate_proxy.routing.deployments")
     return [line for line in lines if not any(other in line for other in others)]
 
 

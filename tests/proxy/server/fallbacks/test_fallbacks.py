@@ -79,7 +79,8 @@ async def test_another_model_of_ours_answers(gateway, large, monkeypatch, api, w
 
 @WAYS
 async def test_the_first_error_is_reported_if_all_models_fail(gateway, large, api, stream):
-    large.scripts["hi"] = Script(("x",), error_status=503, error={"message": "Full."})
+    full = {"message": "Full.", "code": "backend_unavailable"}
+    large.scripts["hi"] = Script(("x",), error_status=503, error=full)
     response = await ask(gateway, api, stream=stream)
     assert (response.status, len(large.requests)) == (502, 1)
     assert "It broke." in shown(response)
