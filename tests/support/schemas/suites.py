@@ -48,6 +48,8 @@ def suite() -> Iterator[Case]:
             draft, *folders = path.split("/")
             if not path.endswith(".json") or folders[:-1] not in ([], ["optional", "format"]):
                 continue
+            if draft not in DRAFTS:  # the package has all
+                continue
             content = tar.extractfile(member)
             assert content is not None
             for case in json.load(content):
