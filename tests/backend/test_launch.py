@@ -31,7 +31,6 @@ CASES = json.loads(Path(__file__).with_name("launch.json").read_text())
 OTHER_SERVERS = CASES["other_servers"]
 """vLLM's servers without endpoint plug-ins."""
 PROCESSOR = {"TOOLGATE_ADAPTER": "logits_processor"}
-DRAFTS = {"VLLM_USE_V2_MODEL_RUNNER": "1", "TOOLGATE_FORCED_DRAFTS": "8"}
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,6 +23,7 @@ from starlette.routing import Route
 
 from tests import tools
 from tests.models import tiny_model
+from tests.support.agents.client_packages import router_python
 from tests.support.apis.replies import Reply
 from tests.support.effort import repeats
 from tests.support.servers import gateway_process
@@ -41,7 +40,6 @@ pytestmark = pytest.mark.slow
 SEEDS = repeats(5, nightly=100)
 WORDS = 120
 """Groups of words in a prompt, which is then several blocks of the cache long."""
-VLLM_ROUTER = "vllm-router==0.1.17"
 PREFILL = {"do_remote_decode": True, "do_remote_prefill": False}
 
 
@@ -112,17 +110,13 @@ def own_router(engines: Engines, logs: Path) -> Iterator[str]:
 @contextmanager
 def vllm_router(engines: Engines, logs: Path) -> Iterator[str]:
     """Yield the URL of vLLM's router. Skip the test if its package can't be obtained."""
-    command = [str(Path(sys.executable).with_name("uv")), "tool", "run", "--from", VLLM_ROUTER]
-    command.append("vllm-router")
-    if subprocess.run([*command, "--help"], capture_output=True, check=False).returncode:
-        pytest.skip(f"{VLLM_ROUTER} is not available")
-    port = free_port()
+    port, program = free_port(), router_python().with_name("vllm-router")
     options = ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(free_port())]
     options += ["--vllm-pd-disaggregation", "--policy", "round_robin"]
     options += ["--prefill", engines.urls[0], "--decode", engines.urls[1]]
     # It sends this key to the engines instead of the gateway's.
     environment = {"OPENAI_API_KEY": engines.key}
-    router = Child("router", [*command, *options], environment, logs / "router.log")
+    router = Child("router", [str(program), *options], environment, logs / "router.log")
     try:
         yield f"http://127.0.0.1:{port}"
         router.check()

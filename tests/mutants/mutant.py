@@ -112,10 +112,6 @@ def drawn(count, seed):
     return sorted(found, key=lambda each: (each.module, each.function))
 
 
-Change = "tuple[str, ast.expr | ast.stmt, str | ast.expr]"
-"""A line, a node that is in it, and what stands in the node's place."""
-
-
 def _possible(text):
     """The changes that the functions of a file may have, with the function's name."""
     lines = text.splitlines()

@@ -10,20 +10,11 @@ from typing import Any
 
 from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
 
-from tests.support.servers import mcp_shop
-
 STDIO = "LITELLM_ENABLE_MCP_STDIO"
 """Variable without which LiteLLM starts no processes."""
 LIST_SECONDS = 60.0
 LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 """The names of its tools, to which LiteLLM adds the server's."""
-
-
-@asynccontextmanager
-async def shop(calls: Path) -> AsyncIterator[None]:
-    """Configure the server `shop`. `calls`: the file of the calls that it runs."""
-    async with serving(shop=mcp_shop.command(calls)):
-        yield
 
 
 @asynccontextmanager
