@@ -56,8 +56,8 @@ class GrammarSettings(Section):
     """Maximum size of the backend's caches, in megabytes. 8 parts of 11 are the rules that grammars
     share, as xgrammar counts them: the process takes up to four times as much with a large
     vocabulary, and up to fourteen times with one of 8,192 tokens
-    ([measured](results.md#memory)). 3 parts are the masks and steps that sequences have met, which
-    others then look up."""
+    ([measured](results.md#memory)). 2 parts are the masks and steps that sequences have met, which
+    others then look up. 1 part is compiled grammars for gateways whose Redis was emptied."""
 
 
 class QuarantineSettings(Section):
