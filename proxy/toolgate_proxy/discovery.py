@@ -67,10 +67,8 @@ class Discovery:
 
     def replicas(self, url: str) -> tuple[str, ...]:
         """Return the URLs of the replicas of a name, as of its last resolution; the URL itself
-        before the first one, and if it is not that of a name. Resolve the name in the background,
-        if it is due."""
-        if not is_name(url):
-            return (url,)
+        before the first one. Resolve the name in the background, if it is due. `url`: that of a
+        name (see `is_name`)."""
         name = self._names.setdefault(url, _Name((url,)))
         if time.monotonic() >= name.due and not name.busy:
             in_background(self._resolve(url, name))

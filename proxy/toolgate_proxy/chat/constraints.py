@@ -45,8 +45,9 @@ class Constraints:
             self.needed,
             context.request_id,
             open_objects=self.open_objects,
+            fingerprint=self.prepared.info.fingerprint,
             metered=context.key is not None and context.key.limits.counts_output,
-        ).model_copy(update={"fingerprint": self.prepared.info.fingerprint or None})
+        )
         return resample_request(message, self.resample) if self.resample else message
 
 
@@ -116,11 +117,13 @@ def backend_request(
     request_id: str | None,
     *,
     open_objects: bool = False,
+    fingerprint: str = "",
     metered: bool = False,
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
-    so the gateway's own id is appended. `metered`: whether a limit counts the tokens, those of an
-    abandoned response as well."""
+    so the gateway's own id is appended. `fingerprint`: that of the description on which the request
+    is based. `metered`: whether a limit counts the tokens, those of an abandoned response as well.
+    """
     # Only a stream can be closed at a stop string or an invalid call.
     may_be_invalid = needed.residual or needed.unknown
     may_be_closed = request.stop or request.sampling.stop_token_ids or may_be_invalid
@@ -140,6 +143,7 @@ def backend_request(
         ),
         grammars=_grammars(request, plan, needed),
         open_objects=True if open_objects else None,
+        fingerprint=fingerprint or None,
         # Only the tokens of a stream are known before its end. Otherwise one response with all
         # tokens costs less.
         stream=needs_each_token or metered,

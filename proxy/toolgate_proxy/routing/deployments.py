@@ -125,12 +125,11 @@ class Replicas:
 
     def note(self, sender: wire.Info | wire.StartEvent) -> None:
         """Note the replica that sent this."""
-        full = len(self.seen()) >= MAX_REPLICAS
-        if not sender.replica or (full and sender.replica not in self._seen):
+        seen, name = self._recent(), sender.replica
+        if not name or (len(seen) >= MAX_REPLICAS and name not in seen):
             return
-        now = time.monotonic()
-        self._seen[sender.replica] = Replica(sender.replica, sender.fingerprint, now)
-        differ = len({each.fingerprint for each in self.seen()}) > 1
+        seen[name] = Replica(name, sender.fingerprint, time.monotonic())
+        differ = len({each.fingerprint for each in seen.values()}) > 1
         if differ and not self._differ:
             logger.warning(
                 "The replicas behind %s differ, so requests may fail. Start all of them with the "
@@ -141,14 +140,17 @@ class Replicas:
 
     def seen(self) -> list[Replica]:
         """Return the replicas that responded in the last time, in the order of their names."""
-        oldest = time.monotonic() - MEMORY
-        if any(each.seen < oldest for each in self._seen.values()):
-            self._seen = {each.name: each for each in self._seen.values() if each.seen >= oldest}
-        return sorted(self._seen.values(), key=lambda each: each.name)
+        return sorted(self._recent().values(), key=lambda each: each.name)
 
     @property
     def are_several(self) -> bool:
-        return len(self.seen()) > 1
+        return len(self._recent()) > 1
+
+    def _recent(self) -> dict[str, Replica]:
+        oldest = time.monotonic() - MEMORY
+        if any(each.seen < oldest for each in self._seen.values()):
+            self._seen = {each.name: each for each in self._seen.values() if each.seen >= oldest}
+        return self._seen
 
 
 class Load:
