@@ -460,19 +460,24 @@ async def test_many_parts_are_one_text_before_they_are_copied(gateway, shop, mon
     assert max(found) < LONGEST_TURN
 
 
-@pytest.mark.usefixtures("usual_bounds")
+@pytest.fixture
+def one_server(monkeypatch):
+    """For each tool, LiteLLM compares its name with those of all servers."""
+    servers = global_mcp_server_manager.config_mcp_servers
+    kept = {name: each for name, each in servers.items() if each.name == "shop"}
+    monkeypatch.setattr(global_mcp_server_manager, "config_mcp_servers", kept)
+
+
+@pytest.mark.usefixtures("usual_bounds", "one_server")
 async def test_a_list_at_the_bound_does_not_hold_up_others(gateway, shop):
     schema = {"type": "object", "properties": {str(at): {"type": "string"} for at in range(10)}}
     many = listed("lookup", *map(str, range(799)), inputSchema=schema)
     await call_of(gateway)
     shop.results["tools/list"] = many
-    longest = []
-    for _ in range(3):  # a busy machine makes a turn longer, but not each time
-        with turns() as found:
-            reply = await call_of(gateway)
-        assert reply.status == 400, "the backend of the tests enforces fewer tools"
-        longest.append(max(found))
-    assert min(longest) < LONGEST_TURN
+    with turns() as found:
+        reply = await call_of(gateway)
+    assert reply.status == 400, "the backend of the tests enforces fewer tools"
+    assert max(found) < LONGEST_TURN
 
 
 TEXT = {"type": "text", "text": "a"}
