@@ -57,7 +57,7 @@ data: setup
 # Tests that depend on the adapter run with both adapters. `make test ADAPTER=structured_output` (or
 # logits_processor) runs all tests with one.
 ADAPTER ?=
-TESTS := python -m pytest -p tests.support.workers --workers 2 --durations 10
+TESTS := python -m pytest -p tests.support.workers --workers 3 --durations 10
 
 test: data ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
 	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) $(TESTS) -m "not slow" $(ARGS)

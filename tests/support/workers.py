@@ -1,6 +1,6 @@
 """Plug-in of pytest: run the collected tests in forked workers, which take files from one queue.
 
-    pytest -p tests.support.workers --workers 2
+    pytest -p tests.support.workers --workers 3
 
 The modules are imported and the tests collected once, before the workers are forked. A worker takes
 the next file when it is done with one. All tests with vLLM are one entry of the queue, because they
