@@ -44,11 +44,12 @@ else
 	@$(MAKE_TINY)
 endif
 
-check: setup ## Check format, lint and types
+check: setup ## Check format, lint, types and sizes
 	ruff format --check .
 	ruff check .
 	mypy
 	lint-imports
+	python scripts/ratchet.py
 
 # Data sets of tests, from packages, where $TOOLGATE_SHARED is absent.
 data: setup
