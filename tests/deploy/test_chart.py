@@ -380,6 +380,23 @@ def test_misspelt_and_missing_values_are_refused(values):
         rendered(values)
 
 
+PAGES = (ROOT / "deploy" / "README.md", ROOT / "docs" / "guide" / "scaling.md")
+
+
+def test_the_examples_of_the_pages_are_values_of_the_chart():
+    blocks = [
+        yaml.safe_load(block)
+        for page in PAGES
+        for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.M | re.S)
+    ]
+    known = yaml.safe_load((CHART / "values.yaml").read_text()).keys()
+    examples = [each for each in blocks if isinstance(each, dict) and each.keys() <= known]
+    assert len(examples) == 4
+    kinds = [{each["kind"] for each in rendered(values)} for values in examples]
+    for kind in ("LeaderWorkerSet", "ScaledObject", "PersistentVolumeClaim", "Ingress"):
+        assert sum(kind in each for each in kinds) == 1, kind
+
+
 def test_scraped_jobs_have_the_names_that_the_alerts_use():
     objects = rendered(EVERYTHING)
     rules = one(objects, "PrometheusRule", "alerts")["spec"]["groups"]
