@@ -1,16 +1,13 @@
-"""A large fleet, small: what its replicas compile, its requests carry and its Redis runs."""
+"""A large fleet, small: what its replicas compile, and what it asks Redis."""
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-pytest.importorskip("lupa", reason="shares a module with the simulated Redis")
+pytest.importorskip("lupa", reason="the simulated network comes with a simulated Redis")
 
 from tests.long.fleet import scale
 from tests.long.fleet.scale import Counted, Size
-from tests.support.servers.redis_server import redis_server
 
 SMALL = Size(
     replicas=3,
@@ -19,14 +16,13 @@ SMALL = Size(
     turns=2,
     pause=0.1,
     requests_per_second=40.0,
-    seconds=2.0,
+    seconds=5.0,
 )
 
 
 @pytest.fixture(scope="module")
 def minutes() -> dict[str, Counted]:
-    with redis_server() as redis:
-        return asyncio.run(scale.run(SMALL, redis))
+    return scale.simulate(SMALL)
 
 
 def test_each_replica_compiles_and_loads_a_tool_at_most_once(minutes):
@@ -40,7 +36,7 @@ def test_each_replica_compiles_and_loads_a_tool_at_most_once(minutes):
 def test_new_gateways_read_the_records_of_the_fleet(minutes):
     """They find verdicts in Redis, so their requests name no tool as new that has one there."""
     first, second = minutes["everything is new"], minutes["new gateways"]
-    assert first.redis["set"] >= len(first.tools)
+    assert first.counts["new"] >= len(first.tools)
     known = first.tools & second.tools
     assert second.counts["records"] >= len(known) > 0
     assert second.tools - known or not second.counts["new"]
@@ -48,8 +44,7 @@ def test_new_gateways_read_the_records_of_the_fleet(minutes):
 
 def test_a_fleet_without_requests_only_polls_for_keys(minutes):
     idle = minutes["no requests"]
-    assert idle.redis["get"] > 0
-    assert not idle.redis["mget"] + idle.redis["set"] + idle.redis["evalsha"]
+    assert idle.exchanges.keys() == {"keys"}
 
 
 def test_a_new_grammar_without_a_verdict_is_reported(minutes, capsys):

@@ -1,9 +1,8 @@
 """A large fleet in its first minutes: what grammars cost replicas, requests and Redis.
 
-Gateways have their own code for grammars, limits and keys, and a real Valkey. Replicas read
-messages as a backend does and have its registry, but a compile is only a pause. Nothing listens,
-and no model runs. Time is real, so that requests overlap as in a fleet; each kind of minute begins
-with what was deployed.
+Gateways have their own code for grammars, limits and keys, and Valkey runs their commands. Replicas
+read messages as a backend does and have its registry, but a compile is only a pause. Time is
+virtual, so that a busy machine changes nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +16,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import SecretStr
+from redis.connection import Connection
+from redis.exceptions import ResponseError
 
-from tests.long.fleet.gateway import HASHER, SECRET
+from tests.long.fleet.gateway import (
+    HASHER,
+    Gateway,
+    Network,
+    Node,
+    Owners,
+    simulated_redis,
+    track_tasks,
+    virtual_time,
+)
 from tests.support import markdown
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.redis_server import RedisServer, redis_server
@@ -33,17 +43,12 @@ from toolgate_core.chat_shape import body_of, message_in
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.tools import parse_tools
-from toolgate_proxy import metrics
 from toolgate_proxy.chat.constraints import backend_request
-from toolgate_proxy.grammars.redis_cache import RedisCache
-from toolgate_proxy.grammars.service import GrammarService
-from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore
-from toolgate_proxy.keys.sync import GRACE_SECONDS, KeySync
-from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.settings import Settings
+from toolgate_proxy.keys.sync import GRACE_SECONDS, POLL_SECONDS
+from toolgate_proxy.limits.limiter import LEASE_SECONDS
 
 EXAMINED_MS, LOADED_MS = 37.0, 3.2
 """Pauses of a compile in the quarantine, from fork to verdict, and of a load in the workers, as
@@ -64,7 +69,7 @@ class Size:
     """Requests of a conversation."""
     pause: float = 4.0
     """Seconds between two turns."""
-    requests_per_second: float = 100.0
+    requests_per_second: float = 50.0
     seconds: float = 60.0
     """Of each kind of minute."""
 
@@ -76,8 +81,9 @@ class Counted:
     counts: Counter[str] = field(default_factory=Counter)
     tools: set[str] = field(default_factory=set)
     """Hashes of the tools of its requests."""
-    redis: Counter[str] = field(default_factory=Counter)
-    """Commands that Valkey ran, by name, with those of scripts, and `exchanges` with gateways."""
+    exchanges: Counter[str] = field(default_factory=Counter)
+    """Exchanges with Redis, each of one or more commands, by what for: `grammars`, `limits` or
+    `keys`."""
     seconds: float = 0.0
 
     def for_each_request(self, name: str) -> float:
@@ -148,38 +154,37 @@ class Application:
         return cls(request, make_plan(request, QWEN3))
 
 
-class Gateway:
-    def __init__(self, url: str) -> None:
-        # The counts must not depend on how busy the machine is.
-        settings = Settings(
-            redis_url=SecretStr(url),
-            redis_timeout=10.0,
-            key_secret=SECRET,
-            fleet_secret=SECRET,
-            limits_without_redis="open",
-        )
-        cache = RedisCache.from_settings(settings)
-        assert cache is not None
-        self._cache = cache
-        self._grammars = GrammarService(None, cache)  # type: ignore[arg-type]
-        self._limiter = Limiter(settings)
-        self._keys = KeyCache(HASHER, GRACE_SECONDS, now, time.monotonic)
-        self._sync = KeySync(self._keys, HASHER, settings)
+class Valkey(Network):
+    """Connections of gateways to a real Valkey. It runs a command at once, in virtual time."""
 
-    async def start(self) -> None:
-        await self._limiter.started()
-        await self._sync.started()
+    def __init__(self, redis: RedisServer, rng: random.Random) -> None:
+        super().__init__(cast(Any, self), rng)
+        self.exchanges = Counter[str]()
+        port = redis.client.connection_pool.connection_kwargs["port"]
+        self._connection = Connection(host="127.0.0.1", port=port, protocol=2)
 
-    async def aclose(self) -> None:
-        for each in (self._sync, self._limiter, self._cache):
-            await each.aclose()
+    async def exchange(self, node: Node, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        self.exchanges[PURPOSES.get(commands[0][0], "keys")] += 1
+        return await super().exchange(node, commands)
 
-    async def request(self, sent: ChatRequest, plan: EnforcementPlan, at: Replica) -> Counter[str]:
+    def execute(self, command: Sequence[Any]) -> Any:
+        self._connection.send_command(*command)
+        try:
+            return self._connection.read_response()
+        except ResponseError as error:
+            return error
+
+
+PURPOSES = {"MGET": "grammars", "SET": "grammars", "EVALSHA": "limits", "EVAL": "limits"}
+"""By the first command of an exchange."""
+
+
+class Sender(Gateway):
+    async def send(self, sent: ChatRequest, plan: EnforcementPlan, at: Replica) -> Counter[str]:
         """Send one request. Return what it counts."""
-        key = self._keys.find(API_KEY)
-        tokens = Tokens(500, 100)
-        used = Tokens(450, 70)
-        admission = await self._limiter.admit(key, sent.request_id, tokens, lambda: used)
+        key = self.keys.find(API_KEY)
+        reserved, used = Tokens(500, 100), Tokens(450, 70)
+        admission = await self.limiter.admit(key, sent.request_id, reserved, lambda: used)
         params = {tool.name: tool.param for tool in sent.tools}
         needed = await self._grammars.needed(plan.grammars, params, INFO, owner=key.id)
         message = backend_request(sent, plan, needed, None)
@@ -190,65 +195,73 @@ class Gateway:
             new=len(needed.unknown),
             records=len(needed.records),
             bytes=len(body),
-            added=len(body) - len(body_of("generate", bare, "tiny")),
+            enforcement=len(body) - len(body_of("generate", bare, "tiny")),
         )
         verdicts = await at.respond(body)
         counts["unreported"] = len(needed.unknown - {each.key for each in verdicts})
         self._grammars.learn(verdicts, plan.grammars, INFO)
-        self._grammars.count(needed)
-        await self._limiter.reservations.close(admission.reservation)
+        await self.limiter.reservations.close(admission.reservation)
         return counts
 
 
 class Fleet:
-    def __init__(self, size: Size, redis: RedisServer, seed: int) -> None:
+    def __init__(self, size: Size, network: Valkey, owners: Owners, seed: int) -> None:
         self.size = size
-        self._redis = redis
+        self._network, self._owners = network, owners
         self._rng = random.Random(seed)
         self._replicas = list[Replica]()
-        self._gateways = list[Gateway]()
-        self._turns = itertools.count()
+        self._gateways = list[Sender]()
+        self._turns, self._names = itertools.count(), itertools.count()
         tools, of_each = [*definitions(size.tools)], size.tools_per_request
         parts = (tools[at : at + of_each] for at in range(0, len(tools), of_each))
         self._applications = [*map(Application.of, parts)]
         self._popularity = [1 / rank for rank in range(1, len(self._applications) + 1)]
 
     async def add_key(self) -> None:
+        self._network.node("admin")
         stored = StoredSecret(hash=HASHER.hash(API_KEY), hint="sk")
         terms = Terms(limits=Limits(rpm=10**7, tpm=10**11))
-        key = Key(
-            id="key_0123456789abcdef", alias="a", terms=terms, secrets=(stored,), created=now()
-        )
-        store = RedisStore(SecretStr(self._redis.url), HASHER)
-        await store.put(key)
-        await store.aclose()
+        name = "key_0123456789abcdef"
+        key = Key(id=name, alias="fleet", terms=terms, secrets=(stored,), created=now())
+        await RedisStore(SecretStr("redis://admin:6379"), HASHER).put(key)
 
     async def deploy_gateways(self) -> None:
-        await self.aclose()
-        self._gateways = [Gateway(self._redis.url) for _ in range(self.size.gateways)]
-        await asyncio.gather(*(each.start() for each in self._gateways))
+        await self.stop_gateways()
+        for _ in range(self.size.gateways):
+            node = self._network.node(f"gateway-{next(self._names)}")
+            gateway = Sender(
+                node,
+                cast(Any, None),
+                self._owners[node.name],
+                poll=POLL_SECONDS,
+                grace=GRACE_SECONDS,
+                lease=LEASE_SECONDS,
+            )
+            await gateway.spawn(gateway.start())
+            self._gateways.append(gateway)
+
+    async def stop_gateways(self) -> None:
+        while self._gateways:
+            await self._gateways.pop().kill()
 
     def deploy_replicas(self) -> None:
         self._replicas = [Replica() for _ in range(self.size.replicas)]
 
-    async def aclose(self) -> None:
-        await asyncio.gather(*(each.aclose() for each in self._gateways))
-
-    async def minute(self, *, by_session: bool, requests: bool = True) -> Counted:
+    async def minute(self, *, by_session: bool = False, requests: bool = True) -> Counted:
         """Let conversations begin at random times, for the time of the size. `by_session`: all
         turns of a conversation go to one replica, otherwise to all replicas in turn."""
         counted, began = Counted(), time.monotonic()
         for replica in self._replicas:
             replica.counted = counted
-        before = self._redis_counts()
-        end = began + (self.size.seconds if requests else self.size.seconds / 6)
+        self._network.exchanges = counted.exchanges
+        end = began + self.size.seconds
         rate = self.size.requests_per_second / self.size.turns
         async with asyncio.TaskGroup() as group:
             while requests and time.monotonic() < end:
                 group.create_task(self._conversation(counted, by_session, end))
                 await asyncio.sleep(self._rng.expovariate(rate))
             await asyncio.sleep(end - time.monotonic())
-        counted.redis, counted.seconds = self._redis_counts() - before, time.monotonic() - began
+        counted.seconds = time.monotonic() - began
         return counted
 
     async def _conversation(self, counted: Counted, by_session: bool, end: float) -> None:
@@ -262,21 +275,12 @@ class Fleet:
             name = f"chatcmpl-{rng.getrandbits(64):x}"
             request = replace(application.request, request_id=name, messages=(*messages,))
             gateway = rng.choice(self._gateways)
-            counted.counts += await gateway.request(request, application.plan, self._replicas[at])
+            sending = gateway.spawn(gateway.send(request, application.plan, self._replicas[at]))
+            counted.counts += await sending
             counted.tools |= {tool.hash for tool in request.tools}
-            if time.monotonic() + self.size.pause > end:
-                return
             await asyncio.sleep(rng.uniform(0.5, 1.5) * self.size.pause)
-
-    def _redis_counts(self) -> Counter[str]:
-        stats = self._redis.client.info("commandstats")
-        counts = Counter(
-            {name.removeprefix("cmdstat_"): each["calls"] for name, each in stats.items()}
-        )
-        counts["info"] = 0  # its own
-        (samples,) = (each.samples for each in metrics.REDIS_SECONDS.collect())
-        [counts["exchanges"]] = (int(e.value) for e in samples if e.name.endswith("_count"))
-        return counts
+            if time.monotonic() > end:
+                return
 
 
 def definitions(count: int) -> Iterator[dict[str, Any]]:
@@ -291,40 +295,47 @@ def definitions(count: int) -> Iterator[dict[str, Any]]:
         yield {"type": "function", "function": function}
 
 
-async def run(size: Size, redis: RedisServer, seed: int = 1) -> dict[str, Counted]:
+async def minutes(fleet: Fleet) -> dict[str, Counted]:
     """Return what was counted in each kind of minute."""
-    fleet = Fleet(size, redis, seed)
     await fleet.add_key()
-    found = dict[str, Counted]()
     await fleet.deploy_gateways()
     fleet.deploy_replicas()
-    found["everything is new"] = await fleet.minute(by_session=False)
+    found = {"everything is new": await fleet.minute()}
     await fleet.deploy_gateways()
-    found["new gateways"] = await fleet.minute(by_session=False)
+    found["new gateways"] = await fleet.minute()
     fleet.deploy_replicas()
-    found["new replicas"] = await fleet.minute(by_session=False)
+    found["new replicas"] = await fleet.minute()
     fleet.deploy_replicas()
     found["new replicas, by session"] = await fleet.minute(by_session=True)
-    found["no requests"] = await fleet.minute(by_session=False, requests=False)
-    await fleet.aclose()
+    found["no requests"] = await fleet.minute(requests=False)
+    await fleet.stop_gateways()
     return found
+
+
+def simulate(size: Size, seed: int = 1) -> dict[str, Counted]:
+    """Run a fleet of this size."""
+    with redis_server() as redis, virtual_time() as loop:
+        network = Valkey(redis, random.Random(f"{seed} network"))
+        with simulated_redis(network):
+            fleet = Fleet(size, network, track_tasks(loop), seed)
+            return loop.run_until_complete(minutes(fleet))
 
 
 COLUMNS: dict[str, Callable[[Counted], str]] = {
     "requests": lambda each: f"{each.counts['requests']:,}",
     "tools": lambda each: f"{len(each.tools):,}",
-    "compiles": lambda each: f"{each.counts['compiles']:,}",
     "compiles per tool": lambda each: f"{each.counts['compiles'] / max(len(each.tools), 1):.2f}",
-    "loads": lambda each: f"{each.counts['loads']:,}",
+    "loads per tool": lambda each: f"{each.counts['loads'] / max(len(each.tools), 1):.2f}",
     "bytes per request": lambda each: f"{each.for_each_request('bytes'):,.0f}",
-    "of which enforcement": lambda each: f"{each.for_each_request('added'):,.0f}",
-    "Redis exchanges/s": lambda each: f"{each.redis['exchanges'] / each.seconds:,.0f}",
-    "of which grammars": lambda each: f"{_for_grammars(each) / each.seconds:,.1f}",
+    "of which enforcement": lambda each: f"{each.for_each_request('enforcement'):,.0f}",
+    "Redis exchanges/s": lambda each: f"{each.exchanges.total() / each.seconds:,.1f}",
+    **{
+        f"for {purpose}": lambda each, purpose=purpose: (  # type: ignore[misc]
+            f"{each.exchanges[purpose] / each.seconds:,.1f}"
+        )
+        for purpose in ("grammars", "limits", "keys")
+    },
 }
-
-
-def _for_grammars(each: Counted) -> int:
-    return each.redis["mget"] + each.redis["set"]
 
 
 def report(size: Size, found: dict[str, Counted]) -> int:
@@ -332,18 +343,11 @@ def report(size: Size, found: dict[str, Counted]) -> int:
     print(f"{size.replicas} replicas, {size.gateways} gateways, {size.tools:,} tools, ", end="")
     print(f"{size.requests_per_second:g} requests/s, {size.seconds:g} s for each row\n")
     rows = ((name, *(show(each) for show in COLUMNS.values())) for name, each in found.items())
-    print(markdown.table(["minute", *COLUMNS], rows))
+    print(markdown.table(["minute", *COLUMNS], rows), "\n")
     for name, each in found.items():
         compiles, loads = each.counts["compiles"], each.counts["loads"]
         seconds = (compiles * EXAMINED_MS + loads * LOADED_MS) / 1000 / size.replicas
-        commands = ", ".join(f"{command} {count:,}" for command, count in each.redis.most_common(8))
-        print(f"{name}, {each.seconds:.0f} s: {seconds:.2f} s of compiling per replica; {commands}")
+        print(f"{name}: {seconds:.2f} s of compiling per replica")
     unreported = sum(each.counts["unreported"] for each in found.values())
     print(f"Grammars without a verdict: {unreported}")
     return 1 if unreported else 0
-
-
-def main(size: Size) -> int:
-    """Run a fleet of this size, and print what it costs. Return the exit status."""
-    with redis_server() as redis:
-        return report(size, asyncio.run(run(size, redis)))

@@ -2,7 +2,7 @@
 
     python -m tests.long fleet --seeds 100 --days 10     # 1,000 days
     python -m tests.long fleet --seed 17 --days 10       # one of them again
-    python -m tests.long fleet --replicas 50             # what a large fleet costs; 5 minutes
+    python -m tests.long fleet --replicas 50             # what a large fleet costs; minutes
 
 Each seed is a fleet of its own, with its own faults. The exit status is 1 if an invariant was
 violated; the seeds are printed. With `--replicas`, it is another simulation (scale.py).
@@ -65,7 +65,8 @@ def main() -> int:
     parser.add_argument("--tools", type=int, default=5_000, help="with --replicas")
     options = parser.parse_args()
     if options.replicas is not None:
-        return scale.main(scale.Size(options.replicas, options.gateways, options.tools))
+        size = scale.Size(options.replicas, options.gateways, options.tools)
+        return scale.report(size, scale.simulate(size))
     profile = Profile(days=options.days)
     runs = Runs(options.out, days=f"{options.days:g}")
     work = partial(simulate, profile=profile)
