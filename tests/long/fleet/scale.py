@@ -161,7 +161,8 @@ class Valkey(Network):
         super().__init__(cast(Any, self), rng)
         self.exchanges = Counter[str]()
         port = redis.client.connection_pool.connection_kwargs["port"]
-        self._connection = Connection(host="127.0.0.1", port=port, protocol=2)
+        connection: Any = Connection  # without types
+        self._connection = connection(host="127.0.0.1", port=port, protocol=2)
 
     async def exchange(self, node: Node, commands: Sequence[Sequence[Any]]) -> list[Any]:
         self.exchanges[PURPOSES.get(commands[0][0], "keys")] += 1
