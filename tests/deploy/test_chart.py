@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from toolgate_proxy.cli.config_check import check
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "toolgate"
 Object = dict[str, Any]
+LEADER_WORKER = ("leader", "worker")
+"""Roles of the nodes of a group."""
 
 EVERYTHING: Object = yaml.safe_load(Path(__file__).with_name("everything.yaml").read_text())
 """Values that use every part of the chart."""
@@ -46,7 +49,8 @@ def one(objects: list[Object], kind: str, component: str) -> Object:
 
 
 def container(workload: Object) -> Object:
-    (found,) = workload["spec"]["template"]["spec"]["containers"]
+    """`workload`: or its pod template."""
+    (found,) = workload["spec"].get("template", workload)["spec"]["containers"]
     assert isinstance(found, dict)
     return found
 
@@ -60,6 +64,18 @@ def config_of(objects: list[Object]) -> Object:
 
 def workloads(objects: list[Object]) -> Iterator[Object]:
     yield from (each for each in objects if each["kind"] in {"Deployment", "StatefulSet"})
+
+
+def groups(objects: list[Object]) -> Iterator[Object]:
+    yield from (each for each in objects if each["kind"] == "LeaderWorkerSet")
+
+
+def pods(objects: list[Object]) -> Iterator[Object]:
+    """The pod templates of all workloads."""
+    yield from (each["spec"]["template"] for each in workloads(objects))
+    for group in groups(objects):
+        nodes = group["spec"]["leaderWorkerTemplate"]
+        yield from (nodes["leaderTemplate"], nodes["workerTemplate"])
 
 
 def test_helm_finds_nothing_to_improve():
@@ -100,8 +116,8 @@ def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting():
     assert "Secret" not in {each["kind"] for each in objects}
     page = (ROOT / "docs" / "reference" / "settings.md").read_text()
     settings = set(re.findall(r"`(TOOLGATE_\w+)`", page))
-    for workload in workloads(objects):
-        for variable in container(workload)["env"]:
+    for pod in pods(objects):
+        for variable in container(pod)["env"]:
             name = variable["name"]
             assert not name.startswith("TOOLGATE_") or name in settings
             if re.search("KEY|SECRET|PASSWORD|TOKEN", name):
@@ -109,12 +125,12 @@ def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting():
 
 
 def test_pods_are_restricted_and_have_limits():
-    for workload in workloads(rendered()):
-        each = container(workload)
-        assert workload["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
+    for pod in pods(rendered(EVERYTHING)):
+        each = container(pod)
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
         assert each["securityContext"]["allowPrivilegeEscalation"] is False
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert workload["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+        assert pod["spec"]["automountServiceAccountToken"] is False
         assert "memory" in each["resources"]["limits"]
 
 
@@ -157,6 +173,10 @@ def test_each_model_has_its_backends_and_their_deployments():
         ("Qwen/Qwen3-32B", "http://elsewhere:8000"),
         ("Qwen/Qwen3-32B", "http://toolgate-backend-large-0.toolgate-backend-large:8000"),
         ("elsewhere", "http://elsewhere:8001"),
+        ("scaled", "dns+http://toolgate-backend-scaled:8000"),
+        ("deepseek", "http://toolgate-backend-huge-0.toolgate-backend-huge:8000"),
+        ("deepseek", "http://toolgate-backend-huge-1.toolgate-backend-huge:8000"),
+        ("huge-scaled", "dns+http://toolgate-backend-huge-scaled:8000"),
         ("hosted", None),
     ]
     assert config["model_list"][0]["litellm_params"]["weight"] == 2
@@ -182,6 +202,140 @@ def test_zero_and_empty_values_of_a_model_replace_the_defaults():
     assert "nvidia.com/gpu" not in container(backend)["resources"]["limits"]
     assert "--enforce-eager" not in container(backend)["args"]
     assert config_of(objects)["model_list"] == []
+
+
+def test_pods_get_the_fields_of_their_values():
+    """The fields that are added to the chart's own: annotations, volumes and mounts."""
+    objects = rendered(EVERYTHING)
+    scaled = next(each for each in EVERYTHING["models"] if each["name"] == "scaled")
+    for kind, name, values in (
+        ("Deployment", "gateway", EVERYTHING["gateway"]),
+        ("StatefulSet", "backend-scaled", scaled),
+        ("StatefulSet", "valkey", EVERYTHING["valkey"]),
+    ):
+        pod = one(objects, kind, name)["spec"]["template"]
+        spec, each = pod["spec"], container(pod)
+        assert values["podAnnotations"].items() <= pod["metadata"]["annotations"].items()
+        assert each["imagePullPolicy"] == "Always"
+        assert spec["imagePullSecrets"] == [{"name": "registry"}]
+        plain = ("runtimeClassName", "nodeSelector", "affinity", "tolerations", "initContainers")
+        for field in plain:
+            assert spec.get(field) == values.get(field)
+        if name != "valkey":
+            assert values["volumes"][0] in spec["volumes"]
+            assert values["volumeMounts"][0] in each["volumeMounts"]
+        mounted = {mount["name"] for mount in each["volumeMounts"]}
+        claims = one(objects, kind, name)["spec"].get("volumeClaimTemplates", ())
+        volumes = [*spec.get("volumes", ()), *(claim["metadata"] for claim in claims)]
+        assert mounted == {volume["name"] for volume in volumes}
+        assert len(volumes) == len(mounted)
+
+
+def test_pods_share_a_claim_of_the_operator_or_of_their_model_or_have_one_each():
+    objects = rendered(EVERYTHING)
+
+    def claimed(pod: Object) -> list[str]:
+        found = (each.get("persistentVolumeClaim") for each in pod["spec"]["volumes"])
+        return [each["claimName"] for each in found if each]
+
+    scaled = one(objects, "StatefulSet", "backend-scaled")["spec"]
+    assert claimed(scaled["template"]) == ["models"]
+    assert "volumeClaimTemplates" not in scaled
+    huge = one(objects, "LeaderWorkerSet", "backend-huge")["spec"]["leaderWorkerTemplate"]
+    for template in ("leaderTemplate", "workerTemplate"):
+        assert claimed(huge[template]) == ["toolgate-backend-huge"]
+    claims = [each["metadata"]["name"] for each in objects if each["kind"].endswith("Claim")]
+    assert claims == ["toolgate-backend-huge"]
+    claim = one(objects, "PersistentVolumeClaim", "backend-huge")["spec"]
+    assert claim["accessModes"] == ["ReadWriteMany"]
+    assert claim["resources"]["requests"]["storage"] == "2Ti"
+    small = one(objects, "StatefulSet", "backend-small")["spec"]
+    assert claimed(small["template"]) == []
+    assert small["volumeClaimTemplates"][0]["spec"]["accessModes"] == ["ReadWriteOnce"]
+    scaled_group = one(objects, "LeaderWorkerSet", "backend-huge-scaled")["spec"]
+    (claim,) = scaled_group["leaderWorkerTemplate"]["volumeClaimTemplates"]
+    assert claim["metadata"]["name"] == "models"
+
+
+def test_a_model_on_several_nodes_is_a_group_whose_leader_has_the_api():
+    objects = rendered(EVERYTHING)
+    spec = one(objects, "LeaderWorkerSet", "backend-huge")["spec"]
+    assert (spec["replicas"], spec["leaderWorkerTemplate"]["size"]) == (2, 2)
+    leader, worker = (spec["leaderWorkerTemplate"][f"{role}Template"] for role in LEADER_WORKER)
+    node = ["--nnodes=$(LWS_GROUP_SIZE)", "--node-rank=$(LWS_WORKER_INDEX)"]
+    node += ["--master-addr=$(LWS_LEADER_ADDRESS)"]
+    arguments = container(leader)["args"]
+    assert {*node, "--pipeline-parallel-size=2"} <= {*arguments}
+    at = arguments.index("--tensor-parallel-size=8")
+    assert container(worker)["args"] == [*arguments[:at], "--headless", *arguments[at:]]
+    assert {"ports", "startupProbe", "readinessProbe"} <= container(leader).keys()
+    assert not [field for field in container(worker) if field == "ports" or "Probe" in field]
+    assert leader["metadata"] == worker["metadata"]
+    labels = leader["metadata"]["labels"]
+    service = one(objects, "Service", "backend-huge")["spec"]
+    selector = service["selector"].items()
+    assert selector - labels.items() == {("leaderworkerset.sigs.k8s.io/worker-index", "0")}
+    assert service["publishNotReadyAddresses"] is True
+    policy = one(objects, "NetworkPolicy", "backend-huge")["spec"]
+    among = policy["podSelector"]
+    assert policy["ingress"] == [{"from": [{"podSelector": among}]}]
+    assert among["matchLabels"] == labels
+    budget = one(objects, "PodDisruptionBudget", "backend-huge")["spec"]["selector"]
+    assert budget["matchLabels"] == labels
+
+
+def test_vllm_has_the_options_of_a_group():
+    spec = one(rendered(EVERYTHING), "LeaderWorkerSet", "backend-huge")["spec"]
+    worker = container(spec["leaderWorkerTemplate"]["workerTemplate"])["args"]
+    options = {each.split("=")[0] for each in worker if "LWS_" in each or each == "--headless"}
+    source = "".join(map(vllm_source, ("engine/arg_utils.py", "entrypoints/cli/serve.py")))
+    attributes = {option: option.removeprefix("--").replace("-", "_") for option in options}
+    assert len(options) == 4
+    assert not [each for each in attributes.values() if f".{each}" not in source]
+
+
+def vllm_source(path: str) -> str:
+    """A module of vLLM as text, because importing vLLM takes seconds."""
+    found = find_spec("vllm")
+    if found is None or found.origin is None:
+        pytest.skip("vLLM is not installed")
+    return (Path(found.origin).parent / path).read_text()
+
+
+def test_autoscaled_backends_have_one_name_and_a_number_of_replicas_that_keda_sets():
+    objects = rendered(EVERYTHING)
+    for name, kind, api, bounds in (
+        ("scaled", "StatefulSet", "apps/v1", (1, 4)),
+        ("huge-scaled", "LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", (2, 3)),
+    ):
+        assert "replicas" not in one(objects, kind, f"backend-{name}")["spec"]
+        spec = one(objects, "ScaledObject", f"backend-{name}")["spec"]
+        target = {"apiVersion": api, "kind": kind, "name": f"toolgate-backend-{name}"}
+        assert spec["scaleTargetRef"] == target
+        assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == bounds
+    assert {each["metadata"]["name"] for each in objects if each["kind"] == "ScaledObject"} == {
+        "toolgate-backend-scaled",
+        "toolgate-backend-huge-scaled",
+    }
+
+
+def test_the_query_of_an_autoscaler_counts_the_requests_that_the_engines_report():
+    objects = rendered(EVERYTHING)
+    (trigger,) = one(objects, "ScaledObject", "backend-scaled")["spec"]["triggers"]
+    assert trigger["authenticationRef"] == {"name": "prometheus"}
+    metadata = trigger["metadata"]
+    assert metadata["authModes"] == "bearer"
+    assert metadata["threshold"] == "32"
+    assert metadata["ignoreNullValues"] == "false"  # a lost series must not remove replicas
+    labels = dict(re.findall(r'(\w+)=~?"([^"]*)"', metadata["query"]))
+    monitor = one(objects, "PodMonitor", "backend")["spec"]["podMetricsEndpoints"][0]
+    assert labels["job"] == monitor["relabelings"][0]["replacement"]
+    assert (labels["namespace"], labels["model_name"]) == ("toolgate", "scaled")
+    (trigger,) = one(objects, "ScaledObject", "backend-huge-scaled")["spec"]["triggers"]
+    assert trigger["metadata"]["threshold"] == "100.5"
+    gauges = set(re.findall(r'"(vllm:\w+)"', vllm_source("v1/metrics/loggers.py")))
+    counted = {each for each in gauges if re.fullmatch(labels["__name__"], each)}
+    assert counted == {"vllm:num_requests_running", "vllm:num_requests_waiting"}
 
 
 @pytest.mark.parametrize(
@@ -213,12 +367,34 @@ def test_a_changed_configuration_replaces_the_pods_of_the_gateway(change):
         {"models": [{"name": "A/b", "model": "a"}]},
         {"models": [{"name": "neither"}]},
         {"monitoring": {"podMonitor": True}},
+        {"models": [{"name": "a", "model": "a", "nodes": 0}]},
+        {"backend": {"autoscaling": {"minReplicas": 0}}},
+        {"backend": {"cache": {"claim": "models"}}},
+        {"gateway": {"imagePullPolicy": "always"}},
+        {"valkey": {"volumes": []}},
     ],
     ids=str,
 )
 def test_misspelt_and_missing_values_are_refused(values):
     with pytest.raises(helm().HelmError):
         rendered(values)
+
+
+PAGES = (ROOT / "deploy" / "README.md", ROOT / "docs" / "guide" / "scaling.md")
+
+
+def test_the_examples_of_the_pages_are_values_of_the_chart():
+    blocks = [
+        yaml.safe_load(block)
+        for page in PAGES
+        for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.M | re.S)
+    ]
+    known = yaml.safe_load((CHART / "values.yaml").read_text()).keys()
+    examples = [each for each in blocks if isinstance(each, dict) and each.keys() <= known]
+    assert len(examples) == 4
+    kinds = [{each["kind"] for each in rendered(values)} for values in examples]
+    for kind in ("LeaderWorkerSet", "ScaledObject", "PersistentVolumeClaim", "Ingress"):
+        assert sum(kind in each for each in kinds) == 1, kind
 
 
 def test_scraped_jobs_have_the_names_that_the_alerts_use():
@@ -237,8 +413,8 @@ def test_scraped_jobs_have_the_names_that_the_alerts_use():
         assert endpoint["authorization"]["credentials"]["key"] == "TOOLGATE_METRICS_TOKEN"
         relabelled.add(relabelling["replacement"])
         selector = monitor["spec"]["selector"]["matchLabels"]
-        pods = [each["spec"]["template"]["metadata"]["labels"] for each in workloads(objects)]
-        assert any(selector.items() <= labels.items() for labels in pods)
+        labels = [each["metadata"]["labels"] for each in pods(objects)]
+        assert any(selector.items() <= each.items() for each in labels)
     assert relabelled == named
 
 
@@ -286,8 +462,13 @@ def test_the_chart_has_the_version_of_the_distribution():
 
 @FLEETS
 def test_every_object_is_valid_against_the_schemas_of_kubernetes(values):
-    """Objects of the Prometheus operator have no schema here."""
+    """Objects of the Prometheus operator and of KEDA have no schema here, and neither have groups
+    of nodes, of which the pods are validated."""
     validator = pytest.importorskip("kubernetes_validate")
-    for each in rendered(values):
-        if not each["apiVersion"].startswith("monitoring.coreos.com/"):
+    objects = rendered(values)
+    for each in objects:
+        if each["apiVersion"].endswith(".k8s.io/v1") or "." not in each["apiVersion"]:
             validator.validate(each, "1.31", strict=True)
+    for pod in pods(objects):
+        named = {"apiVersion": "v1", "kind": "Pod"} | pod
+        validator.validate(named, "1.31", strict=True)

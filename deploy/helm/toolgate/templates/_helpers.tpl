@@ -23,15 +23,55 @@ labels:
 {{ .Values.serviceAccount.name | default .Release.Name }}
 {{- end }}
 
-{{- /* What the pods of all workloads have in common. */}}
+{{- /* A pod template up to what differs between workloads. `part`: the values of the workload.
+`security`: user and groups. `annotations`: beside those of the values. */}}
 {{- define "toolgate.pod" -}}
-serviceAccountName: {{ include "toolgate.serviceAccount" . }}
-automountServiceAccountToken: false
-enableServiceLinks: false
-{{- with .Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+metadata:
+  labels:
+    {{- include "toolgate.labels" . | nindent 4 }}
+  {{- with mergeOverwrite (deepCopy (.part.podAnnotations | default dict)) (.annotations | default dict) }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "toolgate.serviceAccount" .root }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- with .root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    {{- merge (dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault")) .security | toYaml | nindent 4 }}
+  {{- range $name := list "terminationGracePeriodSeconds" "runtimeClassName" "nodeSelector" "affinity" "tolerations" "initContainers" }}
+  {{- with get $.part $name }}
+  {{- dict $name . | toYaml | nindent 2 }}
+  {{- end }}
+  {{- end }}
 {{- end }}
+
+{{- /* What the containers of all workloads have in common. */}}
+{{- define "toolgate.container" -}}
+image: {{ .part.image }}
+{{- with .part.imagePullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
+securityContext:
+  allowPrivilegeEscalation: false
+  {{- if .readOnly }}
+  readOnlyRootFilesystem: true
+  {{- end }}
+  capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- /* The specification of a volume claim. `storage`: size and storage class. */}}
+{{- define "toolgate.claim" -}}
+accessModes: [{{ .mode | default "ReadWriteOnce" }}]
+{{- with .storage.storageClassName }}
+storageClassName: {{ . }}
+{{- end }}
+resources:
+  requests: {storage: {{ .storage.size }}}
 {{- end }}
 
 {{- define "toolgate.fromSecret" -}}
@@ -59,9 +99,13 @@ imagePullSecrets:
 {{- $urls := $model.urls | default list }}
 {{- if $model.model }}
 {{- $service := printf "%s-backend-%s" $.Release.Name $model.name }}
-{{- $replicas := ternary $model.replicas $.Values.backend.replicas (hasKey $model "replicas") }}
-{{- range $at := until (int $replicas) }}
+{{- $backend := mergeOverwrite (deepCopy $.Values.backend) $model }}
+{{- if $backend.autoscaling.enabled }}
+{{- $urls = append $urls (printf "dns+http://%s:8000" $service) }}
+{{- else }}
+{{- range $at := until (int $backend.replicas) }}
 {{- $urls = append $urls (printf "http://%s-%d.%s:8000" $service $at $service) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- $name := $model.servedModelName | default $model.name }}
