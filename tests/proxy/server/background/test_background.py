@@ -17,11 +17,10 @@ from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.response_store import redis_store
-from toolgate_proxy.response_store.record import StoreUnavailable
+from toolgate_proxy.response_store.record import unavailable
 from toolgate_proxy.server import authorization
-from toolgate_proxy.server.background import place, run
-from toolgate_proxy.server.background.place import Place
-from toolgate_proxy.server.background.run import RUNNING, cancel, stop_all
+from toolgate_proxy.server.background import responses
+from toolgate_proxy.server.background.responses import RUNNING, Place, cancel, stop_all
 from toolgate_proxy.server.request_scope import RequestScope
 
 PATH = "/v1/responses"
@@ -300,7 +299,7 @@ async def test_the_limits_of_a_key_hold_until_it_ends(gateway, script):
 
 
 async def test_one_owner_has_few_responses_with_few_bytes_at_once(gateway, script, monkeypatch):
-    monkeypatch.setattr(run, "MOST_RUNNING", 2)
+    monkeypatch.setattr(responses, "MOST_RUNNING", 2)
     gateway.here.bodies.limit = 10_000
     other = "sk-a-key-of-another-0001"
     gateway.add_key(other, key_of(other))
@@ -357,7 +356,7 @@ async def test_it_survives_a_connection_that_is_closed(gateway, script):
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(Place, "lease", 0.4)
-    monkeypatch.setattr(run, "PAUSE", 0.02)
+    monkeypatch.setattr(responses, "PAUSE", 0.02)
     monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 1.0)
 
 
@@ -403,9 +402,10 @@ async def test_another_gateway_follows_it_while_it_is_generated(impatient, gatew
 async def test_a_gateway_that_dies_leaves_it_as_failed(impatient, gateway, script, other):
     shown = await begun(gateway)
     job = running(shown["id"])
-    while not job._writing.done():  # it is dead; wait_for may swallow a cancellation
-        job._writing.cancel()
+    while not job.task.done():  # it is dead; wait_for may swallow a cancellation
+        job.task.cancel()
         await asyncio.sleep(0)
+    job.stopped.set()
     follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
     last = await ended(gateway, shown["id"])
     check_response(last)
@@ -446,7 +446,7 @@ async def test_what_redis_loses_ends_the_generation(impatient, gateway, script, 
 async def test_an_end_that_can_not_be_stored_is_stored_later_or_a_failure(
     impatient, gateway, script, redis_at_hand, patience, monkeypatch
 ):
-    monkeypatch.setattr(run, "PATIENCE", patience)
+    monkeypatch.setattr(responses, "PATIENCE", patience)
     shown = await begun(gateway)
     job = running(shown["id"])
     redis_at_hand.hang()
@@ -471,17 +471,17 @@ async def test_an_end_that_can_not_be_stored_is_stored_later_or_a_failure(
 
 
 async def test_a_write_whose_reply_was_lost_is_repeated(gateway, script, monkeypatch):
-    write, lost = Place.write, 0
+    add, lost = Place.add, 0
 
     async def losing(self, *arguments):
         nonlocal lost
-        result = await write(self, *arguments)
-        if len(arguments) > 1 and arguments[1] not in (place.FIRST, place.WHOLE) and not lost:
+        result = await add(self, *arguments)
+        if not lost:
             lost += 1
-            raise StoreUnavailable("Redis does not respond")
+            raise unavailable("Redis does not respond")
         return result
 
-    monkeypatch.setattr(Place, "write", losing)
+    monkeypatch.setattr(Place, "add", losing)
     script.hang_after = None
     events = events_of(await ask(gateway, stream=True))
     assert lost
@@ -510,7 +510,7 @@ async def test_a_response_that_is_too_large_fails_without_its_output(gateway, sc
 
 
 async def test_events_that_are_too_large_are_not_followed(gateway, script, monkeypatch):
-    monkeypatch.setattr(run, "MOST_BYTES", 6_000)  # even if many events are one
+    monkeypatch.setattr(responses, "MOST_BYTES", 6_000)  # even if many events are one
     script.hang_after = None
     shown = await queued(gateway)
     *events, error = events_of(await get(gateway, shown["id"], stream="true"))
@@ -520,7 +520,7 @@ async def test_events_that_are_too_large_are_not_followed(gateway, script, monke
 
 
 async def test_events_are_kept_for_a_while_after_the_end(gateway, script, monkeypatch):
-    monkeypatch.setattr(place, "ENDED_MS", 50)
+    monkeypatch.setattr(responses, "ENDED_MS", 50)
     script.hang_after = None
     last = await ended(gateway, (await queued(gateway))["id"])
     await asyncio.sleep(0.1)
