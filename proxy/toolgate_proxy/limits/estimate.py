@@ -57,6 +57,7 @@ SUMMARY = "compaction"
 """Type of an item, or of a block of a message, that has a summary of the conversation before it."""
 ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
+DEFERRED = "defer_loading"
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
@@ -145,11 +146,12 @@ def _loaded(entries: Sequence[Any]) -> Iterator[Any]:
     """Yield the entries without deferred tools, which are no part of the prompt."""
     for entry in entries:
         if isinstance(entry, dict):
-            nested, function = entry.get("tools"), entry.get("function")
-            own = (entry, function) if isinstance(function, dict) else (entry,)
-            if any(each.get("defer_loading") is True for each in own):
+            function = entry.get("function")
+            if entry.get(DEFERRED) is True:
                 continue
-            if isinstance(nested, list):
+            if isinstance(function, dict) and function.get(DEFERRED) is True:
+                continue
+            if isinstance(nested := entry.get("tools"), list):
                 entry = {**entry, "tools": [*_loaded(nested)]}
         yield entry
 
