@@ -12,7 +12,7 @@ import uvicorn
 from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import LOOK, check_event, check_response
 from tests.support.litellm.own_route import MASTER
-from tests.support.servers.redis_server import SECRET, redis_server, response_store
+from tests.support.servers.redis_server import SECRET, response_store
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
@@ -29,9 +29,9 @@ OWNER = "master key"
 
 
 async def ask(gateway, given="wait", **params):
-    key, leave = params.pop("key", MASTER), params.pop("leave_after", None)
+    key = params.pop("key", MASTER)
     body = {"model": "tiny", "input": given, "background": True, "tools": [LOOK], **params}
-    return await gateway.ask(body, path=PATH, key=key, leave_after=leave)
+    return await gateway.ask(body, path=PATH, key=key)
 
 
 async def queued(gateway, given="wait", **params):
@@ -52,9 +52,8 @@ async def begun(gateway):
 
 
 async def get(gateway, name, rest="", method="GET", **query):
-    key, leave = query.pop("key", MASTER), query.pop("leave_after", None)
-    path, text = f"{PATH}/{name}{rest}", urlencode(query)
-    return await gateway.ask(b"", path=path, method=method, key=key, query=text, leave_after=leave)
+    key, path = query.pop("key", MASTER), f"{PATH}/{name}{rest}"
+    return await gateway.ask(b"", path=path, method=method, key=key, query=urlencode(query))
 
 
 async def ended(gateway, name):
@@ -68,8 +67,7 @@ async def ended(gateway, name):
 
 
 def running(name):
-    [run] = [run for run in RUNNING if run.turn is not None and run.turn.id == name]
-    return run
+    return next(run for run in RUNNING if run.turn is not None and run.turn.id == name)
 
 
 def code(response):
@@ -86,23 +84,16 @@ def with_keys(gateway, **teams):
 
 
 def events_of(response):
-    return read_events(b"".join(each for each in response.bodies if not each.startswith(b":")))
+    """The events of a stream, which have numbers without gaps."""
+    events = read_events(b"".join(each for each in response.bodies if not each.startswith(b":")))
+    numbers = [event["sequence_number"] for event in events]
+    assert not events or numbers == [*range(numbers[0], numbers[0] + len(events))]
+    for event in events:
+        check_event(event)
+    return events
 
 
 TEXT = f"<think>Let me look around</think>Hello there, friend{call('look', {})}"
-
-
-@pytest.fixture(scope="module")
-def redis_of_module():
-    with redis_server() as server:
-        yield server
-
-
-@pytest.fixture
-def redis_at_hand(redis_of_module):
-    redis_of_module.wake()
-    redis_of_module.client.flushall()
-    return redis_of_module
 
 
 @pytest.fixture
@@ -162,8 +153,7 @@ async def test_a_response_is_polled_until_it_is_completed_and_stays_so(gateway, 
 async def test_an_incomplete_response_is_stored(gateway):
     gateway.backend.scripts["cut"] = Script(("Hello the",), finish="length")
     last = await ended(gateway, (await queued(gateway, "cut"))["id"])
-    why = {"reason": "max_output_tokens"}
-    assert (last["status"], last["incomplete_details"]) == ("incomplete", why)
+    assert last["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
 async def test_the_stream_is_followed_and_replayed(gateway, script, other):
@@ -185,14 +175,11 @@ async def test_the_stream_is_followed_and_replayed(gateway, script, other):
     first = [(event["type"], event["response"]["status"]) for event in events[:3]]
     states = ("created", "queued"), ("queued", "queued"), ("in_progress", "in_progress")
     assert first == [(f"response.{kind}", status) for kind, status in states]
-    for event in events:
-        check_event(event)
-    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[0]["sequence_number"] == 0
     assert events[-1]["type"] == "response.completed"
     assert events_of(await early) == events
     assert events_of(await later) == events[2:]
     assert await ended(gateway, name) == events[-1]["response"]
-    assert events_of(await get(gateway, name, stream="true")) == events
     for after in (0, 4, len(events) - 2, len(events) - 1, 1_000):
         replayed = await get(gateway, name, stream="true", starting_after=after)
         assert events_of(replayed) == events[after + 1 :]
@@ -221,13 +208,11 @@ async def test_errors_before_it_is_queued_are_those_of_the_request(gateway, redi
 async def test_a_failure_is_stored(gateway, fails):
     error = {"message": "No.", "code": "backend_failed"}
     when = {"error_status": 500} if fails == "at once" else {"error_after": 2}
-    made = Script(("Hello there",), error=error, pause=0.02, **when)
-    gateway.backend.scripts["breaks"] = made
+    gateway.backend.scripts["breaks"] = Script(("Hello there",), error=error, pause=0.02, **when)
     shown = await queued(gateway, "breaks")
     last = await ended(gateway, shown["id"])
     check_response(last)
     assert (last["status"], last["store"]) == ("failed", True)
-    assert last["error"]["code"]
     assert bool(last["output"]) == (fails == "later")
     events = events_of(await get(gateway, shown["id"], stream="true"))
     assert events[-1]["type"] == "response.failed"
@@ -282,10 +267,10 @@ async def test_a_reader_whose_key_is_revoked_gets_no_more(gateway, script, monke
     await asyncio.sleep(0.5)
     gateway.here.key_sync.key_cache.replace([made[0]])
     script.hang_after = None
+    assert b": waiting\n\n" in (await reader).bodies
     *events, error = events_of(await reader)
     assert len(events) > 3
     assert (error["type"], error["code"]) == ("error", "invalid_api_key")
-    assert error["sequence_number"] == len(events)
 
 
 async def test_the_limits_of_a_key_hold_until_it_ends(gateway, script):
@@ -348,9 +333,6 @@ async def test_it_survives_a_connection_that_is_closed(gateway, script):
         await serving
 
 
-# --- faults, and other gateways -------------------------------------------------------------------
-
-
 async def test_another_gateway_sees_and_cancels_it(impatient, gateway, script, other):
     shown = await begun(gateway)
     follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
@@ -396,7 +378,6 @@ async def test_a_gateway_that_stops_leaves_it_as_failed_at_once(impatient, gatew
     last = (await get(gateway, shown["id"])).json
     assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
     events = events_of(await follower)
-    assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-1]["response"] == last
 
 
@@ -437,7 +418,6 @@ async def test_an_end_that_can_not_be_stored_is_stored_later_or_a_failure(
         return
     assert last["status"] == "completed"
     events = events_of(await get(gateway, shown["id"], stream="true"))
-    assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-1]["response"] == last
 
 
@@ -456,7 +436,6 @@ async def test_a_write_whose_reply_was_lost_is_repeated(gateway, script, monkeyp
     script.hang_after = None
     events = events_of(await ask(gateway, stream=True))
     assert lost
-    assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-1]["type"] == "response.completed"
 
 
@@ -465,9 +444,7 @@ async def test_a_response_that_is_too_large_fails_without_its_output(gateway, sc
     gateway.backend.scripts["much"] = Script((text,))
     monkeypatch.setattr(redis_store, "RESPONSE_MAX_BYTES", 4_000)
     last = await ended(gateway, (await queued(gateway, "much"))["id"])
-    assert (last["status"], last["error"]["code"], last["output"]) == (
-        "failed", "request_too_large", [],
-    )  # fmt: skip
+    assert (last["error"]["code"], last["output"]) == ("request_too_large", [])
     assert code(await ask(gateway, text))[:2] == (413, "request_too_large")
 
 
@@ -475,8 +452,7 @@ async def test_events_that_are_too_large_are_not_followed(gateway, script, monke
     monkeypatch.setattr(responses, "MOST_BYTES", 6_000)  # even if many events are one
     script.hang_after = None
     shown = await queued(gateway)
-    *events, error = events_of(await get(gateway, shown["id"], stream="true"))
-    assert [each["sequence_number"] for each in (*events, error)] == list(range(len(events) + 1))
+    error = events_of(await get(gateway, shown["id"], stream="true"))[-1]
     assert (error["type"], error["code"]) == ("error", "invalid_request")
     assert (await ended(gateway, shown["id"]))["status"] == "completed"
 
