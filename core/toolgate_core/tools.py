@@ -227,12 +227,13 @@ def _check_members(entry: dict[str, Any], kind: str, param: str) -> None:
     """Refuse members that are meant to constrain the calls, and would have no effect."""
     function, known, place = entry[kind], MEMBERS[kind], f"{param}.{kind}"
     for name, value in islice(function.items(), MAX_MEMBERS):
-        is_known = value is None or name in (*known, "type")
+        is_known = value is None or name in known or name == "type"
         if not is_known and _meant(name, value, known, function):
             raise unknown_member(name, value, known, function, member_path(place, name))
-    for name in {*known} & _CONSTRAINTS & (entry.keys() - function.keys()):
-        message = f"'{param}.{name}' has no effect. Move it into '{place}'."
-        raise InvalidTools(message, param=f"{param}.{name}")
+    for name in entry:
+        if name in _CONSTRAINTS and name in known and name not in function:
+            message = f"'{param}.{name}' has no effect. Move it into '{place}'."
+            raise InvalidTools(message, param=f"{param}.{name}")
 
 
 def _custom_tool(name: str, custom: dict[str, Any], place: Place) -> Tool:

@@ -25,7 +25,7 @@ from .litellm_host.callbacks.host_side import HostSide
 from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.offered_tools import with_tools
 from .server import incoming
-from .server.background.run import Run
+from .server.background.responses import Run
 from .server.client import BACKGROUND, client_of
 from .server.forwarding import Forwarding
 from .server.incoming import Arrived

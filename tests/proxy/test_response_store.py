@@ -9,10 +9,11 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support.servers.redis_server import SECRET, response_store
+from toolgate_core.errors import ResponsesUnavailable
 from toolgate_proxy.response_store import memory_store, redis_store
 from toolgate_proxy.response_store import store as store_module
 from toolgate_proxy.response_store.memory_store import MemoryResponses
-from toolgate_proxy.response_store.record import SealedResponse, StoredResponse, StoreUnavailable
+from toolgate_proxy.response_store.record import SealedResponse, StoredResponse
 from toolgate_proxy.response_store.redis_store import DIGEST
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
@@ -261,7 +262,7 @@ async def test_without_redis_nothing_is_said_to_be_missing(
     assert await in_redis.put(OWNER, response("resp_2")) == "unavailable"
     assert in_redis.kept == "unavailable"
     for read in (in_redis.find, in_redis.conversation, in_redis.delete):
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(ResponsesUnavailable):
             await read(OWNER, "resp_1")
 
 

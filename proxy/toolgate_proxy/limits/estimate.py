@@ -7,9 +7,12 @@ itself is not changed. The backend's counts replace the estimate.
 from __future__ import annotations
 
 import base64
+import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from ..documents.pdf import is_pdf, wrapped
 from ..keys.key import Limits
@@ -54,8 +57,7 @@ SUMMARY = "compaction"
 """Type of an item, or of a block of a message, that has a summary of the conversation before it."""
 ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
-SYNTAX = '"":,'
-"""Punctuation of a member in JSON, as a chat template writes tools."""
+DEFERRED = "defer_loading"
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
@@ -91,9 +93,9 @@ def _prompt(body: Mapping[str, Any]) -> int:
     texts: list[str] = []
     for name, value in body.items():
         if name in entries:
-            tokens += _collect(entries[name], texts, parts=True)
+            tokens += _collect(entries[name], texts)
         elif name in TEXTS:
-            _collect(value, texts, parts=False)
+            texts += map(_written, _loaded(value) if isinstance(value, list) else [value])
     return tokens + text_tokens(texts)
 
 
@@ -117,30 +119,51 @@ def _has_summary(entry: object) -> bool:
     return any(isinstance(part, dict) and part.get("type") == SUMMARY for part in (entry, *content))
 
 
-def _collect(value: object, texts: list[str], *, parts: bool) -> int:
-    """Add all texts in a value to `texts`. Returns the tokens of its files. `parts`: whether it can
-    have content parts that are files."""
-    tokens, left = 0, [(value, parts)]
+def _collect(value: object, texts: list[str]) -> int:
+    """Add all texts of content parts to `texts`. Return the tokens of its files."""
+    tokens, left = 0, [value]
     while left:
-        each, parts = left.pop()
+        each = left.pop()
         if isinstance(each, str):
             texts.append(each)
         elif isinstance(each, list):
-            left += [(inner, parts) for inner in each]
+            left += each
         elif isinstance(each, dict):
-            if not parts and each.get("defer_loading") is True:
-                continue  # the prompt has no deferred tools
-            file = _file_of(each) if parts else None
+            file = _file_of(each)
             if file is not None:
                 tokens += _file_tokens(each["type"], each[file])
             for name, inner in each.items():
-                if not parts:
-                    texts += (SYNTAX, name)
-                if name != file:
-                    left.append((inner, parts and name not in ARGUMENTS))
+                if name in ARGUMENTS and not isinstance(inner, str):
+                    texts.append(_written(inner))
+                elif name != file:
+                    left.append(inner)
         elif each is not None:
-            texts.append("0" if parts else _number(each))
+            texts.append("0")
     return tokens
+
+
+def _loaded(entries: Sequence[Any]) -> Iterator[Any]:
+    """Yield the entries without deferred tools, which are no part of the prompt."""
+    for entry in entries:
+        if isinstance(entry, dict):
+            function = entry.get("function")
+            if entry.get(DEFERRED) is True:
+                continue
+            if isinstance(function, dict) and function.get(DEFERRED) is True:
+                continue
+            if isinstance(nested := entry.get("tools"), list):
+                entry = {**entry, "tools": [*_loaded(nested)]}
+        yield entry
+
+
+def _written(value: object) -> str:
+    """Return a value as a chat template writes it: a text, or JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # half a surrogate pair
+        return json.dumps(value)
 
 
 def _file_of(part: Mapping[str, Any]) -> str | None:
@@ -176,14 +199,6 @@ def files_beyond_estimate(texts: Sequence[str]) -> int:
     """Return the tokens of the texts of PDFs beyond those that were estimated before they were
     read."""
     return max(0, text_tokens(texts) - TOKENS_PER_FILE * len(texts))
-
-
-def _number(value: object) -> str:
-    """Return as many digits as a number or a truth value has. Python refuses to print long
-    integers."""
-    if isinstance(value, int) and value.bit_length() > 64:
-        return "0" * (value.bit_length() // 3)
-    return str(value)
 
 
 SMALL = string.ascii_lowercase.encode() + b" "

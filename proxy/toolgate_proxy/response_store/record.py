@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from toolgate_core.errors import GatewayStopped
+from toolgate_core.errors import GatewayStopped, ResponsesUnavailable
 
 from ..sealing import SealBroken, Sealer
 
@@ -95,8 +95,12 @@ NotStored = Literal["unavailable", "too_large", "exists", "disabled"]
 TOOLGATE_RESPONSES_QUOTA is 0."""
 
 
-class StoreUnavailable(Exception):
-    """Redis does not respond, or refuses the command."""
+def unavailable(reason: str) -> ResponsesUnavailable:
+    return ResponsesUnavailable(
+        f"Stored responses can't be read or written, because {reason}. Try again shortly, or send "
+        "the whole conversation in `input`, without `background`.",
+        retry_after=1,
+    )
 
 
 class RecordTooLarge(Exception):

@@ -13,11 +13,13 @@ from __future__ import annotations
 import logging
 from typing import Any, cast
 
+from toolgate_core.errors import ResponsesUnavailable
+
 from .. import metrics
 from ..redis_client import Argument, Command, Script, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
-from .record import RESPONSE_MAX_BYTES, Kept, NotStored, SealedResponse, StoreUnavailable
+from .record import RESPONSE_MAX_BYTES, Kept, NotStored, SealedResponse, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class RedisResponses:
                 PUT, names.all_of(response.id),
                 previous + response.record, self._life_ms, *self._quota, digest, names.prefix,
             )  # fmt: skip
-        except StoreUnavailable:
+        except ResponsesUnavailable:
             return "unavailable"
         stored, dropped = cast(list[int], reply)
         metrics.RESPONSES_DROPPED.inc(dropped)
@@ -96,7 +98,7 @@ class RedisResponses:
         return _Names(self._sealer, owner).all_of(response_id)[0]
 
     async def run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
-        """Raise StoreUnavailable."""
+        """Raise ResponsesUnavailable."""
 
         async def command(sent: Command) -> object:
             return (await self._replies(sent))[0]
@@ -104,7 +106,7 @@ class RedisResponses:
         return self._accepted([await script.run(command, keys, *arguments)])[0]
 
     async def commands(self, *commands: Command) -> list[Any]:
-        """Return the replies. Raise StoreUnavailable."""
+        """Return the replies. Raise ResponsesUnavailable."""
         return self._accepted(await self._replies(*commands))
 
     async def aclose(self) -> None:
@@ -113,7 +115,7 @@ class RedisResponses:
     async def _replies(self, *commands: Command) -> list[Any]:
         replies = await self._redis.run(commands)
         if replies is None:
-            raise StoreUnavailable("Redis does not respond")
+            raise unavailable("Redis does not respond")
         return replies
 
     def _accepted(self, replies: list[Any]) -> list[Any]:
@@ -121,7 +123,7 @@ class RedisResponses:
             if isinstance(reply, Exception):
                 # Redis' error contains names of entries and commands, not their values.
                 logger.error("Redis refused a command for stored responses: %.300s", reply)
-                raise StoreUnavailable("Redis refused the command")
+                raise unavailable("Redis refused the command")
         return replies
 
 

@@ -48,8 +48,8 @@ class Conversation:
 
 
 class SealedStore(Protocol):
-    """Neither opens responses nor knows what they contain. Its methods raise StoreUnavailable if it
-    can't tell what it has."""
+    """Neither opens responses nor knows what they contain. Its methods raise
+    ResponsesUnavailable if it can't tell what it has."""
 
     @property
     def kept(self) -> Kept: ...
@@ -106,16 +106,16 @@ class ResponseStore:
         return reason
 
     async def find(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Return a stored response. Raises StoreUnavailable."""
+        """Return a stored response. Raises ResponsesUnavailable."""
         turns = (await self._read(owner, response_id, most=1)).turns
         return turns[0] if turns else None
 
     async def conversation(self, owner: str, response_id: str) -> Conversation:
-        """Return a conversation. Raises StoreUnavailable."""
+        """Return a conversation. Raises ResponsesUnavailable."""
         return await self._read(owner, response_id, most=MAX_TURNS)
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Return whether there was such a response. Raises StoreUnavailable."""
+        """Return whether there was such a response. Raises ResponsesUnavailable."""
         return await self._store.delete(owner, response_id)
 
     async def aclose(self) -> None:

@@ -11,6 +11,7 @@ those fields, as OpenAI's API defines them, for every provider.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Any
 
 from toolgate_core.errors import (
@@ -54,8 +55,7 @@ STREAM_OPTIONS = (
 )
 MAX_DEPTH = 200
 """Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
-CONTAINERS = (dict, list)
-JSON_TEXTS = frozenset({"arguments", "input", "json"})
+JSON_TEXTS = ("arguments", "input", "json")
 """Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
 values count as the body's."""
 MAX_MODEL_NAME = 256
@@ -88,18 +88,17 @@ def check_bounds(values: dict[str, Any]) -> None:
     """Checks the nesting of a body, the number of entries in each parameter, and the number of
     values in its JSON texts. Raises InvalidRequest and RequestTooLarge. `allowed_token_ids` and
     `logit_bias` have bounds by the vocabulary."""
-    level: list[Any] = [values]
+    objects, lists = [values], list[list[Any]]()
     values_left = MAX_VALUES
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                if value is not values and not JSON_TEXTS.isdisjoint(value):
-                    values_left = _without_texts(value, values_left)
-                value = value.values()
-            below += [child for child in value if isinstance(child, CONTAINERS) and child]
-        level = below
-        if not level:
+    for depth in range(MAX_DEPTH):
+        for each in objects if depth else ():
+            if "arguments" in each or "input" in each or "json" in each:
+                values_left = _without_texts(each, values_left)
+        members = chain.from_iterable(map(dict.values, objects))
+        inner = [each for each in chain(members, chain.from_iterable(lists)) if each]
+        objects = [each for each in inner if type(each) is dict]
+        lists = [each for each in inner if type(each) is list]
+        if not objects and not lists:
             break
     else:
         raise InvalidRequest(

@@ -18,7 +18,7 @@ from ..sealing import OwnerSeal
 from ..state import gateway
 
 BACKGROUND = "toolgate.background"
-"""Key in the ASGI scope of a request that is served in the background (background/run.py)."""
+"""Key in the ASGI scope of a request that is served in the background (background/responses.py)."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
 FEATURES = (b"anthropic-beta",)

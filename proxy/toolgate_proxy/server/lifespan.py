@@ -21,7 +21,7 @@ from ..litellm_host.operator_tools import search_tools
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
-from .background.run import stop_all
+from .background.responses import stop_all
 from .traffic.recording import begin_models
 
 

@@ -18,20 +18,19 @@ from starlette.types import ASGIApp, Scope
 from toolgate_core.errors import InvalidRequest, ResponseNotFound, RouteClosed, UnsupportedParameter
 
 from ..api.responses.parameters import INCLUDES
-from ..api.responses.state import Page, listed, retrieved, unavailable
+from ..api.responses.state import Page, listed, retrieved
 from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.context import identity_of
 from ..litellm_host.deployments.router import are_all_ours
 from ..litellm_host.errors import own_errors
 from ..request_fields import invalid_value
-from ..response_store.record import StoredResponse, StoreUnavailable, is_active
+from ..response_store.record import StoredResponse, is_active
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
 from .authorization import check_key
-from .background.place import NOT_KEPT, Place
-from .background.run import cancel, follow
+from .background.responses import NOT_KEPT, Place, cancel, follow
 from .client import owner_of
 from .paths import MATCH
 
@@ -62,10 +61,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     responses, wanted = gateway().responses, operation.response_id
     place = None if responses.shared is None else Place(responses, seal.owner, wanted)
     work = _Work(responses, seal, wanted, _Query(scope), place)
-    try:
-        return await work.of(operation.name)
-    except StoreUnavailable as error:
-        raise unavailable(error) from error
+    return await work.of(operation.name)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from toolgate_proxy.server import (
     sending,
     stored_responses,
 )
-from toolgate_proxy.server.background import run
+from toolgate_proxy.server.background import responses
 from toolgate_proxy.server.traffic import recording
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
@@ -58,7 +58,7 @@ async def own_route(
     for module in (
         auth,
         authorization,
-        run,
+        responses,
         client,
         forwarding,
         incoming,

@@ -22,7 +22,7 @@ from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.redis_server import RedisServer, redis_server
 from toolgate_proxy.response_store import redis_store
 from toolgate_proxy.routing import deployments
-from toolgate_proxy.server.background.place import Place
+from toolgate_proxy.server.background.responses import Place
 from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
 from toolgate_proxy.stack.processes import free_port
 

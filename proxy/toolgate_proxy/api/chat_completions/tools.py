@@ -116,9 +116,11 @@ def _entry(tool: object, path: str) -> Entry:
         return Entry(path, tool)
     if (other := other_form(tool, "chat completions")) is not None:
         raise InvalidTools(f"{path!r} is no tool of chat completions. {other}", param=path)
+    inner = tool.get("function")
+    if DEFERRED not in tool and not (isinstance(inner, dict) and DEFERRED in inner):
+        return Entry(path, tool)
     Fields(tool, path).flag(DEFERRED)
     kept = {name: value for name, value in tool.items() if name != DEFERRED}
-    inner = tool.get("function")
     if isinstance(inner, dict) and DEFERRED in inner:
         Fields(inner, f"{path}.function").flag(DEFERRED)
         kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}

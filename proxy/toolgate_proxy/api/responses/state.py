@@ -17,10 +17,9 @@ from toolgate_core.errors import (
     ItemNotFound,
     PreviousResponseNotFound,
     RequestTooLarge,
-    ResponsesUnavailable,
 )
 
-from ...response_store.record import UNFINISHED, StoredResponse, StoreUnavailable
+from ...response_store.record import UNFINISHED, StoredResponse
 from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal
 from ..shared.history import text_of
@@ -76,12 +75,9 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
         return dict(body), 0
     earlier: Sequence[Any] = ()
     history = StoredHistory(client.responses, client.seal.owner)
-    try:
-        if isinstance(previous, str):
-            earlier = await history.before(previous)
-        items = await history.resolved(items, "input")
-    except StoreUnavailable as error:
-        raise unavailable(error) from error
+    if isinstance(previous, str):
+        earlier = await history.before(previous)
+    items = await history.resolved(items, "input")
     if len(earlier) + len(items) > MAX_ITEMS:
         raise too_long()
     return {**body, "input": [*earlier, *items]}, len(earlier)
@@ -92,14 +88,6 @@ def as_items(given: object) -> list[Any]:
     if isinstance(given, str) and given:
         return [{"type": "message", "role": "user", "content": given}]
     return given if isinstance(given, list) else []
-
-
-def unavailable(error: StoreUnavailable) -> ResponsesUnavailable:
-    return ResponsesUnavailable(
-        f"Stored responses can't be read or written, because {error}. Try again shortly, or send "
-        "the whole conversation in `input`, without `background`.",
-        retry_after=1,
-    )
 
 
 def too_long() -> RequestTooLarge:

@@ -13,7 +13,7 @@ from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy import removed
 from toolgate_proxy.response_store import memory_store
-from toolgate_proxy.response_store.record import StoreUnavailable
+from toolgate_proxy.response_store.record import unavailable
 from toolgate_proxy.server.response_headers import own_headers
 
 
@@ -184,7 +184,7 @@ async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(gateway, mo
         return "unavailable"
 
     async def failing(*_, **__):
-        raise StoreUnavailable("Redis does not respond")
+        raise unavailable("Redis does not respond")
 
     store = gateway.here.responses._store
     monkeypatch.setattr(store, "put", put)
