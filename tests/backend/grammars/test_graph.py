@@ -26,9 +26,9 @@ from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.engines import llguidance_matcher
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.grammars.engines.llguidance_matcher import Matchers, new_matcher
-from toolgate_backend.grammars.graph.free_strings import FreeTexts
+from toolgate_backend.grammars.free_strings import FreeTexts
 from toolgate_backend.grammars.graph.node import NODE_BYTES, Node
-from toolgate_backend.grammars.graph.text_kinds import JSON_IN_LLGUIDANCE
+from toolgate_backend.grammars.text_kinds import JSON_IN_LLGUIDANCE
 from toolgate_backend.tokens import masks
 from toolgate_core.custom_tools import Grammar, custom_parameters
 from toolgate_core.grammar_key import CONTENT

@@ -26,7 +26,7 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
-from ..graph.text_kinds import raw_text
+from ..text_kinds import raw_text
 from .alternatives import listed
 from .nodes import OF_TEXT
 from .rules import Rules, encoded_literal, quoted

@@ -20,9 +20,9 @@ from ...settings import settings
 from ...tokens.call_form import CallForm
 from ..codecs.exact_numbers import exact_numbers
 from ..codecs.factory import rules_of_call
-from ..custom.grammar import CustomGrammars
-from ..graph.free_strings import free_texts
-from ..graph.text_kinds import JSON_IN_LLGUIDANCE
+from ..free_strings import free_texts
+from ..text_kinds import JSON_IN_LLGUIDANCE
+from .custom.grammar import CustomGrammars
 from .engine import CompiledGrammar
 from .llguidance_matcher import Mark, Matchers, can_begin, new_matcher
 from .llguidance_members import TooLarge, member_rules

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...tokens.masks import Row
+    from ..text_kinds import PlainTable
     from .scouts import PrivateText
-    from .text_kinds import PlainTable
     from .value_places import AnyPlace
 from collections import deque
 from collections.abc import Callable

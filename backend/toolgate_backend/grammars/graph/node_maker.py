@@ -11,9 +11,9 @@ from ...errors import BackendError, NoTokenAllowed
 from ...tokens.masks import BitmaskRow, Row, pack, token_ids
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import EngineMatcher
+from ..text_kinds import PlainTable, RawText, TextKind
 from .node import EDGE_BYTES, NODE_BYTES, NOTHING, Node
 from .scouts import PrivateText, Scouts, text_at
-from .text_kinds import PlainTable, RawText, TextKind
 from .value_bounds import narrowed
 from .value_places import AnyPlace, TagPlace, value_of
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
-from .free_strings import FreeTexts
+from ..free_strings import FreeTexts
 from .node import Node
 from .node_maker import NodeMaker
 from .value_places import value_of

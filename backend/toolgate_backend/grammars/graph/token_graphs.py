@@ -10,8 +10,8 @@ from ...tokens.masks import BitmaskRow, Rows
 from ...tokens.units import TokenIndex
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
+from ..text_kinds import JSON_IN_LLGUIDANCE, JSON_IN_XGRAMMAR, PlainTable, TextKind
 from .node import GraphMemory
-from .text_kinds import JSON_IN_LLGUIDANCE, JSON_IN_XGRAMMAR, PlainTable, TextKind
 from .token_graph import TokenGraph
 from .value_bounds import ValueBounds
 
