@@ -13,7 +13,8 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import empty_grammar
-from ..grammars.graph.token_graphs import TokenGraphs
+from ..grammars.graph.shared import Shared
+from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
 from ..tokens import masks
@@ -71,7 +72,7 @@ class ModelData:
         self._call_vocabulary = CallVocabulary(
             self.token_index, self.unit_bytes, self.refused, self.in_grammars
         )
-        self.graphs = TokenGraphs(
+        shared = Shared(
             unit_bytes=self.unit_bytes,
             token_index=self.token_index,
             allowed=self.in_grammars,
@@ -80,6 +81,7 @@ class ModelData:
             bounds=ValueBounds(self.form, self.unit_bytes, vocabulary.size),
             max_bytes=settings().graph_bytes,
         )
+        self.graphs = TokenGraphs(shared)
         self.plain = self._plain_tokens()
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
             lambda prefixes: CallPrefixes(prefixes, self.token_index)

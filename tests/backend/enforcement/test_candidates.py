@@ -187,7 +187,7 @@ def test_known_tokens_are_not_looked_up_in_the_rules(
     run(tokens_of(vocabulary))
     monkeypatch.setattr(turn_graph.Turn, "step", None)
     monkeypatch.setattr(turn_graph.Turn, "mask", None)
-    monkeypatch.setattr(NodeMaker, "_matcher", None)
+    monkeypatch.setattr(Scouts, "take", None)
     run(tokens_of(vocabulary))
 
 

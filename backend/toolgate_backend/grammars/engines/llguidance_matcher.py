@@ -16,7 +16,7 @@ from toolgate_core.schema.walk import find_keyword
 
 from ...errors import BackendError, GrammarRefused
 from ...tokens.masks import BitmaskRow
-from .engine import EngineMatcher
+from .engine import Matcher
 
 
 class Mark(NamedTuple):
@@ -41,7 +41,7 @@ class Matchers:
         self._fresh = FreshMatcher(make)
         self._marks = marks
 
-    def __call__(self) -> EngineMatcher:
+    def __call__(self) -> Matcher:
         fresh = self._fresh
         return LLGuidanceMatcher(fresh.copy(), fresh.copy, fresh.renew, self._marks)
 

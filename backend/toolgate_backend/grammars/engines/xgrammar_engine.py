@@ -98,7 +98,6 @@ def _compiled_grammar(
 ) -> CompiledGrammar:
     return CompiledGrammar(
         partial(XGrammarMatcher, compiled),
-        by_text=True,
         free=free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,)),
         size=int(compiled.memory_size_bytes),
         serialize=partial(_serialize, compiled),
