@@ -14,7 +14,7 @@ from toolgate_backend.enforcement import turn_graph, turn_graphs
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.candidates import CallPrefixes
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.grammars.graph.node_maker import NodeMaker
+from toolgate_backend.grammars.graph.scouts import Scouts
 from toolgate_backend.tokens import masks
 from toolgate_core.tools import parse_tools
 
