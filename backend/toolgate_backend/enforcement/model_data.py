@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -24,9 +23,6 @@ from ..tokens.vocabulary import Vocabulary
 from .candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
 from .dialect_texts import DialectTexts, TextMatch
 from .spec import CallIdentifiers
-
-if TYPE_CHECKING:
-    from .turn_graphs import TurnGraphs
 
 CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""
@@ -96,13 +92,6 @@ class ModelData:
             kind: Candidate(MeasuredGrammar(empty_grammar(), 0, f"message: {kind}"), text)
             for kind, text in self.texts.begins.items()
         }
-
-    @cached_property
-    def turns(self) -> TurnGraphs:
-        """The graphs of the requests' turns."""
-        from .turn_graphs import TurnGraphs  # which needs this module
-
-        return TurnGraphs(self)
 
     # --- candidates ---
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...grammars.compiled_grammar import MeasuredGrammar
 from ...tokens import masks
+from ..budget import Budget
 from ..model_data import ModelData
 from ..spec import Spec
-from ..state import Room, State
-
-if TYPE_CHECKING:
-    from ..turn import Turn
-from ..budget import Budget
+from ..state import Phase, Room, State
 
 
 class PhaseRules(Protocol):
@@ -28,6 +25,26 @@ class PhaseRules(Protocol):
         ...
 
 
+class Transitions(Protocol):
+    """How a phase hands over to another one (turn.py)."""
+
+    def begin(self, state: State, phase: Phase, room: Room) -> State:
+        """The state at the beginning of `phase`, which follows `state`."""
+        ...
+
+    def force(self, state: State, tokens: tuple[int, ...], then: Phase, room: Room) -> State:
+        """`state` with `tokens` to come, and then the phase `then`."""
+        ...
+
+    def begin_call(self, room: Room, written: bytes) -> State:
+        """The state in the first call, of which `written` has been written."""
+        ...
+
+    def after_call_token(self, state: State, room: Room) -> State:
+        """The state after a token of a call, at whose end something else begins."""
+        ...
+
+
 @dataclass(frozen=True)
 class Rules:
     """What the phases of one turn have in common."""
@@ -36,8 +53,7 @@ class Rules:
     spec: Spec
     permissions: Permissions
     content: MeasuredGrammar | None
-    turn: Turn
-    """How a phase hands over to another one."""
+    turn: Transitions
 
     def call_id(self, index: int) -> str:
         return self.model.call_ids.call_id(self.spec, index)
