@@ -23,10 +23,9 @@ from ..tokens import masks
 from .budget import Budget
 from .model_data import ModelData
 from .phases.calls import Calls, End, Format, Select
-from .phases.content import Content
-from .phases.free_text import FreeText, Thinking
+from .phases.content import Content, Thinking
 from .phases.messages import Messages
-from .phases.phase import Permissions, PhaseRules, Rules
+from .phases.phase import FreeText, Permissions, PhaseRules, Rules
 from .spec import Spec
 from .state import Phase, Room, State
 
