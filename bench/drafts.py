@@ -32,6 +32,7 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward, RepeatedText, learn
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.turn_graph import TurnGraphs
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -156,8 +157,8 @@ def ngram_drafts(tokens: Sequence[int], limit: int) -> list[int]:
 
 
 def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
-    model_data, compiler = (
-        ModelData(vocabulary),
+    turns, compiler = (
+        TurnGraphs(ModelData(vocabulary)),
         Compiler.from_vocabulary(vocabulary, cache_bytes=2**30),
     )
     for case in records(BFCL):
@@ -178,7 +179,7 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
         if len(grammars) < len(tools) or schema is None:
             continue
         keys = tuple(str(at) for at in range(len(grammars)))
-        machine = Automaton(model_data, Spec("required", keys, max_calls=1), grammars)
+        machine = Automaton(turns, Spec("required", keys, max_calls=1), grammars)
         call = call_tokens(vocabulary, name, _ordered(_chosen(given), schema))
         rng = random.Random(1)
         others = [natural_value(schema, rng) for _ in range(EARLIER_CALLS)]

@@ -14,6 +14,7 @@ from bench.support.tools import call_tokens, natural_value, small_tools
 from tests.support.vocabularies import JSON_CLOSERS
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
+from toolgate_backend.enforcement.turn_graph import TurnGraphs
 from toolgate_backend.grammars.store import GrammarStore
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow, words_per_row
@@ -53,7 +54,7 @@ class _Writer:
     def __init__(self, vocabulary: Vocabulary, tools: Tools) -> None:
         self._rng = np.random.default_rng(1)
         self._size, self._ends = vocabulary.size, vocabulary.marks.end_of_turn
-        self._spec, self._model = tools.spec, ModelData(vocabulary)
+        self._spec, self._turns = tools.spec, TurnGraphs(ModelData(vocabulary))
         self._store = GrammarStore(vocabulary)
         load_grammars(self._store.load, self._store.verdicts, tools)
         compiler = xgrammar.GrammarCompiler(vocabulary.info, max_threads=1)
@@ -66,7 +67,7 @@ class _Writer:
 
     def call(self) -> list[int] | None:
         """None if it does not end in time, or if the masks have no token in common."""
-        automaton = Automaton(self._model, self._spec, *self._spec.grammars_in(self._store))
+        automaton = Automaton(self._turns, self._spec, *self._spec.grammars_in(self._store))
         matcher = xgrammar.GrammarMatcher(self._strict)
         tokens: list[int] = []
         while len(tokens) < MAX_TOKENS - 1:

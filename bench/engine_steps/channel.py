@@ -12,7 +12,7 @@ import zmq
 from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
-from .process import receive
+from .receiver import receive
 
 
 class Channel(Protocol):

@@ -1,5 +1,4 @@
-"""Work in processes of its own. The processes of the command line and of the receiver import no
-vLLM."""
+"""Work in processes of its own. The process of the command line imports no vLLM."""
 
 from __future__ import annotations
 
@@ -7,8 +6,6 @@ import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import ParamSpec, TypeVar
-
-import zmq
 
 from .blocks import Options, Session, Text
 
@@ -37,11 +34,3 @@ def measure(options: Options, text: Text, streams: int, responses: list[list[int
     from .session import run_session
 
     return run_session(options, text, streams, responses)
-
-
-def receive(address: str) -> None:
-    """Receive an engine's outputs without end, as the API process does."""
-    socket = zmq.Context().socket(zmq.PULL)
-    socket.connect(address)
-    while True:
-        socket.recv_multipart()

@@ -30,6 +30,7 @@ from tests.support.vocabularies import JSON_CLOSERS, vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.turn_graph import TurnGraphs
 from toolgate_backend.grammars.store import GrammarStore
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens import masks
@@ -154,10 +155,8 @@ class WrittenCalls:
 
     def __init__(self, vocabulary: Vocabulary, store: GrammarStore) -> None:
         """Uses the grammars of `store` as an adapter does."""
-        self._model, self._store = ModelData(vocabulary), store
-        self._model.graphs.prepare_json()
-        store.on_load = self._model.graphs.prepare
-        store.on_release = self._model.turns.forget
+        self._turns, self._store = TurnGraphs(ModelData(vocabulary)), store
+        self._turns.follow(store)
         self._closers = [i for i, text in enumerate(vocabulary.token_bytes) if text in JSON_CLOSERS]
         self._closers += [*vocabulary.marks.tokens.values(), vocabulary.marks.end_of_turn[0]]
         self._drawn = random.Random(1)
@@ -165,18 +164,18 @@ class WrittenCalls:
     @property
     def graph_bytes(self) -> int:
         """As the graphs count them."""
-        return self._model.graphs.memory.bytes
+        return self._turns.model.graphs.memory.bytes
 
     @property
     def generation(self) -> int:
         """How often the graphs have begun anew."""
-        return self._model.graphs.memory.generation
+        return self._turns.model.graphs.memory.generation
 
     def write(self, keys: Sequence[str]) -> None:
         """Write a call of each of these tools."""
         for key in keys:
             spec = Spec("required", (key,), max_calls=1, reasoning="closed", budget=MAX_TOKENS)
-            automaton = Automaton(self._model, spec, *spec.grammars_in(self._store))
+            automaton = Automaton(self._turns, spec, *spec.grammars_in(self._store))
             while not automaton.is_terminated():
                 automaton.accept(self._token(automaton))
 

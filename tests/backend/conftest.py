@@ -13,6 +13,7 @@ from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.turn_graph import TurnGraphs
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.engines.choice import fallback_choices
 from toolgate_backend.grammars.engines.engine import CompiledGrammar, Engine
@@ -50,6 +51,11 @@ def model_data(vocabulary: Vocabulary) -> ModelData:
 
 
 @pytest.fixture(scope="session")
+def turns(model_data: ModelData) -> TurnGraphs:
+    return TurnGraphs(model_data)
+
+
+@pytest.fixture(scope="session")
 def compile_tool(
     vocabulary: Vocabulary, engines: dict[str, Engine], model_data: ModelData
 ) -> Callable[[Tool], MeasuredGrammar]:
@@ -72,7 +78,7 @@ def compile_tool(
 
 @pytest.fixture(scope="session")
 def automaton(
-    model_data: ModelData, compile_tool: Callable[[Tool], MeasuredGrammar]
+    turns: TurnGraphs, compile_tool: Callable[[Tool], MeasuredGrammar]
 ) -> Callable[..., Automaton]:
     """automaton(tools, schema, choice=…, …), with all their grammars compiled."""
 
@@ -82,7 +88,7 @@ def automaton(
         grammars = [compile_tool(tool) for tool in parse_tools(tools)]
         form = content_format(schema, param="") if isinstance(schema, dict) else schema
         content = compile_tool(form) if form is not None else None
-        return Automaton(model_data, Spec(**spec), grammars, content)
+        return Automaton(turns, Spec(**spec), grammars, content)
 
     return make
 

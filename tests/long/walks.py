@@ -153,7 +153,7 @@ class _Walk:
     ) -> None:
         self._model, self._spec, self._rng, self._counts = model, spec, rng, counts
         self._offered = {each.tool.name: each for each in offered}
-        machine = Automaton(model.data, spec, [each.grammar for each in offered], None)
+        machine = Automaton(model.turns, spec, [each.grammar for each in offered], None)
         self._source = Enforced(machine, model.vocabulary.size)
         self._favourite: dict[int, int] = {}
 

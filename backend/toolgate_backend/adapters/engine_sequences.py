@@ -11,6 +11,7 @@ from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward, RepeatedText
 from ..enforcement.model_data import ModelData
 from ..enforcement.spec import Spec
+from ..enforcement.turn_graph import TurnGraphs
 from ..errors import GrammarNotCreated
 from ..grammars import store
 from ..grammars.compiled_grammar import MeasuredGrammar
@@ -32,12 +33,11 @@ FEW_TOOLS = 64
 class EngineSequences:
     def __init__(self, model_config: Any) -> None:
         vocabulary = from_model_config(model_config)
-        self._model = ModelData(vocabulary)
-        self._model.graphs.prepare_json()
-        self._shared = Shared(FailedSequence(self._model), JumpForward(vocabulary.encode))
+        model = ModelData(vocabulary)
+        self.turns = TurnGraphs(model)
+        self._shared = Shared(FailedSequence(model), JumpForward(vocabulary.encode))
         self.store = store.GrammarStore(vocabulary)
-        self.store.on_load = self._model.graphs.prepare
-        self.store.on_release = self._model.turns.forget
+        self.turns.follow(self.store)
         self.step_masks = StepMasks(words_per_row(vocabulary.size))
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
@@ -50,7 +50,7 @@ class EngineSequences:
         GrammarNotCreated, which ends that request only."""
         try:
             grammars, content = spec.grammars_in(self.store)
-            self._model.prepare_prefixes(grammars)
+            self.turns.model.prepare_prefixes(grammars)
             return self._created(spec, grammars, content, prompt)
         except Exception as error:
             raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
@@ -62,7 +62,7 @@ class EngineSequences:
         if len(spec.keys) > FEW_TOOLS or spec.accepted or settings().forced_drafts:
             return None
         grammars, content = spec.grammars_in(self.store)
-        if not self._model.turns.has(spec, grammars, content):
+        if not self.turns.has(spec, grammars, content):
             return None
         return self._created(spec, grammars, content, prompt)
 
@@ -73,7 +73,7 @@ class EngineSequences:
         content: MeasuredGrammar | None,
         prompt: Sequence[int],
     ) -> EnforcementGrammar:
-        automaton = Automaton(self._model, spec, grammars, content)
+        automaton = Automaton(self.turns, spec, grammars, content)
         text = RepeatedText(prompt) if settings().forced_drafts else None
         grammar = EnforcementGrammar(automaton, self._shared, text)
         with self._lock:

@@ -27,6 +27,7 @@ from ..enforcement import spec
 from ..enforcement.automaton import Automaton
 from ..enforcement.mask_time_budget import MaskTimeBudget, StepTimer
 from ..enforcement.model_data import ModelData
+from ..enforcement.turn_graph import TurnGraphs
 from ..errors import BackendError
 from ..grammars import store
 from ..tokens.masks import Row
@@ -51,16 +52,15 @@ class _Sequence:
 class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         vocabulary = from_model_config(vllm_config.model_config)
-        self._model = ModelData(vocabulary)
-        self._model.graphs.prepare_json()
+        model = ModelData(vocabulary)
+        self._turns = TurnGraphs(model)
         self._applier = make_applier(device, vocabulary.size, pin_memory=is_pin_memory)
         self._store = store.GrammarStore(vocabulary)
-        self._store.on_load = self._model.graphs.prepare
-        self._store.on_release = self._model.turns.forget
+        self._turns.follow(self._store)
         store.install(self._store)
         self._sequences: dict[int, _Sequence] = {}
         """The sequences by row of the batch."""
-        self._failure_row = self._model.row_of(self._model.failure_mask)
+        self._failure_row = model.row_of(model.failure_mask)
         self._timer = StepTimer()
 
     @classmethod
@@ -113,7 +113,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             if constraints is None:
                 return None
             grammars = constraints.grammars_in(self._store)
-            return _Sequence(Automaton(self._model, constraints, *grammars), output)
+            return _Sequence(Automaton(self._turns, constraints, *grammars), output)
         except Exception as error:  # noqa: BLE001 - an exception would end the whole engine
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
             return _Sequence(None, output)

@@ -13,6 +13,7 @@ from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import BackendUnavailable, InvalidRequest, UnsupportedParameter
 from toolgate_core.schema.canonical import MAX_DEPTH
+from toolgate_core.schema.walk import entries
 from toolgate_core.wire import MAX_INSTANCE_LENGTH, MAX_INSTANCES
 
 RETRY_SECONDS = 2
@@ -91,7 +92,7 @@ def check_instances(instances: Sequence[Any], dialect: Dialect) -> None:
 def _problem(value: Any) -> str | None:
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [child for parent in level for child in _children(parent)]
+        level = [child for parent in level for _, child in entries(None, parent)]
         if not level:
             break
     else:
@@ -106,9 +107,3 @@ def _problem(value: Any) -> str | None:
     if len(text) > MAX_INSTANCE_LENGTH:
         return f"is longer than {MAX_INSTANCE_LENGTH:,} characters"
     return None
-
-
-def _children(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []

@@ -23,6 +23,7 @@ from ..enforcement.automaton import Automaton
 from ..enforcement.model_data import ModelData
 from ..enforcement.spec import Spec
 from ..enforcement.state import Phase
+from ..enforcement.turn_graph import TurnGraphs
 from ..errors import BackendError
 from ..grammars.store import GrammarStore
 from ..grammars.worker_rpc import source_text
@@ -50,7 +51,7 @@ class Tracer:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._loaded: tuple[ModelData, GrammarStore] | None = None
+        self._loaded: tuple[TurnGraphs, GrammarStore] | None = None
         self._lock = asyncio.Lock()
         self._active = 0
 
@@ -77,26 +78,27 @@ class Tracer:
         finally:
             self._active -= 1
 
-    async def _parts(self) -> tuple[ModelData, GrammarStore]:
+    async def _parts(self) -> tuple[TurnGraphs, GrammarStore]:
         async with self._lock:
             if self._loaded is None:
                 self._loaded = await asyncio.to_thread(self._make)
         return self._loaded
 
-    def _make(self) -> tuple[ModelData, GrammarStore]:
-        model, store = ModelData(self._vocabulary), GrammarStore(self._vocabulary)
-        store.on_release = model.turns.forget
-        return model, store
+    def _make(self) -> tuple[TurnGraphs, GrammarStore]:
+        turns = TurnGraphs(ModelData(self._vocabulary))
+        store = GrammarStore(self._vocabulary)
+        store.on_release = turns.forget
+        return turns, store
 
 
 class Trace:
     """The trace of one response."""
 
     def __init__(
-        self, vocabulary: Vocabulary, model: ModelData, store: GrammarStore, spec: Spec
+        self, vocabulary: Vocabulary, turns: TurnGraphs, store: GrammarStore, spec: Spec
     ) -> None:
         self._vocabulary = vocabulary
-        self._model = model
+        self._turns = turns
         self._store = store
         self._spec = spec
         self._choices: dict[int, _Choice] = {}
@@ -109,7 +111,7 @@ class Trace:
         traced = self._choices.get(choice)
         if traced is None:
             spec = replace(self._spec, choice_number=self._spec.choice_number + choice)
-            automaton = Automaton(self._model, spec, *spec.grammars_in(self._store))
+            automaton = Automaton(self._turns, spec, *spec.grammars_in(self._store))
             traced = self._choices[choice] = _Choice(automaton, len(spec.accepted))
         return TraceEvent(choice=choice, tokens=tuple(traced.traces(ids, self._vocabulary)))
 

@@ -20,11 +20,10 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
-from .model_data import ModelData
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
 from .token_limits import NEVER, Course, TokenLimits
-from .turn_graph import Entry, Placed, TurnNode
+from .turn_graph import Entry, Placed, TurnGraphs, TurnNode
 
 ROLLBACK_WINDOW = 256
 """Maximum number of tokens that can be rolled back. Drafts have a few dozen at most."""
@@ -33,15 +32,15 @@ ROLLBACK_WINDOW = 256
 class Automaton:
     def __init__(
         self,
-        model: ModelData,
+        turns: TurnGraphs,
         spec: Spec,
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
     ) -> None:
         """Raises BackendError if `spec.accepted` contains tokens that the spec does not allow."""
-        self._model = model
+        self._model = turns.model
         self._spec = spec
-        self._graph = model.turns.graph(spec, grammars, content)
+        self._graph = turns.graph(spec, grammars, content)
         self.reset()
 
     def reset(self) -> None:

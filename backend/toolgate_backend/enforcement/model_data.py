@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -13,7 +12,8 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import empty_grammar
-from ..grammars.graph.token_graphs import TokenGraphs
+from ..grammars.graph.shared import Shared
+from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
 from ..tokens import masks
@@ -23,9 +23,6 @@ from ..tokens.vocabulary import Vocabulary
 from .candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
 from .dialect_texts import DialectTexts, TextMatch
 from .spec import CallIdentifiers
-
-if TYPE_CHECKING:
-    from .turn_graphs import TurnGraphs
 
 CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""
@@ -71,7 +68,7 @@ class ModelData:
         self._call_vocabulary = CallVocabulary(
             self.token_index, self.unit_bytes, self.refused, self.in_grammars
         )
-        self.graphs = TokenGraphs(
+        shared = Shared(
             unit_bytes=self.unit_bytes,
             token_index=self.token_index,
             allowed=self.in_grammars,
@@ -80,6 +77,7 @@ class ModelData:
             bounds=ValueBounds(self.form, self.unit_bytes, vocabulary.size),
             max_bytes=settings().graph_bytes,
         )
+        self.graphs = TokenGraphs(shared)
         self.plain = self._plain_tokens()
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
             lambda prefixes: CallPrefixes(prefixes, self.token_index)
@@ -94,13 +92,6 @@ class ModelData:
             kind: Candidate(MeasuredGrammar(empty_grammar(), 0, f"message: {kind}"), text)
             for kind, text in self.texts.begins.items()
         }
-
-    @cached_property
-    def turns(self) -> TurnGraphs:
-        """The graphs of the requests' turns."""
-        from .turn_graphs import TurnGraphs  # which needs this module
-
-        return TurnGraphs(self)
 
     # --- candidates ---
 

@@ -23,10 +23,9 @@ from ..tokens import masks
 from .budget import Budget
 from .model_data import ModelData
 from .phases.calls import Calls, End, Format, Select
-from .phases.content import Content
-from .phases.free_text import FreeText, Thinking
+from .phases.content import Content, Thinking
 from .phases.messages import Messages
-from .phases.phase import Permissions, PhaseRules, Rules
+from .phases.phase import FreeText, Permissions, PhaseRules, Rules
 from .spec import Spec
 from .state import Phase, Room, State
 
@@ -97,10 +96,9 @@ class Turn:
             return state._replace(forced=rest)
         return self.begin(state._replace(forced=(), after_forced=Phase.END), then, room.less(1))
 
-    # --- transitions ---
+    # --- transitions (phases/phase.py) ---
 
     def begin(self, state: State, phase: Phase, room: Room) -> State:
-        """The state at the beginning of `phase`, which follows `state`."""
         if phase is Phase.THINKING:
             return State(Phase.THINKING)
         if phase is Phase.CONTENT and state.phase is Phase.THINKING:
@@ -113,17 +111,14 @@ class Turn:
         return state._replace(phase=phase)
 
     def force(self, state: State, tokens: tuple[int, ...], then: Phase, room: Room) -> State:
-        """`state` with `tokens` to come, and then the phase `then`."""
         if not tokens:
             return self.begin(state, then, room)
         return state._replace(forced=tokens, after_forced=then)
 
     def begin_call(self, room: Room, written: bytes) -> State:
-        """The state in the first call, of which `written` has been written."""
         return self._calls.begin(room, written)
 
     def after_call_token(self, state: State, room: Room) -> State:
-        """The state after a token of a call, at whose end something else begins."""
         return self._calls.after_token(state, room)
 
     def limited(self, state: State, tokens: Sequence[int], room: Room) -> State:

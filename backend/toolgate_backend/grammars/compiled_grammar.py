@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -13,7 +13,6 @@ from toolgate_core.custom_tools import grammar_of
 from toolgate_core.schema.canonical import TEXT
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, values
 
-from .codecs.rules import TagText
 from .engines.engine import CompiledGrammar, Matcher
 from .least_tokens import LeastTokens
 
@@ -48,8 +47,8 @@ def measure(
     """`rewritten` is the schema that the engine was given, as JSON, if it is another one. Called in
     the quarantine process."""
     given = parameters if rewritten is None else json.loads(rewritten)
-    limits = limits_of(compiled, parameters)
-    return MeasuredGrammar(compiled, least.of(name, given), name, extra_tokens(parameters), limits)
+    least_tokens, extra = least.of(name, given), extra_tokens(parameters)
+    return MeasuredGrammar(compiled, least_tokens, name, extra, limits_of(parameters))
 
 
 def _count(value: Any) -> int:
@@ -140,18 +139,16 @@ class ValueLimits:
 
     integer: int = DIGITS
     fraction: int = DIGITS
-    tags: Mapping[bytes, TagText] = field(default_factory=dict)
-    """What the text in tags is, by name (codecs/rules.py)."""
 
 
-def limits_of(compiled: CompiledGrammar, parameters: dict[str, Any]) -> ValueLimits | None:
+def limits_of(parameters: dict[str, Any]) -> ValueLimits | None:
     """The limits of a grammar of JSON values; None for one of text. `parameters` is the schema
     before it was rewritten for an engine, which removes the bounds that the engine can't enforce.
     """
     if TEXT in parameters or grammar_of(parameters) is not None:
         return None
     integer, fraction = _digits(value for _, value in values(parameters))
-    return ValueLimits(max(DIGITS, integer), max(DIGITS, fraction), compiled.tags)
+    return ValueLimits(max(DIGITS, integer), max(DIGITS, fraction))
 
 
 def _digits(found: Iterable[Any]) -> tuple[int, int]:

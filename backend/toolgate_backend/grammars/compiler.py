@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
+from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
@@ -25,7 +26,7 @@ from ..tokens.call_form import CallForm
 from ..tokens.units import TokenIndex
 from . import blob
 from .engines.choice import NOT_XGRAMMAR, Choice, fallback_choices, make_choice
-from .engines.engine import CompiledGrammar, EagerEngine, Engine
+from .engines.engine import CompiledGrammar, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .instances import InstanceWalker
 from .least_tokens import LeastTokens
@@ -33,6 +34,7 @@ from .read_back import misread
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
+    from .engines.xgrammar_engine import XGrammarEngine
 
 MAX_GRAMMAR_BYTES = 64 * 2**20
 """Maximum size of one compiled grammar, which the engine keeps in memory. The largest of 1,881 real
@@ -84,16 +86,21 @@ class RewrittenSchema:
 
 class Compiler:
     def __init__(
-        self, form: CallForm, xgrammar_engine: EagerEngine, llguidance_engine: LLGuidanceEngine
+        self,
+        form: CallForm,
+        xgrammar_engine: XGrammarEngine | None,
+        llguidance_engine: LLGuidanceEngine,
     ) -> None:
+        """Without xgrammar, which needs torch, the verdicts are the same, but the grammars of the
+        schemas that are chosen for it have no masks."""
         self.form = form
         self._xgrammar = xgrammar_engine
         self._llguidance = llguidance_engine
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes of each token; empty if the engine is an assumed one."""
-        return self._xgrammar.token_bytes
+        """The bytes of each token; empty without xgrammar."""
+        return self._xgrammar.token_bytes if self._xgrammar else []
 
     @cached_property
     def least_tokens(self) -> LeastTokens:
@@ -128,8 +135,8 @@ class Compiler:
         for it."""
         self._llguidance.custom.prepare(self.form)
         is_json = self.form.json_of("common") is not None
-        engines: tuple[Engine, ...] = (self._xgrammar, self._llguidance)
-        for engine in engines:
+        engines: tuple[Engine | None, ...] = (self._xgrammar, self._llguidance)
+        for engine in filter(None, engines):
             engine.compile(self.form, "common" if is_json else grammar_key.CONTENT, COMMON_SCHEMA)
         if not is_json:
             self._llguidance.compile_arguments(self.form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
@@ -200,9 +207,15 @@ class Compiler:
     ) -> tuple[Choice, CompiledGrammar]:
         """Compile with the engine of choice, or with llguidance if xgrammar refuses or misreads the
         schema. `known`: an earlier compile has read the grammar back."""
-        engine: Engine = self._xgrammar if choice.engine == "xgrammar" else self._llguidance
+        engine: Engine | None = self._xgrammar
+        if choice.engine != "xgrammar":
+            engine = self._llguidance
         schema = {key: value for key, value in choice.schema.items() if key != NOT_XGRAMMAR}
         try:
+            if engine is None:
+                if unsatisfiable_part(schema) is not None:
+                    raise GrammarRefused("no value satisfies it", "")
+                return choice, CompiledGrammar(_no_masks, prefix=b"")
             grammar = engine.compile(self.form, name, schema)
             accepts = partial(self.walker.accepts, grammar, name, schema)
             if not known and self.token_bytes and (wrong := misread(schema, accepts)):
@@ -240,6 +253,7 @@ class Compiler:
         choice = next(self._choices(grammar_key.CONTENT, schema, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
+        assert self._xgrammar is not None
         started = time.thread_time()
         grammar = self._xgrammar.deserialize(blob.unpack(key, packed), choice.schema)
         load_ms = (time.thread_time() - started) * 1e3
@@ -252,6 +266,10 @@ class Compiler:
         if grammar.serialize is None or grammar.size > MAX_PACKED_BYTES:
             return None
         return blob.pack(key, grammar.serialize())
+
+
+def _no_masks() -> NoReturn:
+    raise NotImplementedError("xgrammar is not installed, so this grammar has no masks")
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

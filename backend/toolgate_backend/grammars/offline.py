@@ -11,45 +11,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.wire import GrammarVerdict
 
-from ..errors import BlobRejected, GrammarRefused
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
-from .engines.engine import CompiledGrammar
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer
 
 _PRINTED = [*range(33, 127), *range(161, 173), *range(174, 256)]
 _END = "<|end|>"
-
-
-class AssumedEngine:
-    """Stand in for xgrammar, which needs torch, and compile all schemas that are chosen for it and
-    have a value. The verdicts on them are right, but their grammars have no masks."""
-
-    name = "xgrammar"
-
-    @property
-    def token_bytes(self) -> list[bytes]:
-        return []
-
-    def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        if unsatisfiable_part(parameters) is not None:
-            raise GrammarRefused("no value satisfies it", "")
-        return CompiledGrammar(_no_masks, prefix=b"", by_text=True)
-
-    def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:
-        raise BlobRejected("there is no engine that could load it")
-
-
-def _no_masks() -> NoReturn:
-    raise NotImplementedError("a grammar of an assumed engine has no masks")
 
 
 def compiler_of(dialect: str) -> Compiler:
@@ -77,7 +51,7 @@ def compiler_of(dialect: str) -> Compiler:
     size = len(characters) + len(added)
     made = make_tokenizer(json.dumps(tokenizer), size=size, end=ids[_END])
     form = CallForm(DIALECTS[dialect], {text: ids[text] for text in marks})
-    return Compiler(form, AssumedEngine(), LLGuidanceEngine(made))
+    return Compiler(form, None, LLGuidanceEngine(made))
 
 
 def _byte_characters() -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from toolgate_core.errors import ChecksFailed, SchemaTooComplex
+from toolgate_core.errors import ChecksFailed
 from toolgate_core.killable import Limit, LimitExceeded, Limits, WorkerPool
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict
@@ -113,11 +113,5 @@ class Quarantine:
             "memory": f"takes more than {memory_bytes // 2**20:,} MB of memory",
             "crash": "crashes the grammar engine",
         }
-        verdict = GrammarVerdict(
-            key=job.key,
-            status="refused",
-            reason=f"compiling it {takes[limit]}. Split the tool or simplify its schema",
-            pointer="",
-            code=SchemaTooComplex.code,
-        )
-        return Examined(verdict=verdict)
+        reason = f"compiling it {takes[limit]}. Split the tool or simplify its schema"
+        return Examined(verdict=GrammarVerdict.too_complex(job.key, reason))

@@ -228,13 +228,7 @@ def _over_limits(source: GrammarSource) -> GrammarVerdict | None:
         check_limits(source.parameters, param="grammars")
     except SchemaTooComplex as error:
         metrics.SCHEMA_REFUSALS.labels(error.code).inc()
-        return GrammarVerdict(
-            key=source.key,
-            status="refused",
-            reason=error.message,
-            pointer=error.pointer,
-            code=error.code,
-        )
+        return GrammarVerdict.too_complex(source.key, error.message, error.pointer)
     return None
 
 

@@ -156,13 +156,8 @@ class GrammarStore:
             "from now on, and the thread was replaced. Report the schema as a fault of Toolgate.",
             key,
         )
-        verdict = GrammarVerdict(
-            key=key,
-            status="refused",
-            reason="loading it takes too long. Split the tool or simplify its schema",
-            pointer="",
-            code=SchemaTooComplex.code,
-        )
+        reason = "loading it takes too long. Split the tool or simplify its schema"
+        verdict = GrammarVerdict.too_complex(key, reason)
         with self._lock:
             self._abandoned[key] = verdict
             if len(self._abandoned) > MAX_ABANDONED:
@@ -209,7 +204,7 @@ class GrammarStore:
             verdict.least_tokens,
             name,
             verdict.extra_tokens or 0,
-            limits_of(outcome.grammar, json.loads(parameters)),
+            limits_of(json.loads(parameters)),
         )
         self.on_load(measured)
         return verdict, measured

@@ -19,19 +19,8 @@ from .walk import deep_copy, schema_objects
 _EXPLICIT = frozenset({"additionalProperties", "patternProperties"})
 _COMBINING_KEYWORDS = frozenset(
     {
-        "$dynamicRef",
-        "$ref",
-        "allOf",
-        "anyOf",
-        "dependencies",
-        "dependentSchemas",
-        "else",
-        "if",
-        "not",
-        "oneOf",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
+        *("$dynamicRef", "$ref", "allOf", "anyOf", "dependencies", "dependentSchemas"),
+        *("else", "if", "not", "oneOf", "then", "unevaluatedItems", "unevaluatedProperties"),
     }
 )
 _MEMBER_KEYWORDS = frozenset({"additionalProperties", "patternProperties", "propertyNames"})

@@ -48,12 +48,7 @@ BUILT_IN = frozenset({"duration", "ipv4", "ipv6", "uri", "uuid"})
 
 CHECKED = frozenset(
     {
-        "idn-email",
-        "idn-hostname",
-        "iri",
-        "iri-reference",
-        "regex",
-        "uri-reference",
+        *("idn-email", "idn-hostname", "iri", "iri-reference", "regex", "uri-reference"),
         "uri-template",
     }
 )

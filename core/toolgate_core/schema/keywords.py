@@ -7,33 +7,16 @@ TYPE_NAMES = frozenset({"array", "boolean", "integer", "null", "number", "object
 
 ANNOTATIONS = frozenset(
     {
-        "$comment",
-        "$schema",
-        "default",
-        "deprecated",
-        "description",
-        "example",
-        "examples",
-        "readOnly",
-        "title",
-        "writeOnly",
+        *("$comment", "$schema", "default", "deprecated", "description", "example"),
+        *("examples", "readOnly", "title", "writeOnly"),
     }
 )
 """Keywords that assert nothing (JSON Schema 2020-12, validation §9; OpenAPI 3's `example`)."""
 
 SCHEMA_KEYWORDS = frozenset(
     {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
+        *("additionalItems", "additionalProperties", "contains", "contentSchema", "else"),
+        *("if", "items", "not", "propertyNames", "then", "unevaluatedItems"),
         "unevaluatedProperties",
     }
 )
@@ -47,46 +30,13 @@ DEFINITIONS = ("$defs", "definitions")
 
 ASSERTIONS = frozenset(
     {
-        "$dynamicRef",
-        "$ref",
-        "additionalProperties",
-        "allOf",
-        "anyOf",
-        "const",
-        "contains",
-        "dependentRequired",
-        "dependentSchemas",
-        "else",
-        "enum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "format",
-        "if",
-        "items",
-        "maxContains",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "maximum",
-        "minContains",
-        "minItems",
-        "minLength",
-        "minProperties",
-        "minimum",
-        "multipleOf",
-        "not",
-        "oneOf",
-        "pattern",
-        "patternProperties",
-        "prefixItems",
-        "properties",
-        "propertyNames",
-        "required",
-        "then",
-        "type",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "uniqueItems",
+        *("$dynamicRef", "$ref", "additionalProperties", "allOf", "anyOf", "const"),
+        *("contains", "dependentRequired", "dependentSchemas", "else", "enum"),
+        *("exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxContains"),
+        *("maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems"),
+        *("minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern"),
+        *("patternProperties", "prefixItems", "properties", "propertyNames", "required"),
+        *("then", "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems"),
     }
 )
 """Every keyword of 2020-12 that can make an instance invalid. All others are ignored."""

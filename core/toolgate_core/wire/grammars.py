@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from ..errors import SchemaTooComplex
 from .message import Count, Many, Message
 
 Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -43,6 +44,12 @@ class GrammarVerdict(Message):
     """The least number of tokens of a call, between its marker tokens; None if it is not known."""
     extra_tokens: int | None = None
     """By how many tokens a usual call is longer than the shortest one."""
+
+    @classmethod
+    def too_complex(cls, key: str, reason: str, pointer: str = "") -> Self:
+        """The refusal of a schema that costs too much."""
+        code = SchemaTooComplex.code
+        return cls(key=key, status="refused", reason=reason, pointer=pointer, code=code)
 
 
 MEASUREMENTS = ("least_tokens", "extra_tokens")

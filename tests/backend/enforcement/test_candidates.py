@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement import turn_graph, turn_graphs
+from toolgate_backend.enforcement import turn_graph
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.candidates import CallPrefixes
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.grammars.graph.node_maker import NodeMaker
+from toolgate_backend.grammars.graph.scouts import Scouts
 from toolgate_backend.tokens import masks
 from toolgate_core.tools import parse_tools
 
@@ -170,15 +170,13 @@ def tokens_of(vocabulary):
     return [*vocabulary.encode("Let me see."), *call, min(vocabulary.call_ends)]
 
 
-def test_known_tokens_are_not_looked_up_in_the_rules(
-    compile_tool, model_data, vocabulary, monkeypatch
-):
+def test_known_tokens_are_not_looked_up_in_the_rules(compile_tool, turns, vocabulary, monkeypatch):
     """The second sequence asks neither the rules nor an engine, whatever its own text is."""
     grammars = [compile_tool(tool) for tool in parse_tools([NOTE])]
     spec = Spec("auto", budget=10_000, reasoning="closed")
 
     def run(tokens):
-        machine = Automaton(model_data, spec, grammars)
+        machine = Automaton(turns, spec, grammars)
         for token in tokens:
             assert machine.next_row().words[token // 32] >> (token % 32) & 1
             assert machine.accept(token)
@@ -187,7 +185,7 @@ def test_known_tokens_are_not_looked_up_in_the_rules(
     run(tokens_of(vocabulary))
     monkeypatch.setattr(turn_graph.Turn, "step", None)
     monkeypatch.setattr(turn_graph.Turn, "mask", None)
-    monkeypatch.setattr(NodeMaker, "_matcher", None)
+    monkeypatch.setattr(Scouts, "take", None)
     run(tokens_of(vocabulary))
 
 
@@ -212,21 +210,21 @@ def test_limits_decide_beside_sequences_without_them(automaton, vocabulary, limi
 
 
 def test_graphs_go_with_their_grammars_before_python_looks_for_cycles(
-    compile_tool, model_data, vocabulary
+    compile_tool, turns, model_data, vocabulary
 ):
     """In a server it looks for old ones so rarely that thousands of grammars would be kept."""
     gc.collect()
     gc.disable()
     try:
         grammar = compile_tool(*parse_tools([NOTE]))
-        machine = Automaton(model_data, Spec("auto", budget=999, reasoning="closed"), [grammar])
+        machine = Automaton(turns, Spec("auto", budget=999, reasoning="closed"), [grammar])
         for token in tokens_of(vocabulary):
             machine.next_row()
             assert machine.accept(token)
         root = model_data.graphs.graph_of(grammar).root
         kept = [weakref.ref(each) for each in (machine._graph, grammar, grammar.compiled)]
         assert all(each() is not None for each in kept)
-        model_data.turns.forget(grammar)
+        turns.forget(grammar)
         del machine, grammar
         assert not any(each() for each in kept)
         for _ in range(9):
@@ -237,11 +235,11 @@ def test_graphs_go_with_their_grammars_before_python_looks_for_cycles(
         gc.enable()
 
 
-def test_graphs_are_bounded(automaton, model_data, monkeypatch):
-    monkeypatch.setattr(turn_graphs, "MAX_TURNS", 3)
+def test_graphs_are_bounded(automaton, turns, monkeypatch):
+    monkeypatch.setattr(turn_graph, "MAX_TURNS", 3)
     for number in range(6):
         automaton([NOTE], choice="auto", max_calls=number + 1)
-    assert len(model_data.turns) == 3
+    assert len(turns) == 3
 
 
 def test_a_turn_begins_anew_at_its_bound(automaton, vocabulary, monkeypatch):
@@ -277,12 +275,14 @@ def test_numbers_that_are_no_tokens_are_refused(automaton, vocabulary, reasoning
     assert machine.validate_tokens([-1]) == []
 
 
-def test_steps_near_a_budget_make_no_nodes_for_each_request(compile_tool, vocabulary, model_data):
+def test_steps_near_a_budget_make_no_nodes_for_each_request(
+    compile_tool, vocabulary, turns, model_data
+):
     grammars = [compile_tool(tool) for tool in parse_tools([NOTE])]
     tokens = tokens_of(vocabulary)[: len(vocabulary.encode("Let me see.")) + 6]
     sizes = []
     for _ in range(4):
-        machine = Automaton(model_data, Spec("auto", budget=60), grammars)
+        machine = Automaton(turns, Spec("auto", budget=60), grammars)
         assert machine.accept_tokens(tokens)
         sizes.append(model_data.graphs.memory.bytes)
     assert sizes[-1] == sizes[1]

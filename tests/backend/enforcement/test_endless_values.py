@@ -256,7 +256,7 @@ def test_grammars_of_text_have_no_limits():
     assert machine.state.candidates is not None
     (grammar,) = machine.state.candidates.grammars
     assert grammar.limits is not None
-    assert limits_of(grammar.compiled, {TEXT: {"regex": "[0-9]+"}}) is None
+    assert limits_of({TEXT: {"regex": "[0-9]+"}}) is None
 
 
 @pytest.mark.parametrize("dialect", ["qwen3", "gpt_oss", "gemma4"])
@@ -413,7 +413,7 @@ def test_text_of_a_format_that_repeats_itself_is_cut():
     found = sender("qwen3", True)
     form = found.grammar(grammar_key.CONTENT, {TEXT: {"regex": "(ab )*c"}})
     spec = Spec("none", content="format", repetition_tokens=LENGTH)
-    machine = Automaton(found.data, spec, [], form)
+    machine = Automaton(found.turns, spec, [], form)
     assert len(write(machine, found, b"ab " * 300)) < 900
     assert allowed(machine, found) == [found.vocabulary.marks.cut]
     [last] = found.segment([found.vocabulary.marks.cut], stop=found.vocabulary.marks.cut)

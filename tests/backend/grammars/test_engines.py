@@ -19,7 +19,11 @@ from toolgate_backend.grammars.engines import llguidance_matcher
 from toolgate_backend.grammars.engines.choice import MAX_OPTIONAL_PROPERTIES, fallback_choices
 from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, CompiledGrammar
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
-from toolgate_backend.grammars.engines.llguidance_matcher import FreshMatcher, Matchers, new_matcher
+from toolgate_backend.grammars.engines.llguidance_matcher import (
+    FreshMatcher,
+    matchers_of,
+    new_matcher,
+)
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.masks import words_per_row
@@ -197,7 +201,7 @@ def test_a_matcher_that_exceeds_a_limit_does_not_break_later_ones(engines, vocab
     monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     engine = engines["llguidance"]
     assert isinstance(engine, LLGuidanceEngine)
-    grammar = CompiledGrammar(Matchers(lambda: new_matcher(engine._tokenizer, ENDLESS_LARK, {})))
+    grammar = CompiledGrammar(matchers_of(lambda: new_matcher(engine._tokenizer, ENDLESS_LARK, {})))
     row = np.empty(words_per_row(vocabulary.size), dtype=np.int32)
     matcher, failed = grammar.matcher(), False
     for token in vocabulary.encode("x</p>x\n</p" + "\n" * 40):

@@ -12,14 +12,14 @@ import pytest
 from tests.backend.grammars.kit import CODECS, TEXT, grammar, model, parameters
 from tests.support.effort import rotating
 from tests.support.grammars.graph_walks import Pair, graphs_of, walk
-from toolgate_backend.grammars.graph.free_strings import free_texts
-from toolgate_backend.grammars.graph.text_kinds import (
+from toolgate_backend.grammars.free_strings import free_texts
+from toolgate_backend.grammars.graph.value_places import reader_of, value_of
+from toolgate_backend.grammars.text_kinds import (
     JSON_IN_LLGUIDANCE,
     JSON_IN_XGRAMMAR,
     PYTHON,
     raw_text,
 )
-from toolgate_backend.grammars.graph.value_places import reader_of, value_of
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.units import units
 from toolgate_core.schema.closed_objects import close_objects

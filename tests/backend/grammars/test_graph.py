@@ -25,10 +25,10 @@ from toolgate_backend.errors import BackendError
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.engines import llguidance_matcher
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
-from toolgate_backend.grammars.engines.llguidance_matcher import Matchers, new_matcher
-from toolgate_backend.grammars.graph.free_strings import FreeTexts
+from toolgate_backend.grammars.engines.llguidance_matcher import matchers_of, new_matcher
+from toolgate_backend.grammars.free_strings import FreeTexts
 from toolgate_backend.grammars.graph.node import NODE_BYTES, Node
-from toolgate_backend.grammars.graph.text_kinds import JSON_IN_LLGUIDANCE
+from toolgate_backend.grammars.text_kinds import JSON_IN_LLGUIDANCE
 from toolgate_backend.tokens import masks
 from toolgate_core.custom_tools import Grammar, custom_parameters
 from toolgate_core.grammar_key import CONTENT
@@ -119,7 +119,7 @@ def test_a_limit_of_the_engine_ends_one_text_only(wide, monkeypatch):
     monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     found = model("qwen3")
     tokenizer = found.compiler._llguidance._tokenizer
-    compiled = CompiledGrammar(Matchers(lambda: new_matcher(tokenizer, ENDLESS_LARK, {})))
+    compiled = CompiledGrammar(matchers_of(lambda: new_matcher(tokenizer, ENDLESS_LARK, {})))
     grammar = MeasuredGrammar(compiled, None, "f")
     graph = graphs_of(found, wide=wide).graph_of(grammar)
     node, failed = graph.root, False

@@ -20,11 +20,10 @@ from toolgate_backend.grammars.codecs.nodes import structure_of
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
 from toolgate_backend.grammars.compiled_grammar import extra_tokens, limits_of
 from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
-from toolgate_backend.grammars.engines.engine import empty_grammar
-from toolgate_backend.grammars.graph.free_strings import free_texts
-from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
+from toolgate_backend.grammars.free_strings import free_texts
 from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.grammars.read_back import misread
+from toolgate_backend.grammars.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.units import TokenIndex
 from toolgate_core.dialects.codecs import Json
@@ -37,7 +36,6 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.preparation.prepare import prepare
 
 # --- hostile steps ---
-NO_GRAMMAR = empty_grammar()
 VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 LEAST = LeastTokens(
     CallForm(DIALECTS["qwen3"], {}), TokenIndex([bytes([at]) for at in range(256)], frozenset())
@@ -72,9 +70,9 @@ COMPILING = {
         else None
     ),
     "backend.grammars.codecs.exact_numbers:exact_numbers": lambda it, _: exact_numbers(it, {}),
-    "backend.grammars.compiled_grammar:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
+    "backend.grammars.compiled_grammar:limits_of": lambda it, _: limits_of(it),
     "backend.grammars.read_back:misread": lambda it, _: misread(it, lambda _: True),
-    "backend.grammars.graph.free_strings:free_texts": lambda it, _: free_texts(
+    "backend.grammars.free_strings:free_texts": lambda it, _: free_texts(
         close_objects(it), (JSON_IN_XGRAMMAR,)
     ),
 }

@@ -60,14 +60,14 @@ class Simulation:
         self._rng = random.Random(f"run-{profile.seed}")
         self._tools = engine.loaded_tools()
         sequences = engine_sequences(engine._base_config())
-        model, store = sequences._model, sequences.store
+        turns, store = sequences.turns, sequences.store
         vocabulary = engine.vocabulary()
         self._marks = vocabulary.marks
 
         def automaton(spec: Spec) -> Automaton:
             grammars, content = spec.grammars_in(store)
-            model.prepare_prefixes(grammars)
-            return Automaton(model, spec, grammars, content)
+            turns.model.prepare_prefixes(grammars)
+            return Automaton(turns, spec, grammars, content)
 
         self._oracle = Oracle(vocabulary, automaton, self._tools)
         fake = FakeModel(vocabulary, self._oracle, profile, self._rng)

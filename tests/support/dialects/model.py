@@ -17,6 +17,7 @@ from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.turn_graph import TurnGraphs
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.graph.value_bounds import ValueBounds
@@ -67,6 +68,10 @@ class Parts:
     @cached_property
     def longest(self) -> int:
         return max(map(len, self.spellings))
+
+    @cached_property
+    def turns(self) -> TurnGraphs:
+        return TurnGraphs(self.data)
 
     @cached_property
     def value_bounds(self) -> ValueBounds:
@@ -122,7 +127,7 @@ class DialectModel:
         parts = parts_of(dialect, tuple(tokens), special)
         self.dialect = dialect
         self.vocabulary = parts.vocabulary
-        self.data = parts.data
+        self.data, self.turns = parts.data, parts.turns
         self.compiler = parts.compiler
         self._parts = parts
         self._offered = parse_tools(list(offered))
@@ -151,7 +156,7 @@ class DialectModel:
         form = content_format(content, param="") if content else None
         grammar = self.grammar(form.name, form.parameters) if form else None
         made = Spec(**spec, earlier_calls=5, id_seed="seed")
-        return Automaton(self.data, made, self.tools(), grammar)
+        return Automaton(self.turns, made, self.tools(), grammar)
 
     def text(self, tokens: list[int]) -> str:
         ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.cut}

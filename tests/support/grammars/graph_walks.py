@@ -5,14 +5,15 @@ import random
 import numpy as np
 
 from tests.support.dialects.model import EndingChoice
-from toolgate_backend.grammars.graph.token_graphs import TokenGraphs
+from toolgate_backend.grammars.graph.shared import Shared
+from toolgate_backend.grammars.graph.token_graph import TokenGraphs
 from toolgate_backend.grammars.graph.value_bounds import narrowed
 from toolgate_backend.tokens import masks
 
 
 def graphs_of(model, **bounds):
     data, vocabulary = model.data, model.vocabulary
-    return TokenGraphs(
+    shared = Shared(
         unit_bytes=vocabulary.unit_bytes,
         token_index=data.token_index,
         allowed=data.in_grammars,
@@ -21,6 +22,7 @@ def graphs_of(model, **bounds):
         bounds=model.value_bounds,
         **{"max_bytes": 2**26, **bounds},
     )
+    return TokenGraphs(shared)
 
 
 class Pair:

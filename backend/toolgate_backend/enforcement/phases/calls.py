@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from ...tokens import masks
 from ..state import Phase, Room, State
-from .phase import NOTHING, Rules
+from .phase import NOTHING, PhaseRules, Rules
 
 
-class Calls:
+class Calls(PhaseRules):
     """TOOL_CALL: a call of one of the tools."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._model = rules.model
 
     def begin(self, room: Room, written: bytes) -> State:
         """The state in the first call, of which `written` has been written."""
@@ -41,14 +37,8 @@ class Calls:
         return self._rules.turn.force(whole, tail, Phase.SELECT, room)
 
 
-class Select:
+class Select(PhaseRules):
     """SELECT: what may follow a call, or a message of content that calls may follow."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._permissions = rules.permissions
-        self._model = rules.model
-        self._texts = rules.model.texts
 
     def begin_after_call(self, state: State, room: Room) -> State:
         """The state after a whole call."""
@@ -94,7 +84,7 @@ class Select:
     def end_tokens(self, state: State) -> frozenset[int]:
         """The tokens that end the turn in a state that may end it."""
         if state.cut:
-            return self._rules.model.cut_ends
+            return self._model.cut_ends
         return self._model.call_ends if state.calls else self._model.content_ends
 
     def _ends(self, state: State) -> frozenset[int]:
@@ -113,11 +103,11 @@ class Select:
         return self._texts.preamble_is_content and not self._permissions.call_required(state)
 
 
-class End:
+class End(PhaseRules):
     """END: nothing but the token that ends the turn."""
 
     def __init__(self, rules: Rules, select: Select) -> None:
-        self._rules = rules
+        super().__init__(rules)
         self._select = select
 
     def mask(self, state: State, _: Room) -> masks.Mask:
@@ -125,19 +115,13 @@ class End:
 
     def step(self, state: State, _: Room, token: int) -> State | None:
         if state.ended:
-            ends = frozenset(self._rules.model.marks.end_of_turn) | self._rules.model.cut_ends
+            ends = frozenset(self._model.marks.end_of_turn) | self._model.cut_ends
             return state if token in ends else None
         return state._replace(ended=True) if token in self._select.end_tokens(state) else None
 
 
-class Format:
+class Format(PhaseRules):
     """FORMAT: content that is constrained by a schema."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._model = rules.model
-        self._content_end = rules.model.texts.content_end
-        self._content_last = rules.model.texts.content_last
 
     def mask(self, state: State, _: Room) -> masks.Mask:
         candidates = state.candidates
@@ -151,14 +135,15 @@ class Format:
         candidates = state.candidates
         assert candidates is not None
         if token in self._ends and candidates.complete:
-            if self._content_end is None:
+            content_end = self._texts.content_end
+            if content_end is None:
                 return state._replace(phase=Phase.END, ended=True)
-            rest = (*self._content_end.tokens[1:], *self._content_last)
+            rest = (*content_end.tokens[1:], *self._texts.content_last)
             return self._rules.turn.force(state, rest, Phase.END, room.less(1))
         return None if candidates.finished else self._rules.candidates_step(state, token)
 
     @property
     def _ends(self) -> frozenset[int]:
         """The tokens that end the content where it is complete."""
-        end = self._content_end
+        end = self._texts.content_end
         return self._model.content_ends if end is None else frozenset({end.tokens[0]})

@@ -1,4 +1,5 @@
-"""CONTENT: free text in which calls may begin, or what begins as constrained content or a call."""
+"""THINKING, and CONTENT: free text in which calls may begin, or what begins as constrained content
+or a call."""
 
 from __future__ import annotations
 
@@ -7,18 +8,50 @@ from toolgate_core import grammar_key
 from ...tokens import masks
 from ..candidates import Candidates
 from ..state import Phase, Room, State
-from .free_text import FreeText
-from .phase import NOTHING, Rules
+from .phase import NOTHING, FreeText, PhaseRules, Rules
 
 
-class Content:
+class Thinking(PhaseRules):
+    """THINKING: free text until the end of the reasoning."""
+
     def __init__(self, rules: Rules, text: FreeText) -> None:
-        self._rules = rules
+        super().__init__(rules)
         self._text = text
-        self._named = NamedCalls(rules) if rules.model.texts.begins_with_name else None
-        self._permissions = rules.permissions
-        self._model = rules.model
-        self._texts = rules.model.texts
+        self._end = self._texts.reasoning_end
+
+    def mask(self, state: State, room: Room) -> masks.Mask:
+        end = self._end
+        assert end is not None
+        if self._permissions.must_end_reasoning(state, room):
+            return masks.single(end.tokens[0])
+        ending, beyond = end.ending(state.partial_trigger)
+        banned = self._permissions.banned_tokens(state) | beyond
+        marks = ending & self._model.special
+        return self._model.free_text_mask(marks, state.partial_mark, banned)
+
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        end, turn = self._end, self._rules.turn
+        assert end is not None
+        if end.ends(state.partial_trigger, token):
+            return turn.force(state, end.rest, Phase.CONTENT, room.less(1))
+        if self._permissions.must_end_reasoning(state, room):
+            first, *rest = end.tokens
+            if token != first:
+                return None
+            return turn.force(state, tuple(rest), Phase.CONTENT, room.less(1))
+        if end.overshoots(state.partial_trigger, token):
+            return None
+        after = self._text.step(state, token)
+        if after is None:
+            return None
+        return after._replace(partial_trigger=end.partial(state.partial_trigger, token))
+
+
+class Content(PhaseRules):
+    def __init__(self, rules: Rules, text: FreeText) -> None:
+        super().__init__(rules)
+        self._text = text
+        self._named = NamedCalls(rules) if self._texts.begins_with_name else None
         self._stops = frozenset(rules.spec.stop_ids)
 
     def begin(self, room: Room, *, may_reason: bool = False) -> State:

@@ -9,17 +9,13 @@ from __future__ import annotations
 from ...tokens import masks
 from ..dialect_texts import FreeEnd
 from ..state import Phase, Room, State
-from .free_text import FreeText
-from .phase import Rules
+from .phase import FreeText, PhaseRules, Rules
 
 
-class Messages:
+class Messages(PhaseRules):
     def __init__(self, rules: Rules, text: FreeText) -> None:
-        self._rules = rules
+        super().__init__(rules)
         self._text = text
-        self._permissions = rules.permissions
-        self._model = rules.model
-        self._texts = rules.model.texts
 
     def begin(self, room: Room, *, may_reason: bool = False) -> State:
         """The state at the beginning of a message."""

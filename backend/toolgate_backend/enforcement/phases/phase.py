@@ -1,30 +1,36 @@
-"""What a phase of a turn is, and what all phases use: the permissions of the request."""
+"""What a phase of a turn is, and what phases use: the permissions of the request, and free text."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...grammars.compiled_grammar import MeasuredGrammar
 from ...tokens import masks
+from ..budget import Budget
 from ..model_data import ModelData
 from ..spec import Spec
-from ..state import Room, State
-
-if TYPE_CHECKING:
-    from ..turn import Turn
-from ..budget import Budget
+from ..state import Phase, Room, State
 
 
-class PhaseRules(Protocol):
-    """The rules of one phase. They are functions of the state and the room."""
+class Transitions(Protocol):
+    """How a phase hands over to another one (turn.py)."""
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
-        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+    def begin(self, state: State, phase: Phase, room: Room) -> State:
+        """The state at the beginning of `phase`, which follows `state`."""
         ...
 
-    def step(self, state: State, room: Room, token: int) -> State | None:
-        """The state after `token`; None if the token is not allowed. `room` is that before it."""
+    def force(self, state: State, tokens: tuple[int, ...], then: Phase, room: Room) -> State:
+        """`state` with `tokens` to come, and then the phase `then`."""
+        ...
+
+    def begin_call(self, room: Room, written: bytes) -> State:
+        """The state in the first call, of which `written` has been written."""
+        ...
+
+    def after_call_token(self, state: State, room: Room) -> State:
+        """The state after a token of a call, at whose end something else begins."""
         ...
 
 
@@ -36,8 +42,7 @@ class Rules:
     spec: Spec
     permissions: Permissions
     content: MeasuredGrammar | None
-    turn: Turn
-    """How a phase hands over to another one."""
+    turn: Transitions
 
     def call_id(self, index: int) -> str:
         return self.model.call_ids.call_id(self.spec, index)
@@ -110,4 +115,45 @@ class Permissions:
             word[-1]
             for word in self._spec.bad_words
             if len(word) == 1 or state.recent_tokens[1 - len(word) :] == word[:-1]
+        )
+
+
+class PhaseRules(ABC):
+    """The rules of one phase. They are functions of the state and the room."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._permissions = rules.permissions
+        self._model = rules.model
+        self._texts = rules.model.texts
+
+    @abstractmethod
+    def mask(self, state: State, room: Room) -> masks.Mask:
+        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+
+    @abstractmethod
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        """The state after `token`; None if the token is not allowed. `room` is that before it."""
+
+
+class FreeText:
+    def __init__(self, rules: Rules) -> None:
+        self._model = rules.model
+        self._permissions = rules.permissions
+        self._spelled_mark = rules.model.texts.spelled_mark
+        self._history = max((len(word) - 1 for word in rules.spec.bad_words), default=0)
+        """Number of tokens that the longest banned sequence has before its last one."""
+
+    def step(self, state: State, token: int) -> State | None:
+        """The state after a token of text; None if it is no text, or may not come."""
+        model, partial = self._model, state.partial_mark
+        if token in model.special or model.completes_mark(partial, token):
+            return None
+        if token in self._permissions.banned_tokens(state):
+            return None
+        recent = (*state.recent_tokens, token)[-self._history :] if self._history else ()
+        return state._replace(
+            partial_mark=model.partial(self._spelled_mark, partial, token),
+            recent_tokens=recent,
+            may_reason=False,
         )

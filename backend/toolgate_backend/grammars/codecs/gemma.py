@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.marks import Marks
 
-from .nodes import Array, Node, Object, Text, Values
+from .nodes import Array, FurtherMembers, Node, Object, Text, Values
 from .raw_strings import RawStrings, further_names
 from .rules import quoted
 from .structured import StructuredGrammar

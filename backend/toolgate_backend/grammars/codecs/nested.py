@@ -13,7 +13,6 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.arguments.nested import Location
 from toolgate_core.dialects.arguments.value_types import ALL, PATTERNS, type_of
 from toolgate_core.dialects.codecs import NestedTags
@@ -23,6 +22,7 @@ from .nodes import (
     BOUNDS,
     NOTHING,
     Array,
+    FurtherMembers,
     Member,
     Node,
     Number,

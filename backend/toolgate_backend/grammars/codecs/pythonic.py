@@ -12,12 +12,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.codecs import Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
-from .nodes import Array, Node, Object, Text, Values
+from .nodes import Array, FurtherMembers, Node, Object, Text, Values
 from .raw_strings import further_names, patterns_of, undeclared
 from .rules import quoted
 from .structured import StructuredGrammar

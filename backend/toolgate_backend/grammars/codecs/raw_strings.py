@@ -16,7 +16,6 @@ from typing import Any
 import jsonschema_rs
 import llguidance
 
-from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.schema.patterns import whole
@@ -26,9 +25,9 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
-from ..graph.text_kinds import raw_text
+from ..text_kinds import raw_text
 from .alternatives import listed
-from .nodes import OF_TEXT
+from .nodes import OF_TEXT, FurtherMembers
 from .rules import Rules, encoded_literal, quoted
 
 MAX_COUNTED = 100

@@ -12,8 +12,8 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
-from ..graph.free_strings import NOT_FREE, FreeTexts
-from ..graph.text_kinds import RawText
+from ..free_strings import NOT_FREE, FreeTexts
+from ..text_kinds import RawText
 from .exact_numbers import exact_numbers
 
 TagText = Literal["json", "either", "text"]

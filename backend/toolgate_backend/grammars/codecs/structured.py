@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
-from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 
@@ -16,6 +15,7 @@ from .alternatives import without_root_references
 from .nodes import (
     NOTHING,
     Array,
+    FurtherMembers,
     Node,
     Number,
     Object,

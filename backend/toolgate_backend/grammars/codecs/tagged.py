@@ -6,12 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolgate_backend.grammars.codecs.nodes import (
-    FurtherMembers,
-    declared_members,
-    further_members,
-    member_counts,
-)
 from toolgate_core.dialects.arguments.value_types import PATTERNS, TypeReader, argument_types
 from toolgate_core.dialects.codecs import Tagged
 from toolgate_core.dialects.marks import Marks
@@ -19,7 +13,15 @@ from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
 from .alternatives import alternatives, listed, restricted, types, without_root_references
-from .nodes import BOUNDS, MEMBER_COUNTS, OF_OBJECTS
+from .nodes import (
+    BOUNDS,
+    MEMBER_COUNTS,
+    OF_OBJECTS,
+    FurtherMembers,
+    declared_members,
+    further_members,
+    member_counts,
+)
 from .raw_strings import RawStrings, exactly, further_names
 from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ..codecs.rules import TagText
-from ..graph.free_strings import NOT_FREE, FreeTexts
+from ..free_strings import NOT_FREE, FreeTexts
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
@@ -22,7 +22,8 @@ after them can have a hundred thousand bytes, and each position in a prefix is c
 
 
 class Matcher(Protocol):
-    """The matcher of one call. A refused token leaves its state unchanged."""
+    """The matcher of one call. A refused token leaves its state unchanged. It may have a limit of
+    the engine: beyond it, it refuses every token."""
 
     def accept(self, token: int) -> bool: ...
 
@@ -47,13 +48,8 @@ class Matcher(Protocol):
         marker."""
         ...
 
-
-class EngineMatcher(Matcher, Protocol):
-    """A matcher of an engine, which may have limits."""
-
     def check(self) -> None:
-        """Raise BackendError if the matcher has exceeded a limit of the engine. It then refuses
-        every token."""
+        """Raise BackendError if the matcher has exceeded a limit of the engine."""
         ...
 
 
@@ -62,10 +58,9 @@ class CompiledGrammar:
 
     def __init__(
         self,
-        make: Callable[[], EngineMatcher],
+        matcher: Callable[[], Matcher],
         *,
         prefix: bytes | None = None,
-        by_text: bool = False,
         free: FreeTexts = NOT_FREE,
         tags: Mapping[bytes, TagText] = MappingProxyType({}),
         size: int = 0,
@@ -74,11 +69,8 @@ class CompiledGrammar:
         """`prefix`: the text with which every call begins; None: as far as the engine can determine
         it."""
         self._prefix = prefix
-        self.make = make
+        self.matcher = matcher
         """Makes matchers. Does not keep this object alive."""
-        self.by_text = by_text
-        """Whether matchers depend on the text alone, not on its tokens, and undo tokens at no
-        cost."""
         self.free = free
         """What is proven about the grammar's values."""
         self.tags = tags
@@ -94,9 +86,6 @@ class CompiledGrammar:
         prefix = self.matcher().forced() if self._prefix is None else self._prefix
         return prefix[:MAX_PREFIX_BYTES]
 
-    def matcher(self) -> Matcher:
-        return self.make()
-
 
 class Engine(Protocol):
     name: str
@@ -106,24 +95,10 @@ class Engine(Protocol):
         ...
 
 
-class EagerEngine(Engine, Protocol):
-    """An engine whose grammars are compiled at once, and can be stored."""
-
-    @property
-    def token_bytes(self) -> list[bytes]:
-        """The bytes of each token."""
-        ...
-
-    def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Return the grammar of this text, of which `parameters` is the schema. Raise
-        BlobRejected."""
-        ...
-
-
 def empty_grammar() -> CompiledGrammar:
     """Return a grammar whose only text is the empty one, for candidates that are a fixed text, such
     as the end of a section."""
-    return CompiledGrammar(_EmptyMatcher, prefix=b"", by_text=True)
+    return CompiledGrammar(_EmptyMatcher, prefix=b"")
 
 
 class _EmptyMatcher:

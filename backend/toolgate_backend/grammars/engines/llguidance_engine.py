@@ -20,11 +20,11 @@ from ...settings import settings
 from ...tokens.call_form import CallForm
 from ..codecs.exact_numbers import exact_numbers
 from ..codecs.factory import rules_of_call
-from ..custom.grammar import CustomGrammars
-from ..graph.free_strings import free_texts
-from ..graph.text_kinds import JSON_IN_LLGUIDANCE
+from ..free_strings import free_texts
+from ..text_kinds import JSON_IN_LLGUIDANCE
+from .custom.grammar import CustomGrammars
 from .engine import CompiledGrammar
-from .llguidance_matcher import Mark, Matchers, can_begin, new_matcher
+from .llguidance_matcher import Mark, can_begin, matchers_of, new_matcher
 from .llguidance_members import TooLarge, member_rules
 
 
@@ -77,7 +77,7 @@ class LLGuidanceEngine:
 
         def compiled(rules: str) -> CompiledGrammar:
             grammar = start + rules
-            matchers = Matchers(lambda: new_matcher(self._tokenizer, grammar, parameters))
+            matchers = matchers_of(lambda: new_matcher(self._tokenizer, grammar, parameters))
             return CompiledGrammar(matchers, free=free)
 
         def whole() -> str:
@@ -121,7 +121,7 @@ class LLGuidanceEngine:
             Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
         )
         grammar = rules.text
-        matchers = Matchers(lambda: new_matcher(self._tokenizer, grammar, parameters), marks)
+        matchers = matchers_of(lambda: new_matcher(self._tokenizer, grammar, parameters), marks)
         compiled = CompiledGrammar(matchers, free=rules.free, tags=rules.tags)
         return compiled, tuple(rules.residual)
 
@@ -138,7 +138,7 @@ class LLGuidanceEngine:
             raise GrammarRefused("it matches no text, or only the empty text", "")
         # Without a prefix: the text may be complete inside a common one.
         return CompiledGrammar(
-            Matchers(lambda: new_matcher(self._tokenizer, grammar, {})), prefix=b""
+            matchers_of(lambda: new_matcher(self._tokenizer, grammar, {})), prefix=b""
         )
 
 

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import llguidance
@@ -16,7 +17,7 @@ from toolgate_core.schema.walk import find_keyword
 
 from ...errors import BackendError, GrammarRefused
 from ...tokens.masks import BitmaskRow
-from .engine import EngineMatcher
+from .engine import Matcher
 
 
 class Mark(NamedTuple):
@@ -32,18 +33,11 @@ class Mark(NamedTuple):
         return cls(token >> 5, bit, text)
 
 
-class Matchers:
-    """Makes the matchers of one grammar."""
-
-    def __init__(
-        self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...] = ()
-    ) -> None:
-        self._fresh = FreshMatcher(make)
-        self._marks = marks
-
-    def __call__(self) -> EngineMatcher:
-        fresh = self._fresh
-        return LLGuidanceMatcher(fresh.copy(), fresh.copy, fresh.renew, self._marks)
+def matchers_of(
+    make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...] = ()
+) -> Callable[[], Matcher]:
+    """Return what makes the matchers of one grammar."""
+    return partial(LLGuidanceMatcher, FreshMatcher(make), marks)
 
 
 class LLGuidanceMatcher:
@@ -54,18 +48,9 @@ class LLGuidanceMatcher:
     6 to 400 µs, and sequences without drafts do not need it.
     """
 
-    def __init__(
-        self,
-        matcher: llguidance.LLMatcher,
-        fresh: Callable[[], llguidance.LLMatcher],
-        failed: Callable[[], None],
-        marks: tuple[Mark, ...],
-    ) -> None:
-        """`fresh` returns another matcher of the grammar. `failed` is called when the matcher
-        exceeds a limit."""
-        self._matcher = matcher
+    def __init__(self, fresh: FreshMatcher, marks: tuple[Mark, ...]) -> None:
         self._fresh = fresh
-        self._failed = failed
+        self._matcher = fresh.copy()
         self._marks = marks
         self._accepted: list[int] | None = []
         """The tokens so far; None after the first rollback."""
@@ -81,7 +66,7 @@ class LLGuidanceMatcher:
     def rollback(self, count: int) -> None:
         if self._accepted is not None:
             tokens, self._accepted = self._accepted, None
-            self._matcher = self._fresh()
+            self._matcher = self._fresh.copy()
             if self._matcher.try_consume_tokens(tokens) != len(tokens):
                 raise BackendError("The tokens of the call could not be read again.")
         if not self._matcher.rollback(count):
@@ -94,13 +79,13 @@ class LLGuidanceMatcher:
 
     def check(self) -> None:
         if self._matcher.is_error():
-            self._failed()
+            self._fresh.renew()
             raise BackendError(self._matcher.get_error())
 
     def _finish(self, matcher: llguidance.LLMatcher, row: BitmaskRow) -> None:
         """Check and correct the mask that `matcher` has computed. Raises BackendError."""
         if matcher.is_error():  # a limit was exceeded, so the mask is not valid
-            self._failed()
+            self._fresh.renew()
             raise BackendError(matcher.get_error())
         for word, bit, text in self._marks:
             # Where the grammar continues with text that is spelled like a mark (`</tool_call>` in a

@@ -14,18 +14,22 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolgate_backend.grammars.codecs.nodes import (
-    FurtherMembers,
-    declared_members,
-    further_members,
-    member_counts,
-)
 from toolgate_core.schema.preparation.engine_form import has_large_numbers
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references
 from ..codecs.exact_numbers import exact_numbers
-from ..codecs.nodes import BOUNDS, MEMBER_COUNTS, OF_ARRAYS, OF_OBJECTS, OF_TEXT
+from ..codecs.nodes import (
+    BOUNDS,
+    MEMBER_COUNTS,
+    OF_ARRAYS,
+    OF_OBJECTS,
+    OF_TEXT,
+    FurtherMembers,
+    declared_members,
+    further_members,
+    member_counts,
+)
 from ..codecs.raw_strings import undeclared
 from ..codecs.rules import MAX_UNORDERED, Rules, quoted
 

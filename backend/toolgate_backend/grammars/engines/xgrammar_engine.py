@@ -19,8 +19,8 @@ from ...errors import BlobRejected, GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from ..graph.free_strings import free_texts
-from ..graph.text_kinds import JSON_IN_XGRAMMAR
+from ..free_strings import free_texts
+from ..text_kinds import JSON_IN_XGRAMMAR
 from .engine import CompiledGrammar
 from .xgrammar_ebnf import grammar_of, grammar_of_schema, literal
 from .xgrammar_members import member_rules
@@ -98,7 +98,6 @@ def _compiled_grammar(
 ) -> CompiledGrammar:
     return CompiledGrammar(
         partial(XGrammarMatcher, compiled),
-        by_text=True,
         free=free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,)),
         size=int(compiled.memory_size_bytes),
         serialize=partial(_serialize, compiled),

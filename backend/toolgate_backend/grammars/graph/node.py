@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ...tokens.masks import Row
-    from .scouts import PrivateText
-    from .text_kinds import PlainTable
-    from .value_places import AnyPlace
+from array import array
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
+
+from ...tokens.masks import Row
+from ..engines.engine import Matcher
+from ..text_kinds import PlainTable
+from .value_places import AnyPlace
 
 NOTHING: dict[int, Node] = {}
 """For nodes without edges. Never changed."""
@@ -23,9 +22,9 @@ class Node:
     """A state of the grammar: what may follow some text. Only `TokenGraph` changes nodes."""
 
     __slots__ = (
-        "anchor", "begun", "complete", "depth", "ends", "finished", "forced", "generation", "loop",
-        "next", "number", "opens", "origin", "parent", "place", "private", "row", "since",
-        "strings", "texts", "token", "usual",
+        "begun", "complete", "depth", "ends", "finished", "forced", "generation", "loop", "next",
+        "number", "opens", "origin", "parent", "place", "private", "row", "strings", "texts",
+        "token", "usual",
     )  # fmt: skip
 
     next: dict[int, Node]
@@ -48,7 +47,6 @@ class Node:
         self.finished = self.complete = False
         self.parent, self.token = parent, token
         """A path to the node: its engine's matcher accepts the tokens up to the root."""
-        self.depth: int = 0 if parent is None else parent.depth + 1
         self.generation = generation
         self.usual = UNSEEN
         """For drafts: the token that usually follows (enforcement/jump_forward.py)."""
@@ -63,17 +61,38 @@ class Node:
         """The inside of the free string in which a character, an escape or a mark has begun."""
         self.begun = b""
         """The text that has begun there."""
-        self.anchor: Node | None = None if parent is None else parent.anchor or parent
-        """None for a node that is an anchor itself: a reference to itself would keep it until
-        Python looks for cycles."""
-        self.since = b""
-        """The text since `anchor`, by which the node is found."""
         self.texts: dict[bytes, Node] | None = None
-        """By the text since this anchor: the nodes after it."""
+        """The nodes after this one whose state depends on the text since then only, by this
+        text."""
         self.number: Node | None = None
         """Inside a number: the node before it."""
         self.private: PrivateText | None = None
         """The text of a node that is no part of the graph."""
+        self.depth = 0
+        """The number of tokens of the private text."""
+
+
+class PrivateText:
+    """The tokens of one sequence after a node of the graph, or after a part of another private
+    text. It only grows: a text that takes another way is a new one."""
+
+    __slots__ = ("base", "base_length", "base_node", "matcher", "tokens")
+
+    def __init__(self, base_node: Node, base: PrivateText | None, base_length: int) -> None:
+        self.base_node = base_node
+        self.base, self.base_length = base, base_length
+        self.tokens = array("i")
+        self.matcher: Matcher | None = None
+        """At the end of `tokens`; None if another text has it."""
+
+    def all_tokens(self) -> list[int]:
+        """Return the tokens after `base_node`."""
+        parts = [self.tokens.tolist()]
+        text = self
+        while text.base is not None:
+            parts.append(text.base.tokens[: text.base_length].tolist())
+            text = text.base
+        return [token for part in reversed(parts) for token in part]
 
 
 NODE_BYTES = 900
@@ -86,10 +105,10 @@ all."""
 class GraphMemory:
     """Counts what graphs make. Beyond the bound a new generation begins: all graphs begin anew."""
 
-    def __init__(self, max_bytes: int, begin_anew: Callable[[], None]) -> None:
-        """`begin_anew` is called after a new generation has begun."""
+    def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._begin_anew = begin_anew
+        self.begin_anew: Callable[[], None] = lambda: None
+        """Is called after a new generation has begun."""
         self._lock = Lock()
         self._dropped: deque[Node] = deque()
         self.generation = 0
@@ -113,7 +132,7 @@ class GraphMemory:
             if self.is_full:
                 self.generation, self.bytes, begins = self.generation + 1, 0, True
         if begins:
-            self._begin_anew()
+            self.begin_anew()
         self._clear_some()
 
     def drop(self, root: Node, size: int = 0) -> None:

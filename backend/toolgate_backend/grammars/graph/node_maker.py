@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import BackendError, NoTokenAllowed
 from ...tokens.masks import BitmaskRow, Row, pack, token_ids
 from ..compiled_grammar import MeasuredGrammar
-from ..engines.engine import EngineMatcher
-from .node import EDGE_BYTES, NODE_BYTES, NOTHING, Node
-from .scouts import PrivateText, Scouts, text_at
-from .text_kinds import PlainTable, RawText, TextKind
+from ..engines.engine import Matcher
+from ..text_kinds import PlainTable, RawText, TextKind
+from .node import EDGE_BYTES, NODE_BYTES, NOTHING, Node, PrivateText
+from .scouts import Scouts
+from .shared import Shared
 from .value_bounds import narrowed
 from .value_places import AnyPlace, TagPlace, value_of
-
-if TYPE_CHECKING:
-    from .token_graphs import TokenGraphs
 
 
 def is_whole(place: AnyPlace | None, kind: TextKind) -> bool:
@@ -34,15 +31,14 @@ def is_whole(place: AnyPlace | None, kind: TextKind) -> bool:
 class NodeMaker:
     """Not thread-safe."""
 
-    def __init__(self, grammar: MeasuredGrammar, shared: TokenGraphs) -> None:
+    def __init__(self, grammar: MeasuredGrammar, shared: Shared) -> None:
         self._shared = shared
         compiled = grammar.compiled
-        self._by_text = compiled.by_text
         self.tables = [shared.table(kind) for kind in compiled.free.strings]
         """The tokens of each kind of free strings."""
         self._bounds = shared.bounds.of(grammar)
-        self._scouts = Scouts(compiled.make, rolls_back=compiled.by_text)
-        first = compiled.make()
+        self._scouts = Scouts(compiled.matcher)
+        first = compiled.matcher()
         self._is_empty, self._may_be_empty = first.finished, first.complete
         self.generation = -1
         """The generation of the graph. Nodes of others are no part of it any more."""
@@ -66,14 +62,12 @@ class NodeMaker:
         """Return an edge to a known node, if the token is accepted."""
         words = row.words.view(np.uint32)
         if not int(words[token >> 5]) >> (token & 31) & 1:
-            matcher = self._matcher(node)
-            accepted = matcher.accept(token)
-            if accepted and (self._by_text or node.private is not None):
-                matcher.rollback(1)
-            if self._by_text or not accepted:
+            matcher = self._scouts.take(node)
+            if not matcher.accept(token):
                 self._leave(node, matcher)
-            if not accepted:
                 return None
+            if node.private is not None:
+                matcher.rollback(1)
         self._connect(node, token, target)
         return target
 
@@ -112,9 +106,9 @@ class NodeMaker:
         after.private, after.depth = text, len(text.tokens)
         return after
 
-    def _accepting(self, node: Node, token: int) -> EngineMatcher | None:
+    def _accepting(self, node: Node, token: int) -> Matcher | None:
         """Return a matcher after a token; None if the token is refused. Raise BackendError."""
-        matcher = self._matcher(node)
+        matcher = self._scouts.take(node)
         if matcher.accept(token):
             return matcher
         with suppress(BackendError):
@@ -123,7 +117,7 @@ class NodeMaker:
             return None
         # A limit of the engine, which perhaps another text has exceeded.
         self._forget_matchers(node)
-        matcher = self._matcher(node)
+        matcher = self._scouts.take(node)
         if matcher.accept(token):
             return matcher
         matcher.check()
@@ -160,7 +154,7 @@ class NodeMaker:
     def _fill(self, node: Node, words: BitmaskRow) -> None:
         """Write the engine's mask of the tokens that a grammar may allow. Raises BackendError."""
         shared = self._shared
-        matcher = self._matcher(node)
+        matcher = self._scouts.take(node)
         matcher.fill(words)
         words &= shared.allowed
         if not words.any():
@@ -182,7 +176,7 @@ class NodeMaker:
 
     def forced(self, node: Node) -> bytes:
         if node.forced is None:
-            matcher = self._matcher(node)
+            matcher = self._scouts.take(node)
             node.forced = matcher.forced()
             self._leave(node, matcher)
             if not self.is_outside(node):
@@ -214,13 +208,7 @@ class NodeMaker:
                 return False
         return row.count > self._shared.wide
 
-    def _matcher(self, node: Node) -> EngineMatcher:
-        """Return a matcher at a node. It is put back by `_leave`, or at another node."""
-        if node.private is not None:
-            return text_at(node, self._scouts)[1]
-        return self._scouts.take(node)
-
-    def _leave(self, node: Node, matcher: EngineMatcher) -> None:
+    def _leave(self, node: Node, matcher: Matcher) -> None:
         """Put back a matcher that is still at a node."""
         if not self.is_outside(node):
             self._scouts.put(node, matcher)

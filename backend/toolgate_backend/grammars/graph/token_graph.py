@@ -5,25 +5,26 @@ the row of its mask. An engine's matcher is needed only for tokens and masks tha
 grammar has met before. Most tokens are text inside a free string, whose state does not change:
 there the node is its own successor.
 
-Nodes are found again by the text, if the engine's masks depend on nothing else, and otherwise by
-the tokens. Inside free strings they are found by the text in both cases.
+Nodes are found again by the tokens: an engine's masks may depend on these. Where the state is
+proven to depend on the text only, inside and after free strings and numbers, they are found by it.
 """
 
 from __future__ import annotations
 
 import re
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
-from .free_strings import FreeTexts
+from ..engines.engine import CompiledGrammar
+from ..free_strings import FreeTexts
+from ..text_kinds import JSON_KINDS
 from .node import Node
 from .node_maker import NodeMaker
+from .shared import Shared
 from .value_places import value_of
-
-if TYPE_CHECKING:
-    from .token_graphs import TokenGraphs
 
 _BEGUN = re.compile(rb"-|-?\d[\d.eE+-]*")
 _WHOLE = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -84,16 +85,11 @@ def _shape(number: bytes) -> bytes:
     return found[1] + found[2] + _DIGIT.sub(b"1", found[3])
 
 
-MAX_SINCE = 256
-"""Length in bytes of the text by which a node is found. After a longer one it is an anchor."""
-
-
 class TokenGraph:
     """All methods can be called from any thread, with any node of this grammar."""
 
-    def __init__(self, grammar: MeasuredGrammar, shared: TokenGraphs) -> None:
+    def __init__(self, grammar: MeasuredGrammar, shared: Shared) -> None:
         self._shared = shared
-        self._by_text = grammar.compiled.by_text
         self._maker = NodeMaker(grammar, shared)
         self._numbers = Numbers(grammar.compiled.free)
         self._lock = Lock()
@@ -186,8 +182,11 @@ class TokenGraph:
             return maker.made(node, token, private=True)
         number = self._numbers.place_of(node, text)
         if number is None:
-            return self._found(node, token, row, node.anchor or node, node.since + text)
-        after = self._found(node, token, row, number.start, number.key, always=number.is_free)
+            return maker.made(node, token)
+        if number.is_free:
+            after = self._found(node, token, row, number.start, number.key)
+        else:
+            after = maker.made(node, token)
         if after is not None and number.goes_on:
             after.number = number.start
         return after
@@ -201,9 +200,10 @@ class TokenGraph:
             return self._begun(node, token, row, inside, begun)
         if self._maker.is_outside(node):
             return self._maker.made(node, token, private=True)
+        if node is not inside:
+            return self._maker.made(node, token)
         end = kind.content(whole)
-        rest = whole if end is None else whole[end:]
-        return self._found(node, token, row, inside, rest, always=node is inside)
+        return self._found(node, token, row, inside, whole if end is None else whole[end:])
 
     def _begun(self, node: Node, token: int, row: Row, inside: Node, begun: bytes) -> Node | None:
         """Return the node after a token that stays inside a free string, or opens one, and ends
@@ -213,17 +213,14 @@ class TokenGraph:
         if self._maker.is_outside(node):
             after = self._maker.made(node, token, private=True)
         else:
-            after = self._found(node, token, row, inside, begun, always=True)
+            after = self._found(node, token, row, inside, begun)
         if after is not None:
             after.origin, after.begun = inside, begun
         return after
 
-    def _found(
-        self, node: Node, token: int, row: Row, anchor: Node, text: bytes, *, always: bool = False
-    ) -> Node | None:
-        """Return the node after `text` since `anchor`; a new one if there is none."""
-        if not (always or self._by_text):
-            return self._maker.made(node, token)
+    def _found(self, node: Node, token: int, row: Row, anchor: Node, text: bytes) -> Node | None:
+        """Return the node after `text` since `anchor`, on which alone its state depends; a new one
+        if there is none."""
         known = None if anchor.texts is None else anchor.texts.get(text)
         if known is not None:
             return self._maker.joined(node, token, known, row)
@@ -232,9 +229,6 @@ class TokenGraph:
             if anchor.texts is None:
                 anchor.texts = {}
             anchor.texts[text] = made
-            made.anchor, made.since = anchor, text
-            if len(text) > MAX_SINCE:
-                made.anchor, made.since = None, b""
         return made
 
     def _after_first(self, node: Node) -> Node | None:
@@ -269,3 +263,40 @@ class TokenGraph:
             if inside.strings is table and begun is not None:
                 return inside, begun
         return None
+
+
+class TokenGraphs:
+    """The graphs of the loaded grammars. A graph goes with its grammar."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.memory = shared.memory
+        self.memory.begin_anew = self._begin_anew
+        self._graphs: WeakKeyDictionary[CompiledGrammar, TokenGraph] = WeakKeyDictionary()
+        self._lock = Lock()
+
+    def graph_of(self, grammar: MeasuredGrammar) -> TokenGraph:
+        """Return the graph of a grammar, in the generation of now."""
+        graph = self._graphs.get(grammar.compiled)
+        if graph is None:
+            made = TokenGraph(grammar, self._shared)
+            with self._lock:
+                graph = self._graphs.setdefault(grammar.compiled, made)
+        graph.renew()
+        return graph
+
+    def prepare(self, grammar: MeasuredGrammar) -> None:
+        """Make the tables that the graph of a grammar needs, before a step needs them."""
+        for kind in grammar.compiled.free.strings:
+            self._shared.table(kind)
+
+    def prepare_json(self) -> None:
+        """As `prepare`, for grammars of JSON."""
+        for kind in JSON_KINDS:
+            self._shared.table(kind)
+
+    def _begin_anew(self) -> None:
+        with self._lock:
+            graphs = [*self._graphs.values()]
+        for graph in graphs:
+            graph.renew(wait=False)

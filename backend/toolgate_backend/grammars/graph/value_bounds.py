@@ -21,7 +21,7 @@ from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import ESCAPE, units
 from ..compiled_grammar import EXPONENT_DIGITS, MeasuredGrammar, ValueLimits
-from .value_places import JSON, AnyPlace, PlaceReader, reader_of, value_of
+from .value_places import JSON, AnyPlace, PlaceReader, Tags, reader_of, value_of
 
 MAX_NESTING = 100
 """Objects and arrays inside each other. Parsers of JSON in Rust allow 128."""
@@ -67,13 +67,14 @@ class ValueBounds:
 
     def of(self, grammar: MeasuredGrammar) -> GrammarBounds | None:
         """Return the bounds of a grammar; None if it has none, as it is one of text."""
-        if grammar.limits is None:
+        limits, tags = grammar.limits, grammar.compiled.tags
+        if limits is None:
             return None
         if grammar.name == grammar_key.CONTENT:
-            return GrammarBounds(self, grammar.limits, JSON, b"")
+            return GrammarBounds(self, limits, JSON, tags, b"")
         form = self._form
         head = units(form.begin + form.head(grammar.name), form.marks)
-        return GrammarBounds(self, grammar.limits, self._reader, head)
+        return GrammarBounds(self, limits, self._reader, tags, head)
 
     def digits(self, left: int, *, fraction: bool) -> tuple[BitmaskRow, ...]:
         """Return the tokens to leave out if a number may have `left` more digits; the later ones if
@@ -90,18 +91,24 @@ class GrammarBounds:
     """The bounds on the texts of one grammar."""
 
     def __init__(
-        self, shared: ValueBounds, limits: ValueLimits, reader: PlaceReader, head: bytes
+        self,
+        shared: ValueBounds,
+        limits: ValueLimits,
+        reader: PlaceReader,
+        tags: Tags,
+        head: bytes,
     ) -> None:
         """`head` is the text of a call before that of the grammar."""
         self._shared = shared
         self._limits = limits
         self._reader = reader
+        self._tags = tags
         self.begin = self.after(reader.begin, head)
         """The place at which the grammar's text begins."""
 
     def after(self, place: AnyPlace, text: bytes) -> AnyPlace:
         """Return the place after some more text."""
-        return self._reader.after(place, text, self._limits.tags)
+        return self._reader.after(place, text, self._tags)
 
     def refused(self, place: AnyPlace) -> tuple[BitmaskRow, ...]:
         """Return the tokens to leave out of the mask at a place; the later ones if nothing remains

@@ -63,13 +63,10 @@ class GemmaArguments(TypedValues):
         return None if self._quote.startswith(self._pending.text) else False
 
     def _string_text(self) -> tuple[str, bool] | None:
-        at = self._pending.text.find(self._quote)
-        if at >= 0:
-            written = self._pending.take_string(at)
+        found = self._pending.string_until(self._quote)
+        if found is not None and found[1]:
             self._pending.take(len(self._quote))
-            return written, True
-        known = self._pending.length_before(self._quote)
-        return (self._pending.take_string(known), False) if known else None
+        return found
 
     def _cut_string(self) -> str:
         return escaped(self._pending.text)

@@ -224,13 +224,11 @@ class NestedArguments(SteppedParser):
         return text
 
     def _raw(self) -> str | None:
-        at = self._pending.text.find(self._namespace)
-        if at >= 0:
-            written = self._pending.take_string(at)
-            self._state = _State.END
-            return f'{written}"'
-        known = self._pending.length_before(self._namespace)
-        return self._pending.take_string(known) if known else None
+        found = self._pending.string_until(self._namespace)
+        if found is None or not found[1]:
+            return found and found[0]
+        self._state = _State.END
+        return f'{found[0]}"'
 
     def _close_container(self) -> str | None:
         closed = self._open[-1].end

@@ -87,6 +87,15 @@ class Pending:
         self.check(self.text[:length])
         return escaped(self.take(length))
 
+    def string_until(self, end: str) -> tuple[str, bool] | None:
+        """Take the text of a string up to `end`, as far as it is known, in the form of JSON, and
+        return whether `end` follows it; None if more text is needed. Raises ArgumentsError."""
+        at = self.text.find(end)
+        if at >= 0:
+            return self.take_string(at), True
+        known = self.length_before(end)
+        return (self.take_string(known), False) if known else None
+
     def length_before(self, end: str) -> int:
         """The length of the text that comes before `end`, which is not in it as a whole."""
         return len(self.text) - overlap(self.text, end)

@@ -181,14 +181,12 @@ class TaggedArguments(SteppedParser):
         return written + '"'
 
     def _cdata(self) -> str | None:
-        at = self._pending.text.find(CDATA_END)
-        if at < 0:
-            known = self._pending.length_before(CDATA_END)
-            return self._pending.take_string(known) if known else None
-        written = self._pending.take_string(at)
+        found = self._pending.string_until(CDATA_END)
+        if found is None or not found[1]:
+            return found and found[0]
         self._pending.take(len(CDATA_END))
         self._state = _State.END
-        return written + '"'
+        return found[0] + '"'
 
     def _json(self) -> str | None:
         """JSON until `end` outside a string."""

@@ -129,31 +129,11 @@ def _property_names(node: dict[str, Any]) -> None:
 
 SUPPORTED = frozenset(
     {
-        "$ref",
-        "additionalProperties",
-        "allOf",
-        "anyOf",
-        "const",
-        "enum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "format",
-        "items",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "maximum",
-        "minItems",
-        "minLength",
-        "minProperties",
-        "minimum",
-        "multipleOf",
-        "pattern",
-        "patternProperties",
-        "prefixItems",
-        "properties",
-        "required",
-        "type",
+        *("$ref", "additionalProperties", "allOf", "anyOf", "const", "enum"),
+        *("exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maxLength"),
+        *("maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum"),
+        *("multipleOf", "pattern", "patternProperties", "prefixItems", "properties"),
+        *("required", "type"),
     }
 )
 """Keywords that llguidance 1.7.6 enforces (parser/src/json/schema.rs), some only with certain

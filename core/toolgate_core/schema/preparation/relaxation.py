@@ -29,13 +29,7 @@ TOGETHER = {
 
 OPAQUE = frozenset(
     {
-        "contains",
-        "dependentSchemas",
-        "else",
-        "if",
-        "not",
-        "oneOf",
-        "propertyNames",
+        *("contains", "dependentSchemas", "else", "if", "not", "oneOf", "propertyNames"),
         "then",
     }
 )
@@ -53,20 +47,9 @@ is removed, these must be removed too."""
 
 HARD = frozenset(
     {
-        "$dynamicRef",
-        "contains",
-        "dependentRequired",
-        "dependentSchemas",
-        "if",
-        "maxProperties",
-        "minProperties",
-        "multipleOf",
-        "not",
-        "oneOf",
-        "patternProperties",
-        "propertyNames",
-        "unevaluatedItems",
-        "unevaluatedProperties",
+        *("$dynamicRef", "contains", "dependentRequired", "dependentSchemas", "if"),
+        *("maxProperties", "minProperties", "multipleOf", "not", "oneOf"),
+        *("patternProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
         "uniqueItems",
     }
 )

@@ -12,10 +12,10 @@ from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 
-from ...errors import GrammarRefused
-from ...tokens import masks
-from ...tokens.masks import TokenIds
-from ...tokens.units import ESCAPE, mark_unit
+from ....errors import GrammarRefused
+from ....tokens import masks
+from ....tokens.masks import TokenIds
+from ....tokens.units import ESCAPE, mark_unit
 
 Writing = Literal["json", "python", "raw"]
 """`json` and `python`: with the escapes of a string in double quotes. `raw`: as it is."""

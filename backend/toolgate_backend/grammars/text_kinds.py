@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ...tokens.masks import BitmaskRow
-from ...tokens.units import ESCAPE
+from ..tokens.masks import BitmaskRow
+from ..tokens.units import ESCAPE
 
 _HIGH = (
     rb"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|\xed[\x80-\x9f][\x80-\xbf]"

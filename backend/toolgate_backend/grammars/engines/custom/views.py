@@ -20,8 +20,8 @@ import llguidance
 import llguidance.numpy
 import numpy as np
 
-from ...tokens import masks
-from ...tokens.masks import BitmaskRow, TokenIds, words_per_row
+from ....tokens import masks
+from ....tokens.masks import BitmaskRow, TokenIds, words_per_row
 from .texts import Writing
 
 _JSON = {escape: text.encode() for escape, text in zip(b'"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True)}

@@ -21,11 +21,11 @@ from lark.load_grammar import load_grammar
 
 from toolgate_core.custom_tools import Grammar
 
-from ...errors import GrammarRefused
-from ...tokens.call_form import CallForm
-from ...tokens.units import units
-from ..engines.engine import CompiledGrammar
-from ..engines.llguidance_matcher import FreshMatcher, can_begin, first_line, new_matcher
+from ....errors import GrammarRefused
+from ....tokens.call_form import CallForm
+from ....tokens.units import units
+from ..engine import CompiledGrammar
+from ..llguidance_matcher import FreshMatcher, can_begin, first_line, new_matcher
 from .matcher import CustomMatcher, Parts
 from .texts import FixedText, Writing, input_texts
 from .views import WRITABLE, View, quoted_view, raw_view

@@ -14,10 +14,10 @@ from functools import cached_property
 import llguidance
 import numpy as np
 
-from ...errors import BackendError
-from ...tokens import masks
-from ...tokens.masks import BitmaskRow, TokenIds
-from ..engines.llguidance_matcher import FreshMatcher
+from ....errors import BackendError
+from ....tokens import masks
+from ....tokens.masks import BitmaskRow, TokenIds
+from ..llguidance_matcher import FreshMatcher
 from .texts import FixedText
 from .views import View
 
