@@ -12,8 +12,8 @@ from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.documents import reader
-from toolgate_proxy.documents.pdf import Pdf, PdfJob, PdfResult, Problem
 from toolgate_proxy.documents.reader import PROBLEMS, Documents
+from toolgate_proxy.pdf import Pdf, PdfJob, PdfResult, Problem
 
 TEXT = {"type": "text", "text": "Read this."}
 PLACE = "messages[0].content[1]"

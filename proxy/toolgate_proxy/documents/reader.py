@@ -17,7 +17,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
 from ..context import RequestContext
-from .pdf import PDF, Pdf, PdfJob, PdfResult, Problem
+from ..pdf import PDF, Pdf, PdfJob, PdfResult, Problem
 
 MAX_BYTES = 20_000_000
 """Of one PDF. A body is limited to 32 MB by default, in base64."""

@@ -11,9 +11,9 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..documents.pdf import is_pdf, wrapped
 from ..keys.key import Limits
 from ..keys.limit_kinds import OUTPUT_KINDS, Tokens
+from ..pdf import is_pdf, wrapped
 from ..request_fields import as_integer
 
 TOKENS_PER_MESSAGE = 8
