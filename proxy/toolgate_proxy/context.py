@@ -1,29 +1,26 @@
-"""Context of one request: its API key, its usage, and how its response was generated.
+"""Context of one request: what it asks for, who sent it, what it uses, and how it ends.
 
 The outermost middleware creates it for each HTTP request and stores it in the ASGI scope. Later
-steps receive it as an argument. Only code that LiteLLM calls reads it from a context variable
-(litellm_host/context.py).
+steps receive it as an argument, or the part that they need. Only code that LiteLLM calls reads it
+from a context variable (litellm_host/context.py).
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from toolgate_core.chat_request import HistoryChange
-from toolgate_core.schema.corrections import Correction
-from toolgate_core.tools import Tool
-from toolgate_core.wire import ResidualKeyword
-
-from .form import Form, RateLimitHeaders
-from .keys.key import Key
-from .keys.limit_kinds import Tokens
-from .limit_lease import Lease
-from .sealing import MASTER_KEY
+from .form import Form
+from .keys.caller import Caller
+from .keys.limit_kinds import NO_TOKENS
+from .limits.estimate import estimate
+from .limits.limiter import Limiter
+from .limits.meter import Meter
+from .notes import Notes
+from .outcome import Outcome
 
 SCOPE = "toolgate.context"
 """Key of the request's context in the ASGI scope."""
@@ -41,104 +38,25 @@ class RequestContext:
     """Of the HTTP request, without its query."""
     call_id: str | None = None
     """LiteLLM's id of the request; sent as `x-litellm-call-id`."""
-    began: float = field(default_factory=time.monotonic)
-    arrived: float = field(default_factory=time.time)
-    """Seconds since 1970."""
-
-    key: Key | None = None
-    """None for the master key, and before authentication."""
-    require_key: Callable[[], None] | None = None
-    """Raises RetiredKey if the key was revoked since the request began. None without `key`."""
-    identity: str | None = None
-    """Who sent the request, if LiteLLM's or another authentication is configured."""
-    authenticated: bool = False
-    """Toolgate authenticated the request. False if LiteLLM's configuration uses another
-    authentication."""
-    model: str | None = None
-    """The model's name in the request."""
-
-    reserved_tokens: Tokens = field(default_factory=Tokens)
-    uncounted: Tokens = field(default_factory=Tokens)
-    """What counts until the tokens are counted. Our backends count them from the beginning, other
-    providers at the end."""
-    admitted: bool = False
-    """The limits of the key admitted the request."""
-    free_memory: Callable[[], None] | None = None
-    """Ends the reservation of memory for the body. None after it was called."""
-    lease: Lease | None = None
-    """Of the limits of the key. None without a reservation."""
-    tool_calls: int = 0
-    """Number of calls of such tools that ran."""
-    settled: Tokens | None = None
-    """The tokens that it was settled by."""
     form: Form | None = None
     """The API in whose form errors and headers are. None: OpenAI's."""
-    host_headers: Mapping[str, str] = field(default_factory=dict)
-    """Response headers in which LiteLLM describes the response."""
-    extra_headers: dict[str, str] = field(default_factory=dict)
-    """Further response headers: rate limits, and those of hooks."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    earlier_tokens: Tokens = field(default_factory=Tokens)
-    """Those of generations that have ended, which the numbers above include."""
-    prompt_admitted: bool = False
-    """The limits admitted the prompt as it was counted."""
-    counted: bool = False
-    """The tokens were counted, by a Toolgate backend or by LiteLLM."""
-    complete: bool = False
-    """The token counts are final, so the reservation can be settled."""
-    on_counted: Callable[[], None] | None = None
-    """Called when tokens are counted for the first time, if the request has ended before. LiteLLM
-    reports the tokens of other providers after the end."""
-
-    status: int | None = None
-    """HTTP status of the response. None before its first byte."""
-    failed: bool = False
-    """The response is an error, even if its status was 200 when it began."""
-    error_code: str | None = None
-    """Code of the error response, or of the error event in a stream."""
-    cause: str | None = None
-    """The exception behind a server error, without content of the request."""
-    sent_whole: bool = False
-    """The complete response was sent."""
-    first_byte_seconds: float | None = None
-    first_event: float | None = None
-    """Monotonic time of the first event with output of a stream."""
-    last_event: float | None = None
-
-    deployment: object = None
-    """The Deployment to which the request was sent last."""
-    enforced: Literal["full", "residual", "none"] | None = None
+    model: str | None = None
+    """The model's name in the request."""
     fallback: str | None = None
     """The model to which the request went on, because `model` failed."""
     attempted_fallbacks: int = 0
     """Number of models to which it went on."""
-    is_fallback: bool = False
-    """Another provider's model answers for a Toolgate model."""
-    cache_key: str | None = None
-    """The name of the kept answer that is the response."""
-    residual: Collection[Sequence[ResidualKeyword]] = ()
-    """The keywords that masks do not enforce, by tool."""
-    omitted_tools: Sequence[str] = ()
-    """Types of the hosted tools that the model is not offered."""
-    history_changes: tuple[HistoryChange, ...] = ()
-    invalid_tools: dict[str, str] = field(default_factory=dict)
-    """The tools that the model is not offered because they are invalid: their names, or places in
-    the request, and the JSON Pointer of the problem in the schema."""
-    corrected: Collection[Sequence[Correction]] = ()
-    """The slips that are read as they were meant, by tool."""
-    ignored_parameters: Sequence[str] = ()
-    """Names of the parameters that no row defines and that were dropped."""
-    dropped_messages: int = 0
-    """Number of the oldest messages that were dropped so that the prompt fits the context."""
-    cleared_tokens: int | None = None
-    """Number of tokens that context edits removed from the prompt. None without such edits."""
-    resamples: int = 0
-    grammars: int = 0
-    """Number of the grammars that the response needs."""
-    has_new_grammars: bool = False
-    """Whether the verdict on one of them was not known."""
+    deployment: object = None
+    """The Deployment to which the request was sent last."""
+    free_memory: Callable[[], None] | None = None
+    """Ends the reservation of memory for the body. None after it was called."""
+    caller: Caller = field(default_factory=Caller)
+    outcome: Outcome = field(default_factory=Outcome)
+    notes: Notes = field(default_factory=Notes)
+    meter: Meter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.outcome)
 
     @classmethod
     def with_request_id(cls, sent_id: str | None) -> RequestContext:
@@ -147,73 +65,20 @@ class RequestContext:
         safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
         return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
 
-    @property
-    def rate_limits(self) -> RateLimitHeaders:
-        return "openai" if self.form is None else self.form.rate_limits
-
-    @property
-    def sender(self) -> str:
-        """The key of the request, or who sent it, among which shared workers are divided."""
-        return self.key.id if self.key is not None else self.identity or ""
-
-    def begin_response(self, status: int) -> None:
-        self.status = status
-        self.failed = status >= 400
-        if not self.failed:
-            self.error_code = None  # of an attempt that was repeated
-        self.first_byte_seconds = round(time.monotonic() - self.began, 4)
-
-    def note_event(self) -> None:
-        """Called for each write of a stream that has output."""
-        self.last_event = time.monotonic()
-        if self.first_event is None:
-            self.first_event = self.last_event
-
-    def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
-        """Set the number of tokens that the present generation has used so far."""
-        self.prompt_tokens = self.earlier_tokens.input + prompt
-        self.completion_tokens = self.earlier_tokens.output + completion
-        self.counted = True
-        self.complete = self.complete or complete
-        on_counted, self.on_counted = self.on_counted, None
-        if on_counted is not None:
-            on_counted()
-
-    async def admit_prompt(self, prompt: int) -> None:
-        """Check the limits again when a backend has counted the prompt. Raise RateLimited."""
-        admit = self.lease and self.lease.admit_prompt
-        if admit and prompt and not self.prompt_admitted:
-            await admit(self.earlier_tokens.total + prompt)
-            self.prompt_admitted = True
-
-    async def admit_tool_call(self) -> None:
-        """Count a call of a tool that the gateway runs. Raise RateLimited."""
-        if self.lease is not None and self.lease.admit_tool_call is not None:
-            await self.lease.admit_tool_call()
-        self.tool_calls += 1
-
-    async def admit_files(self, texts: Sequence[str]) -> None:
-        """Check the limits again when the texts of PDFs were read, which later attempts do again.
-        Raise RateLimited."""
-        if self.lease is not None and self.lease.admit_files is not None and texts:
-            await self.lease.admit_files(texts)
-            self.lease.admit_files = None
-
-    def begin_counting(self) -> None:
-        """Note that no generation of the request has ended. An earlier attempt does not count."""
-        self.earlier_tokens, self.prompt_admitted = Tokens(), False
-
-    def begin_generation(self) -> None:
-        """Note that a generation has ended whose tokens count, and that another one begins."""
-        self.earlier_tokens = Tokens(self.prompt_tokens, self.completion_tokens)
-        self.prompt_admitted = False
-
-    def used_tokens(self) -> Tokens:
-        """Return what counts against limits: what was read, generated and called so far."""
-        tokens = self.uncounted
-        if self.counted or self.failed:
-            tokens = Tokens(self.prompt_tokens, self.completion_tokens)
-        return Tokens(tokens.input, tokens.output, self.tool_calls)
+    async def admit(
+        self, limiter: Limiter, body: Mapping[str, Any], *, output: bool = True
+    ) -> None:
+        """Admit the request under the limits of its key, once, reserve tokens for it, and note the
+        rate-limit headers. `body`: as the client sent it; `output`: whether the response has output
+        tokens. Raise RateLimited and LimitsUnavailable."""
+        key, meter = self.caller.key, self.meter
+        if key is None or meter.lease is not None:  # the master key has no limits
+            return
+        tokens = estimate(body, key.limits, output=output) if key.limits.any else NO_TOKENS
+        names = "openai" if self.form is None else self.form.rate_limits
+        meter.lease = await limiter.admit(
+            key, self.call_id or "", tokens, meter.used_tokens, self.notes.headers, names
+        )
 
     def release_body(self) -> None:
         """End the reservation of memory for the body: the request has ended. Later calls do
@@ -222,91 +87,11 @@ class RequestContext:
         if release is not None:
             release()
 
-    @property
-    def key_name(self) -> str | None:
-        """The alias of the key; None without a valid key, and if LiteLLM's configuration uses
-        another authentication."""
-        if self.key is not None:
-            return self.key.alias
-        return "master" if self.authenticated else None
-
-    @property
-    def owner(self) -> str:
-        """Who may use the data that the request creates: the team of its key, or the key. Empty
-        without an authenticated sender."""
-        if self.key is not None:
-            team = self.key.terms.team
-            return f"team {team}" if team else f"key {self.key.id}"
-        if self.authenticated:
-            return MASTER_KEY
-        return "" if self.identity is None else f"caller {self.identity}"
-
-    async def settle(self) -> None:
-        """Settle the reservation. Later calls correct it if other tokens were counted since."""
-        used = self.used_tokens()
-        if self.lease is not None and self.settled != used:
-            self.settled = used
-            await self.lease.settle()
-
-    @property
-    def unsettled(self) -> bool:
-        return self.lease is not None and self.settled != self.used_tokens()
-
-    def show(self, other: RequestContext) -> None:
-        """Take over what the headers of a response say about the request `other`."""
-        self.extra_headers = other.extra_headers
-        self.omitted_tools, self.history_changes = other.omitted_tools, other.history_changes
-        self.invalid_tools, self.ignored_parameters = other.invalid_tools, other.ignored_parameters
-        self.corrected = other.corrected
-
-    def note_changes(self, changes: Iterable[HistoryChange]) -> None:
-        """Note changes of a later step. A step that is repeated at another backend notes the
-        same."""
-        self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
-
-    def note_enforcement(
-        self,
-        constrained: object,
-        residual: Mapping[str, Sequence[ResidualKeyword]],
-        tools: Iterable[Tool] = (),
-    ) -> None:
-        """Note how much of the request is enforced, and the slips that were corrected.
-        `constrained`: truthy if the request has tools or a content format. `residual`: keywords
-        that masks do not enforce, by tool hash. `tools`: those that have grammars."""
-        self.is_fallback = False
-        self.enforced = "residual" if residual else "full" if constrained else "none"
-        self.residual = [*residual.values()]
-        self.corrected = [tool.corrections for tool in tools if tool.corrections]
-
-    def note_grammars(self, number: int, *, new: bool) -> None:
-        """Note the grammars that the request needs. One that is sent again had new ones before."""
-        self.grammars, self.has_new_grammars = number, self.has_new_grammars or new
-
-    @property
-    def grammars_note(self) -> str | None:
-        """Value of `x-toolgate-grammar`. None without grammars."""
-        if not self.grammars:
-            return None
-        return f"{'new' if self.has_new_grammars else 'known'}; n={self.grammars}"
-
-    def await_counts(self, *, stream: bool) -> None:
-        """Note that another provider gets the prompt now, which counts tokens at the end. If the
-        client leaves, only a stream shows how much of the response was generated."""
-        self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
-        self.begin_counting()
-        self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
-
     def go_on(self, fallback: str | None, attempted: int) -> None:
         """Note that the request goes on to another model; None: that it failed at all of them."""
         self.fallback, self.attempted_fallbacks = fallback, attempted
-        self.is_fallback, self.error_code, self.cache_key = False, None, None
-        self.host_headers = {}
-
-    def note_fallback(self) -> None:
-        """Note that another provider's model responds, so that nothing is enforced, whatever an
-        earlier attempt at a backend noted."""
-        self.is_fallback, self.enforced, self.residual = True, "none", ()
-        self.grammars, self.has_new_grammars, self.resamples = 0, False, 0
+        self.outcome.code = None
+        self.notes.is_fallback, self.notes.cache_key, self.notes.host_headers = False, None, {}
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

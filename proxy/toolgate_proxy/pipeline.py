@@ -70,7 +70,7 @@ class Pipeline:
             sent.body.free()
             await Run(self, scope, sent.values, sent.body.size)(scope, receive, send)
             return
-        content = b"" if context.authenticated else sent.body.content
+        content = b"" if context.caller.authenticated else sent.body.content
         sent.body.free()
         body = sent.values if self.counting is None else self.counting.prepared(sent.values)
         body = {**body, "model": context.model or ""}  # which may come from the path
@@ -116,14 +116,14 @@ class _Exchange:
         self.host.report(failed, begun=self.reply.has_output)
 
     async def _respond(self, disconnect: Disconnect) -> None:
-        with nullcontext() if self.context.authenticated else disconnect.held():
+        with nullcontext() if self.context.caller.authenticated else disconnect.held():
             values = await self.host.admitted(self.content)
         surface, generates = self.pipeline.surface, self.pipeline.counting is None
         client = client_of(self.scope, self.context)
         values, recalled = await surface.recall(values, client)
-        if self.context.key is not None:
+        if self.context.caller.key is not None:
             sent = gateway().reader.searching(surface, values)
-            await gateway().limiter.reserve(self.context, sent, output=generates)
+            await self.context.admit(gateway().limiter, sent, output=generates)
         client = await with_tools(client, values, self.host, self.sent.credentials)
         await self._generate(values, client, recalled, disconnect)
 

@@ -73,8 +73,8 @@ class Forwarding:
         is a chat request for a stream. Raise ModelNotFound, and as `_check`."""
         context = context_of(scope)
         streamed = await self._check(scope, values, asker)
-        if context.authenticated:
-            await check_exists(context.model or "", context.key)
+        if context.caller.authenticated:
+            await check_exists(context.model or "", context.caller.key)
         return streamed
 
     async def _check(
@@ -86,8 +86,8 @@ class Forwarding:
         try:
             return body_guard.check(scope["path"], values, asker)
         except ModelNotFound:
-            if context.authenticated and context.model:
-                raise await model_not_found(context.model, context.key) from None
+            if context.caller.authenticated and context.model:
+                raise await model_not_found(context.model, context.caller.key) from None
             raise
 
     async def pass_on(self, scope: Scope, receive: Receive, send: Send, *, streamed: bool) -> None:

@@ -113,12 +113,12 @@ async def chat_request(
     here = gateway()
     values = surface.with_defaults(values, target.defaults)
     if here.settings.unknown_parameters == "ignore":
-        values, context.ignored_parameters = without_unknown(values, surface.parameters)
+        values, context.notes.ignored_parameters = without_unknown(values, surface.parameters)
     convert = partial(
         here.reader.read,
         surface,
         values,
-        context,
+        context.notes,
         model=target.placement.model,
         owner=client.owner,
         client=client,

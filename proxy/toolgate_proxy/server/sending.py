@@ -65,16 +65,16 @@ class Sending:
         """Send the number of tokens of the prompt, as a backend counts them."""
         context, alternatives = self.context, self.host.alternatives
         tokens = await gateway().failover.count(request, first, alternatives, context)
-        context.note_tokens(0, 0, complete=True)  # nothing was computed
+        context.meter.note_tokens(0, 0, complete=True)  # nothing was computed
         self.disconnect.ignore()
-        await self.reply.json(counting.body(tokens, context.cleared_tokens))
+        await self.reply.json(counting.body(tokens, context.notes.cleared_tokens))
 
     async def _whole(self, whole: Whole, events: Events, request: ChatRequest) -> None:
         """Send one JSON object."""
         self.host.response.begin(lambda: whole)
         async for pieces in events:
             whole.add(pieces)
-        self.context.complete = True
+        self.context.meter.complete = True
         shown = await self.host.shown(whole, request)
         self.disconnect.ignore()
         await self.reply.json(shown)
@@ -86,7 +86,7 @@ class Sending:
             self.host.note_events(pieces)
             if data := stream.events(pieces):
                 await self._event(data)
-        self.context.complete = True
+        self.context.meter.complete = True
         self.disconnect.ignore()
         await stream.keep()
         return stream.end()
@@ -104,7 +104,7 @@ class Sending:
         return b""
 
     async def _event(self, data: bytes) -> None:
-        self.context.note_event()
+        self.context.outcome.note_event()
         if not self.reply.has_output:
             self.host.note_first_event()
         await self.reply.event(await self.host.with_cost(data))

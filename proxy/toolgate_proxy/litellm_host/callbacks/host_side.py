@@ -62,7 +62,7 @@ class HostSide:
         """LiteLLM's handler serves the fallback at which the request is."""
         self._surface = surface
         self._context = context
-        self._is_counted = not context.authenticated
+        self._is_counted = not context.caller.authenticated
         """Another authentication than ours admits the request, and counts the use of its key."""
         self._route = route
         self._first = route
@@ -88,12 +88,12 @@ class HostSide:
         With another authentication it must not be cancelled: LiteLLM may have reserved the cost of
         the request, or a slot."""
         check_litellms(self.body)
-        key = self._context.key
+        key = self._context.caller.key
         if self._is_counted:
             self._request._body = content
             with own_errors():
                 self._caller = await auth.litellm_caller(self._request, self.body)
-            self._context.identity = identity_of(self._caller)
+            self._context.caller.identity = identity_of(self._caller)
             model, before = auth.model_of(self._request), self.asker
             self.asker = auth.asker(self._caller)
             if model != self.model or self.asker.team != before.team:
@@ -201,7 +201,7 @@ class HostSide:
         row = self._choice.answering(self._route, self._context.deployment)
         if self._events is None:
             if (deployment_id := model_id_of(row)) is not None:
-                self._context.host_headers = {"x-litellm-model-id": deployment_id}
+                self._context.notes.host_headers = {"x-litellm-model-id": deployment_id}
             return
         self._events.chosen(row)
         if stream:
@@ -271,7 +271,7 @@ class HostSide:
     @property
     def caller(self) -> UserAPIKeyAuth:
         """The sender, as LiteLLM describes it."""
-        return self._caller or auth.caller(self._context.key, self._request.scope["path"])
+        return self._caller or auth.caller(self._context.caller.key, self._request.scope["path"])
 
     def _observed(self) -> RequestEvents:
         caller = self.caller
@@ -286,7 +286,7 @@ class HostSide:
     async def _may_use(self, model: str) -> bool:
         """Return whether the request may fall back to a model. As in LiteLLM, the key needs no
         permission for one that the request does not name, unless the configuration requires it."""
-        key = self._context.key
+        key = self._context.caller.key
         if key is not None and key.terms.enforced_only and is_foreign(model, self.asker):
             return False
         return await auth.may_fall_back(self.caller, model)
@@ -297,7 +297,7 @@ class HostSide:
         self.response, self._of_fallback = Collected(), None
         self._context.go_on(self.model, self._fallbacks.attempted)
         if is_foreign(self.model, self.asker):
-            self._context.note_fallback()
+            self._context.notes.note_fallback()
         if route is not None:
             self._route = route
             if route.events and self._events is None:

@@ -41,7 +41,8 @@ class RequestData:
         self.caller = caller
         self.body = body
         self.call_type = surface.call_type
-        self.began = datetime.datetime.fromtimestamp(context.arrived)  # naive, like LiteLLM's
+        # Naive, like LiteLLM's.
+        self.began = datetime.datetime.fromtimestamp(context.outcome.arrived)
         self.request = request
         self.context = context
         self.logging: Any = None

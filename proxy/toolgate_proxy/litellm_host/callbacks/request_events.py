@@ -169,7 +169,7 @@ class RequestEvents:
         """Note LiteLLM's headers of a stream, or of an error. Never raises."""
         made = await litellm_headers(self._data, model)
         raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
-        self._data.context.host_headers = {**raised, **made}
+        self._data.context.notes.host_headers = {**raised, **made}
 
     async def with_cost(self, model: str, events: bytes) -> bytes:
         """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
@@ -185,7 +185,7 @@ class RequestEvents:
     async def completed(self, model: str, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
         self._made = await self._priced(model, whole, False, datetime.datetime.now())
-        self._data.context.host_headers = await litellm_headers(self._data, model, self._made)
+        self._data.context.notes.host_headers = await litellm_headers(self._data, model, self._made)
 
     async def replaced(self, model: str, error: ToolgateError) -> ToolgateError:
         """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
@@ -248,8 +248,8 @@ class RequestEvents:
                 completion_start_time=self._first_event or ended
             )
         if not self._routed:
-            without_inert(log, counted=counts_keys(self._data.context))
-        hit = self._data.context.cache_key is not None
+            without_inert(log, counted=counts_keys(self._data.context.caller))
+        hit = self._data.context.notes.cache_key is not None
         await log.dispatch_success_handlers(
             response,
             start_time=began,
@@ -270,7 +270,7 @@ class RequestEvents:
         """Return LiteLLM's object of a response, with its cost."""
         data = await self._data.described(model, stream=stream)
         log = self._data.logging
-        log.model_call_details["cache_hit"] = self._data.context.cache_key is not None
+        log.model_call_details["cache_hit"] = self._data.context.notes.cache_key is not None
         response = _response(self._data.call_type, whole, stream=stream)
         params = self._data.row["litellm_params"] if self._data.row is not None else {}
         litellm.utils.update_response_metadata(
@@ -370,5 +370,5 @@ class Collected:
             self.note(pieces)
             if data := stream.events(pieces):
                 yield data
-        context.complete = True
+        context.meter.complete = True
         yield stream.end()

@@ -183,7 +183,7 @@ class ResponseHooks:
     async def _note_headers(self, data: dict[str, Any], response: Any) -> None:
         """Take the response headers of the hooks for them."""
         if hooks().has_post_call_response_headers_callbacks():
-            self._data.context.extra_headers |= await hooks().post_call_response_headers_hook(
+            self._data.context.notes.headers |= await hooks().post_call_response_headers_hook(
                 data=data,
                 user_api_key_dict=self._data.caller,
                 response=response,
@@ -408,7 +408,7 @@ class ResponseGuard:
             raise own_error(error) from error
 
     def _hooks(self, model: str, request: ChatRequest) -> ResponseHooks:
-        validators, owner = gateway().engine.validators, self._data.context.sender
+        validators, owner = gateway().engine.validators, self._data.context.caller.sender
         return ResponseHooks(self._data, model, request, validators, owner)
 
     async def _moderated(self) -> None:

@@ -41,8 +41,8 @@ async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
     from litellm.proxy.auth.auth_checks import get_key_object
     from litellm.proxy.utils import hash_token
 
-    if (context := context_of(scope)).authenticated:
-        return model, Asker(is_administrator=context.key is None)
+    if (caller := context_of(scope).caller).authenticated:
+        return model, Asker(is_administrator=caller.key is None)
     sent = key_of(scope["headers"]) or ""
     if auth.is_master_key(sent):
         return model, Asker(is_administrator=True)
