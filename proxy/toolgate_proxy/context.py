@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, MutableMapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from toolgate_core.chat_request import HistoryChange
+from toolgate_core.schema.corrections import Correction
+from toolgate_core.tools import Tool
+from toolgate_core.wire import ResidualKeyword
 
 from .form import Form
-from .keys.caller import Caller
-from .keys.limit_kinds import NO_TOKENS
+from .keys.key import Key
+from .keys.limit_kinds import NO_TOKENS, Tokens
 from .limits.estimate import estimate
+from .limits.lease import Lease
 from .limits.limiter import Limiter
-from .limits.meter import Meter
-from .notes import Notes
-from .outcome import Outcome
+from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"
 """Key of the request's context in the ASGI scope."""
@@ -29,7 +34,262 @@ SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
 
 
-@dataclass
+@dataclass(slots=True)
+class Caller:
+    """Who sent a request. The authentication writes it."""
+
+    key: Key | None = None
+    """None for the master key, and before authentication."""
+    require_key: Callable[[], None] | None = None
+    """Raises RetiredKey if the key was revoked since the request began. None without `key`."""
+    identity: str | None = None
+    """Who sent the request, if LiteLLM's or another authentication is configured."""
+    authenticated: bool = False
+    """Toolgate authenticated the request. False if LiteLLM's configuration uses another
+    authentication."""
+
+    @property
+    def sender(self) -> str:
+        """The key of the request, or who sent it, among which shared workers are divided."""
+        return self.key.id if self.key is not None else self.identity or ""
+
+    @property
+    def name(self) -> str | None:
+        """The alias of the key; None without a valid key, and if LiteLLM's configuration uses
+        another authentication."""
+        if self.key is not None:
+            return self.key.alias
+        return "master" if self.authenticated else None
+
+    @property
+    def team(self) -> str | None:
+        return None if self.key is None else self.key.terms.team
+
+    @property
+    def owner(self) -> str:
+        """Who may use the data that the request creates: the team of its key, or the key. Empty
+        without an authenticated sender."""
+        if self.key is not None:
+            return f"team {self.team}" if self.team else f"key {self.key.id}"
+        if self.authenticated:
+            return MASTER_KEY
+        return "" if self.identity is None else f"caller {self.identity}"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a request ends, and when. What sends the response writes it."""
+
+    began: float = field(default_factory=time.monotonic)
+    arrived: float = field(default_factory=time.time)
+    """Seconds since 1970."""
+    status: int | None = None
+    """HTTP status of the response. None before its first byte."""
+    failed: bool = False
+    """The response is an error, even if its status was 200 when it began."""
+    code: str | None = None
+    """Of the error response, or of the error event in a stream."""
+    cause: str | None = None
+    """The exception behind a server error, without content of the request."""
+    sent_whole: bool = False
+    """The complete response was sent."""
+    first_byte_seconds: float | None = None
+    first_event: float | None = None
+    """Monotonic time of the first event with output of a stream."""
+    last_event: float | None = None
+
+    @property
+    def first_event_seconds(self) -> float | None:
+        """Seconds until the first event with output of a stream."""
+        return None if self.first_event is None else self.first_event - self.began
+
+    def begin(self, status: int) -> None:
+        """Note that the response begins."""
+        self.status = status
+        self.failed = status >= 400
+        if not self.failed:
+            self.code = None  # of an attempt that was repeated
+        self.first_byte_seconds = round(time.monotonic() - self.began, 4)
+
+    def note_event(self) -> None:
+        """Note a write of a stream that has output."""
+        self.last_event = time.monotonic()
+        if self.first_event is None:
+            self.first_event = self.last_event
+
+
+@dataclass(slots=True)
+class Meter:
+    """What a request uses: its tokens and calls, and what its key is charged for them. What reads a
+    model's response writes it."""
+
+    outcome: Outcome
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    earlier: Tokens = NO_TOKENS
+    """Those of generations that have ended, which the numbers above include."""
+    tool_calls: int = 0
+    """Number of calls of tools that the gateway ran."""
+    counted: bool = False
+    """The tokens were counted, by a Toolgate backend or by LiteLLM."""
+    uncounted: Tokens = NO_TOKENS
+    """What counts until the tokens are counted. Our backends count them from the beginning, other
+    providers at the end."""
+    complete: bool = False
+    """The token counts are final, so the reservation can be settled."""
+    on_counted: Callable[[], None] | None = None
+    """Called when tokens are counted for the first time, if the request has ended before. LiteLLM
+    reports the tokens of other providers after the end."""
+    lease: Lease | None = None
+    """Of the limits of the key; None before they have admitted the request, and without a key."""
+    prompt_admitted: bool = False
+    """The limits admitted the prompt as it was counted."""
+    settled: Tokens | None = None
+    """The tokens that the lease was settled by."""
+
+    async def admit_prompt(self, prompt: int) -> None:
+        """Check the limits again when a backend has counted the prompt. Raise RateLimited."""
+        if self.lease is not None and prompt and not self.prompt_admitted:
+            await self.lease.admit_prompt(self.earlier.total + prompt)
+            self.prompt_admitted = True
+
+    async def admit_tool_call(self) -> None:
+        """Count a call of a tool that the gateway runs. Raise RateLimited."""
+        if self.lease is not None:
+            await self.lease.admit_tool_call()
+        self.tool_calls += 1
+
+    async def admit_files(self, texts: Sequence[str]) -> None:
+        """Check the limits again when the texts of PDFs were read. Raise RateLimited."""
+        if self.lease is not None and texts:
+            await self.lease.admit_files(texts)
+
+    def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
+        """Set the number of tokens that the present generation has used so far."""
+        self.prompt_tokens = self.earlier.input + prompt
+        self.completion_tokens = self.earlier.output + completion
+        self.counted = True
+        self.complete = self.complete or complete
+        on_counted, self.on_counted = self.on_counted, None
+        if on_counted is not None:
+            on_counted()
+
+    def begin_counting(self) -> None:
+        """Note that no generation of the request has ended. An earlier attempt does not count."""
+        self.earlier, self.prompt_admitted = NO_TOKENS, False
+
+    def begin_generation(self) -> None:
+        """Note that a generation has ended whose tokens count, and that another one begins."""
+        self.earlier = Tokens(self.prompt_tokens, self.completion_tokens)
+        self.prompt_admitted = False
+
+    def await_counts(self, *, stream: bool) -> None:
+        """Note that another provider gets the prompt now, which counts tokens at the end. If the
+        client leaves, only a stream shows how much of the response was generated."""
+        self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
+        self.begin_counting()
+        reserved = NO_TOKENS if self.lease is None else self.lease.reserved
+        self.uncounted = Tokens(reserved.input) if stream else reserved
+
+    def used_tokens(self) -> Tokens:
+        """Return what counts against limits: what was read, generated and called so far."""
+        tokens = self.uncounted
+        if self.counted or self.outcome.failed:
+            tokens = Tokens(self.prompt_tokens, self.completion_tokens)
+        return Tokens(tokens.input, tokens.output, self.tool_calls)
+
+    async def settle(self) -> None:
+        """Settle the lease. Later calls correct it if other tokens were counted since."""
+        if self.lease is not None and self.settled != (used := self.used_tokens()):
+            self.settled = used
+            await self.lease.settle()
+
+    @property
+    def unsettled(self) -> bool:
+        return self.lease is not None and self.settled != self.used_tokens()
+
+
+@dataclass(slots=True)
+class Notes:
+    """What response headers, the access log and metrics say about how a request was served. The
+    steps of the response write it."""
+
+    host_headers: Mapping[str, str] = field(default_factory=dict)
+    """Response headers in which LiteLLM describes the response."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further response headers: rate limits, and those of hooks."""
+    enforced: Literal["full", "residual", "none"] | None = None
+    is_fallback: bool = False
+    """Another provider's model answers for a Toolgate model."""
+    cache_key: str | None = None
+    """The name of the kept answer that is the response."""
+    residual: Collection[Sequence[ResidualKeyword]] = ()
+    """The keywords that masks do not enforce, by tool."""
+    omitted_tools: Sequence[str] = ()
+    """Types of the hosted tools that the model is not offered."""
+    history_changes: tuple[HistoryChange, ...] = ()
+    invalid_tools: dict[str, str] = field(default_factory=dict)
+    """The tools that the model is not offered because they are invalid: their names, or places in
+    the request, and the JSON Pointer of the problem in the schema."""
+    corrected: Collection[Sequence[Correction]] = ()
+    """The slips that are read as they were meant, by tool."""
+    ignored_parameters: Sequence[str] = ()
+    """Names of the parameters that no row defines and that were dropped."""
+    dropped_messages: int = 0
+    """Number of the oldest messages that were dropped so that the prompt fits the context."""
+    cleared_tokens: int | None = None
+    """Number of tokens that context edits removed from the prompt. None without such edits."""
+    resamples: int = 0
+    grammars: int = 0
+    """Number of the grammars that the response needs."""
+    has_new_grammars: bool = False
+    """Whether the verdict on one of them was not known."""
+
+    def show(self, other: Notes) -> None:
+        """Take over what the headers of a response say about another request."""
+        self.headers = other.headers
+        self.omitted_tools, self.history_changes = other.omitted_tools, other.history_changes
+        self.invalid_tools, self.ignored_parameters = other.invalid_tools, other.ignored_parameters
+        self.corrected = other.corrected
+
+    def note_changes(self, changes: Iterable[HistoryChange]) -> None:
+        """Note changes of a later step. A step that is repeated at another backend notes the
+        same."""
+        self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
+
+    def note_enforcement(
+        self,
+        constrained: object,
+        residual: Mapping[str, Sequence[ResidualKeyword]],
+        tools: Iterable[Tool] = (),
+    ) -> None:
+        """Note how much of the request is enforced, and the slips that were corrected.
+        `constrained`: truthy if the request has tools or a content format. `residual`: keywords
+        that masks do not enforce, by tool hash. `tools`: those that have grammars."""
+        self.is_fallback = False
+        self.enforced = "residual" if residual else "full" if constrained else "none"
+        self.residual = [*residual.values()]
+        self.corrected = [tool.corrections for tool in tools if tool.corrections]
+
+    def note_grammars(self, number: int, *, new: bool) -> None:
+        """Note the grammars that the request needs. One that is sent again had new ones before."""
+        self.grammars, self.has_new_grammars = number, self.has_new_grammars or new
+
+    @property
+    def grammars_note(self) -> str | None:
+        """Value of `x-toolgate-grammar`. None without grammars."""
+        if not self.grammars:
+            return None
+        return f"{'new' if self.has_new_grammars else 'known'}; n={self.grammars}"
+
+    def note_fallback(self) -> None:
+        """Note that another provider's model responds, so that nothing is enforced, whatever an
+        earlier attempt at a backend noted."""
+        self.is_fallback, self.enforced, self.residual = True, "none", ()
+        self.grammars, self.has_new_grammars, self.resamples = 0, False, 0
+
+
+@dataclass(slots=True)
 class RequestContext:
     request_id: str | None = None
     """Value of `x-request-id`."""

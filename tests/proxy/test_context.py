@@ -8,11 +8,8 @@ import pytest
 from tests.support.waiting import Clock
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
-from toolgate_proxy.context import SCOPE, RequestContext, context_of
+from toolgate_proxy.context import SCOPE, Meter, Notes, Outcome, RequestContext, context_of
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limits.meter import Meter
-from toolgate_proxy.notes import Notes
-from toolgate_proxy.outcome import Outcome
 from toolgate_proxy.recent_requests import MAX_TIMES, MINUTES, RecentRequests
 from toolgate_proxy.server.response_headers import own_headers
 

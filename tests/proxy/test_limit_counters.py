@@ -328,7 +328,7 @@ async def test_the_error_names_the_counter_and_its_type(redis, name, wanted, cap
     for at in range(3):
         with pytest.raises(CommandRefused) as refusal:
             await admit(counter, request(at))
-        assert f"WRONGTYPE {name} is a list, but must be a {wanted}" in refusal.value.detail
+        assert f"WRONGTYPE {name} is a list, but must be a {wanted}" in str(refusal.value)
         assert "toolgate:" not in refusal.value.reason, "clients see the reason"
     assert client.keys() == [name.encode()], "no other counter has counted"
     assert caplog.text.count(f"WRONGTYPE {name}") == 1

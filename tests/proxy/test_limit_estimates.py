@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.proxy.kit import beside
 from tests.support.shared_data import DATA as DATA_SETS
+from toolgate_proxy.context import Meter, Outcome
 from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limits import provider_usage
 from toolgate_proxy.limits.estimate import (
     MAX_TOKENS,
     OUTPUT_FIELDS,
@@ -24,9 +24,8 @@ from toolgate_proxy.limits.estimate import (
     files_beyond_estimate,
     text_tokens,
 )
-from toolgate_proxy.limits.meter import Meter
-from toolgate_proxy.limits.provider_usage import ProviderUsage, tokens_of
-from toolgate_proxy.outcome import Outcome
+from toolgate_proxy.litellm_host import provider_usage
+from toolgate_proxy.litellm_host.provider_usage import ProviderUsage, tokens_of
 
 
 def user(content):

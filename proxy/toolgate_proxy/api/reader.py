@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.chat_request import ChatRequest
 
 from ..chat.request.invalid_tools import InvalidTools, without
-from ..notes import Notes
+from ..context import Notes
 from ..sealing import Sealer
 from ..settings import Settings
 from .shared.chat_request import as_sent

@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ..keys.limit_kinds import SLICES, LimitKind, Window
 from .reservation import Reservation
@@ -19,29 +18,16 @@ MAX_KEYS = 10_000
 """Keys with counters; beyond that the least recently used key is dropped."""
 
 
-class _WindowCounter(Protocol):
-    """What a key used of one limit. `now`: milliseconds since 1970."""
-
-    def usage(self, now: int) -> tuple[int, int, int]:
-        """Return `used`, `reset_ms` and `period` of an Amount."""
-
-    def wait(self, limit: int, amount: int, now: int) -> float:
-        """Return the milliseconds until that amount would be admitted."""
-
-    def add(self, amount: int, request_id: str, now: int) -> None:
-        """Count an admitted request."""
-
-    def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
-        """Correct the count of an admitted request."""
-
-
 @dataclass
 class _Sliding:
+    """What a key used of one limit. `now`: milliseconds since 1970."""
+
     window: Window
     counts: dict[int, int] = field(default_factory=dict)
     """By slice."""
 
     def usage(self, now: int) -> tuple[int, int, int]:
+        """Return `used`, `reset_ms` and `period` of an Amount."""
         period = self._slice(now)
         for each in [each for each in self.counts if each < period - SLICES]:
             del self.counts[each]
@@ -50,6 +36,7 @@ class _Sliding:
         return max(0, sum(self.counts.values())), reset, period
 
     def wait(self, limit: int, amount: int, now: int) -> float:
+        """Return the milliseconds until that amount would be admitted."""
         used = sum(self.counts.values())
         for each, count in sorted(self.counts.items()):
             used -= count
@@ -119,6 +106,7 @@ class _InFlight:
             self.requests.discard(request_id)
 
 
+_WindowCounter = _Sliding | _Fixed | _InFlight
 _COUNTERS: dict[str, Callable[[Window], _WindowCounter]] = {
     "sliding": _Sliding,
     "fixed": _Fixed,

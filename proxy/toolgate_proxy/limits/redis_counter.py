@@ -80,7 +80,7 @@ class RedisCounter:
             raise NoResponse
         if isinstance(reply, Exception):
             refused = CommandRefused(str(reply).removesuffix(".")[:REASON_LENGTH])
-            self._log(f"{refused.reason}: {refused.detail}")
+            self._log(f"{refused.reason}: {refused}")
             raise refused from reply
         return reply
 

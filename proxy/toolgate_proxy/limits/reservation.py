@@ -64,29 +64,23 @@ class Reservation:
 
 
 class Unavailable(Exception):
-    """The counter did not count. `reason`: for clients and logs."""
+    """The counter did not count."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason = ""
+    """For clients and logs."""
 
 
 class NoResponse(Unavailable):
     """The counter did not respond, so it is not known whether it has counted."""
 
-    def __init__(self) -> None:
-        super().__init__("Redis does not respond")
+    reason = "Redis does not respond"
 
 
 class CommandRefused(Unavailable):
-    """Redis responded with an error: a counter of a wrong type, out of memory, read only …
+    """Redis responded with an error: a counter of a wrong type, out of memory, read only … Its text
+    can contain names of entries, which clients must not see."""
 
-    `detail`: the error, for the log. It can contain names of entries, which clients must not see.
-    """
-
-    def __init__(self, detail: str) -> None:
-        super().__init__("Redis refused the command")
-        self.detail = detail
+    reason = "Redis refused the command"
 
 
 class Counter(Protocol):

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import ModelNotFound
 
 from ..api.shared.options import LITELLM
-from ..api.surface import Client, Surface
+from ..api.surface import Client
 from ..context import RequestContext, context_of
 from ..keys.header import Header
-from ..litellm_host.callbacks.host_side import HostSide
+from ..litellm_host.admission import Admission
 from ..litellm_host.context import carry
 from ..litellm_host.deployments.known_models import check_exists, model_not_found
 from ..litellm_host.deployments.router import Asker
@@ -119,9 +119,7 @@ class Forwarding:
 
     async def fall_back(
         self,
-        scope: Scope,
-        surface: Surface,
-        host: HostSide,
+        host: Admission,
         client: Client,
         reply: Reply,
         disconnect: Disconnect,
@@ -129,11 +127,11 @@ class Forwarding:
     ) -> None:
         """Answer a request for one of our models with its fallback. LiteLLM's hooks get the request
         `as_sent`. Raise ToolgateError if it is refused or fails before the response begins."""
-        context = context_of(scope)
+        context, fallbacks, surface = host.context, host.fallbacks, host.surface
         sent, _ = await surface.recall(host.body, client)
-        values = as_sent(host.for_litellm(surface.portable(sent)))
-        scope = scope_of(scope, context, host.model)
-        await self._check(scope, checked_values(values), host.asker)
+        values = as_sent(fallbacks.for_litellm(surface.portable(sent)))
+        scope = scope_of(host.scope, context, fallbacks.model)
+        await self._check(scope, checked_values(values), fallbacks.asker)
         answer = FallbackReply(reply, context, disconnect)
         await self._host(scope, body_of(values).again(answer.receive), answer.send)
         answer.require_begun()

@@ -26,7 +26,7 @@ from ..api.surfaces import surface_of
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
 from ..keys.header import KEY_HEADERS, Header, key_of
-from ..limits.provider_usage import ProviderUsage
+from ..litellm_host.provider_usage import ProviderUsage
 from ..state import gateway
 from .authorization import is_probe, route_path
 from .logs import access_log

@@ -33,9 +33,8 @@ from urllib.parse import quote
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.wire import ResidualKeyword
 
-from ..context import REQUEST_ID, RequestContext
+from ..context import REQUEST_ID, Notes, RequestContext
 from ..keys.header import Header
-from ..notes import Notes
 
 HIDDEN = {b"x-litellm-model-api-base"}
 """It has the address of a backend."""

@@ -8,8 +8,8 @@ from litellm.proxy.anthropic_endpoints import endpoints
 from toolgate_proxy.api.reader import RequestReader
 from toolgate_proxy.api.surface import is_streamed
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, SURFACES, surface_of
+from toolgate_proxy.context import Notes
 from toolgate_proxy.keys.permissions import may_open
-from toolgate_proxy.notes import Notes
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 

@@ -23,8 +23,7 @@ from tests.support.litellm.router import row, use
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME
-from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keys.caller import Caller
+from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.limiter import Limiter

@@ -23,7 +23,7 @@ from tests.support.waiting import until
 from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.litellm_host.deployments import own_route
+from toolgate_proxy.litellm_host.deployments import fallbacks
 
 COUNT = f"{PATHS['messages']}/count_tokens"
 COMPACT = f"{PATHS['responses']}/compact"
@@ -73,7 +73,7 @@ async def test_unexpected_exception_is_a_500_without_its_message(gateway, monkey
     def fail():
         raise KeyError("a secret")
 
-    monkeypatch.setattr(own_route, "selection", fail)
+    monkeypatch.setattr(fallbacks, "selection", fail)
     response = await gateway.ask(chat())
     assert (response.status, response.json["error"]["code"]) == (500, "internal_error")
     assert b"secret" not in response.bodies[0]

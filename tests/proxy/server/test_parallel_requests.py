@@ -15,7 +15,7 @@ from tests.support.litellm.router import use
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.script import Script
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host.deployments import own_route
+from toolgate_proxy.litellm_host.deployments import fallbacks
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.stack.processes import free_port
 
@@ -78,7 +78,7 @@ async def test_request_goes_to_a_deployment_with_a_free_slot(
 ):
     rows = limited(gateway.backend), limited(second, "b")
     use(monkeypatch, *rows, **STRATEGIES[strategy])
-    hook = SelectionHook(own_route.selection(), gateway.here.deployments)
+    hook = SelectionHook(fallbacks.selection(), gateway.here.deployments)
     monkeypatch.setattr(litellm, "callbacks", [hook])
     gateway.backend.scripts["hang"] = HANG
     leave = asyncio.Event()

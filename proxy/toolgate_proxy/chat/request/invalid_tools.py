@@ -13,7 +13,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.toolset import definitions
 from toolgate_core.wire import TOOL_DEFINITIONS
 
-from ...notes import Notes
+from ...context import Notes
 
 MAX_CAUSES = 10
 """Maximum number of tools that an error names."""

@@ -14,7 +14,7 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
-from ...keys.caller import Caller
+from ...context import Caller
 from .. import auth
 from ..deployments.router import PROVIDER
 

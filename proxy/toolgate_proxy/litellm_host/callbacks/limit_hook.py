@@ -15,12 +15,12 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import PermissionDenied, ToolgateError
 
-from ...limits.provider_usage import tokens_of
 from ...state import gateway
 from ..context import carried, identity_of
 from ..deployments.router import PROVIDER, has_toolgate, is_toolgate
 from ..errors import host_error
 from ..operations import check_operation
+from ..provider_usage import tokens_of
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
 

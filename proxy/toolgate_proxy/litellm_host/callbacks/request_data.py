@@ -83,6 +83,11 @@ class RequestData:
         return self._data
 
     @property
+    def is_ours(self) -> bool:
+        """Our own authentication admitted the request, and counts the use of its key."""
+        return self.context.caller.authenticated
+
+    @property
     def stays(self) -> bool:
         """LiteLLM's key allows no fallbacks."""
         return (self._data or {}).get("disable_fallbacks") is True
@@ -135,7 +140,7 @@ class RequestData:
         self.row = None
         if self._data is not None:
             metadata = _metadata_of(self._data)
-            metadata["original_model_group"] = fallbacks.first_model
+            metadata["original_model_group"] = fallbacks.first.model
             metadata["attempted_fallbacks"] = fallbacks.attempted
             if self._tags is not None:
                 metadata["tags"] = self._tags

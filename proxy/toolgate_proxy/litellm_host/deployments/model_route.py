@@ -26,7 +26,7 @@ from ..callbacks.configured import (
 )
 from ..callbacks.response_cache import is_semantic
 from ..private_names import either
-from .fallbacks import configured_parameters
+from .fallback_entries import configured_parameters
 from .router import PRICES, Asker, Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 

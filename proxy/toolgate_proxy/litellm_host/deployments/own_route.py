@@ -1,24 +1,15 @@
-"""Our own route for a request, which is found before LiteLLM checks its key; the choice of a
-deployment on it, and the slots that the request holds."""
+"""Our own route for a request, which is found before LiteLLM checks its key."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
-from typing import Any, Protocol
 
 from starlette.types import Scope
 
 from ...context import context_of
 from ...keys.header import key_of
-from ...routing.deployments import Deployment, Placement
 from .. import auth
-from ..errors import own_errors
 from .key_settings import ALIASES, key_settings
 from .model_route import ModelRoute, model_routes
-from .router import Asker, Row, Taken, Target
-from .selection import selection
+from .router import Asker
 
 
 def own_route(model: str, asker: Asker) -> ModelRoute | None:
@@ -61,63 +52,3 @@ async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
         target = (aliases or {}).get(model, model)
         model = target["model"] if isinstance(target, dict) else target
     return model, auth.asker(key)
-
-
-class Events(Protocol):
-    """The hooks and log events of the request."""
-
-    async def choose(
-        self, model: str, messages: object, taken: Taken, held: ExitStack
-    ) -> Target: ...
-
-    def chosen(self, row: Row) -> None: ...
-
-
-def _at_replica(model: str, target: Target, body: Mapping[str, Any], owner: str) -> Target:
-    """Return the target at one of its replicas, if its address is a name."""
-    placement = selection().replica(model, target.placement, body, owner=owner)
-    if placement == target.placement:
-        return target
-    params = {**target.row["litellm_params"], "api_base": placement.api_base}
-    return replace(target, row={**target.row, "litellm_params": params}, placement=placement)
-
-
-class Choice:
-    def __init__(self) -> None:
-        self._held = ExitStack()
-        self._chosen: Row | None = None
-
-    @asynccontextmanager
-    async def target(
-        self, route: ModelRoute, body: Mapping[str, Any], owner: str, events: Events | None
-    ) -> AsyncIterator[Target]:
-        """Yield the deployment, and hold a slot of it until the response has ended. `owner`: the
-        key or team that sent the request. Raise ToolgateError."""
-        slots = selection().slots
-        with ExitStack() as self._held:
-            with own_errors():
-                if route.strategy is not None:
-                    choose = selection().choose
-                    target = choose(route.model, route.targets, route.strategy, body, owner)
-                    self._held.enter_context(slots.taken(target.row))
-                else:
-                    assert events is not None  # a model whose strategy is None has events
-                    prompt = body.get("messages") or body.get("input")
-                    target = await events.choose(route.model, prompt, slots.taken, self._held)
-                    target = _at_replica(route.model, target, body, owner)
-            self._chosen = target.row
-            if events is not None:
-                events.chosen(target.row)
-            yield target
-
-    def answering(self, route: ModelRoute, deployment: object) -> Row:
-        """Return the row of the model that is at a Deployment: the chosen one, or an
-        alternative."""
-        assert self._chosen is not None  # a request is sent to a chosen one
-        rows = [self._chosen, *(target.row for target in route.targets)]
-        return selection().row_at(rows, deployment) or self._chosen
-
-    def alternatives(self, route: ModelRoute, tried: Deployment) -> list[Placement]:
-        """Return the other placements of the model."""
-        rows = [target.row for target in route.targets]
-        return selection().alternatives(rows, tried, self._held)

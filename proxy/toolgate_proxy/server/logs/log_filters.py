@@ -15,9 +15,9 @@ import traceback
 
 from toolgate_core.errors import InternalFault, ToolgateError
 
+from ...context import Outcome
 from ...litellm_host.context import carried
 from ...litellm_host.errors import HostRefused, own_error
-from ...outcome import Outcome
 
 logger = logging.getLogger("toolgate")
 

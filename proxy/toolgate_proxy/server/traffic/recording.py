@@ -18,10 +18,7 @@ from toolgate_core import tracing
 from toolgate_core.metric_series import begin_at_zero
 
 from ...api.surfaces import SURFACES
-from ...context import RequestContext
-from ...keys.caller import Caller
-from ...limits.meter import Meter
-from ...outcome import Outcome
+from ...context import Caller, Meter, Outcome, RequestContext
 from ...state import gateway
 from . import metrics
 

@@ -14,13 +14,10 @@ import pytest
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.errors import EnforcementFailed
-from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keys.caller import Caller
+from toolgate_proxy.context import Caller, Notes, Outcome, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import host_error
-from toolgate_proxy.notes import Notes
-from toolgate_proxy.outcome import Outcome
 from toolgate_proxy.server.logs import access_log, event_log, log_filters
 from toolgate_proxy.server.logs.access_log import line
 from toolgate_proxy.server.logs.log_filters import LITELLM, frames, place

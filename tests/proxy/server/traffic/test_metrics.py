@@ -21,8 +21,7 @@ from tests.tools import tool
 from toolgate_core import tracing
 from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.app import Gateway as App
-from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keys.caller import Caller
+from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.recent_requests import RecentRequests
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.request_scope import RequestScope

@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
+from ..context import Meter
 from ..keys.limit_kinds import Tokens
+from ..limits.estimate import MAX_TOKENS, text_tokens
 from ..request_fields import as_integer
-from .estimate import MAX_TOKENS, text_tokens
-from .meter import Meter
 
 MAX_BYTES = 8_000_000
 """Size from which a whole response or an event is not read. Its reservation counts, unless LiteLLM
