@@ -86,6 +86,15 @@ class Lease:
         better what was used."""
         await self.leases.settle(self)
 
+    def refusal(self, request: Reservation) -> RateLimited:
+        """Return the error for a part of the request that a limit refused."""
+        assert request.refused is not None  # a limit refused it
+        LIMITED.labels(request.refused.kind.label).inc()
+        error = refusal(self.key.alias, request.refused, request.wait_ms)
+        if error.retry_after is None:
+            self.headers["x-should-retry"] = "false"  # read by OpenAI's SDKs
+        return error
+
     async def _reserve(self, needed: Tokens, extra: Tokens) -> None:
         added = [
             Amount(kind, limit, kind.unit.amount(extra))
@@ -99,13 +108,13 @@ class Lease:
             alone = Amount(each.kind, each.limit, each.kind.unit.amount(needed))
             if each.limit is not None and alone.amount > each.limit:
                 request.refused, request.wait_ms = alone, -1
-                raise refused(self.key, request, self.headers)
+                raise self.refusal(request)
         try:
             await self.counter.admit(request)
         except Unavailable:
             return  # it is charged when the counter responds
         if request.refused is not None:
-            raise refused(self.key, request, self.headers)
+            raise self.refusal(request)
         counted.add(added)
         if counted.ended:  # its client left meanwhile
             await self.settle()
@@ -171,13 +180,3 @@ class Leases:
         if ended:
             self._held.pop(counted.request_id, None)
         return True
-
-
-def refused(key: Key, request: Reservation, headers: dict[str, str]) -> RateLimited:
-    """Return the error for a request that a limit refused. `headers`: of the response."""
-    assert request.refused is not None  # a limit refused it
-    LIMITED.labels(request.refused.kind.label).inc()
-    error = refusal(key.alias, request.refused, request.wait_ms)
-    if error.retry_after is None:
-        headers["x-should-retry"] = "false"  # read by OpenAI's SDKs
-    return error

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Literal
 
 from toolgate_core.errors import LimitsUnavailable, ToolgateError
@@ -19,7 +20,7 @@ from ..metrics import KEYS_BREAKER, LIMITED
 from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .headers import rate_limit_headers
-from .lease import Lease, Leases, refused
+from .lease import Lease, Leases
 from .memory_counter import MemoryCounter
 from .redis_counter import RedisCounter
 from .reservation import Amount, Counter, Reservation, Unavailable, amounts
@@ -66,13 +67,15 @@ class Limiter:
         those of its response. `tokens`: to reserve; `used`: returns the tokens used so far;
         `names`: of the headers. Raises RateLimited, and LimitsUnavailable if the limiter fails
         closed."""
-        headers = {} if headers is None else headers
-        if not key.limits.any:
-            return self._unlimited(key, request_id, used, headers)
+        counted = amounts(key.limits, tokens) if key.limits.any else _unlimited()
+        request, counter = Reservation(key.id, request_id, counted), self._shared or self._local
+        lease = Lease(key, request, used, counter, self.leases, tokens)
+        if headers is not None:
+            lease.headers = headers
+        if not key.limits.any:  # its use is recorded, without waiting for Redis
+            return self.leases.hold(lease)
         # In a task of its own: Redis may have counted the request when its client leaves.
-        admitting = asyncio.create_task(
-            self._limited(key, request_id, tokens, used, headers, names)
-        )
+        admitting = asyncio.create_task(self._limited(lease, names))
         try:
             return await asyncio.shield(admitting)
         except asyncio.CancelledError:
@@ -108,59 +111,42 @@ class Limiter:
             return "fleet"
         return "process" if self._fails_open else "unavailable"
 
-    async def _limited(
-        self,
-        key: Key,
-        request_id: str,
-        tokens: Tokens,
-        used: Callable[[], Tokens],
-        headers: dict[str, str],
-        names: RateLimitHeaders,
-    ) -> Lease:
-        request = Reservation(key.id, request_id, amounts(key.limits, tokens))
-        counter = await self._count(key, request)
-        headers |= rate_limit_headers(request.amounts, names)
-        if request.refused is not None:
-            raise refused(key, request, headers)
-        return self.leases.hold(Lease(key, request, used, counter, self.leases, tokens, headers))
+    async def _limited(self, lease: Lease, names: RateLimitHeaders) -> Lease:
+        await self._count(lease)
+        lease.headers |= rate_limit_headers(lease.counted.amounts, names)
+        if lease.counted.refused is not None:
+            raise lease.refusal(lease.counted)
+        return self.leases.hold(lease)
 
-    async def _count(self, key: Key, request: Reservation) -> Counter:
-        """Return the counter that counted the request."""
+    async def _count(self, lease: Lease) -> None:
+        """Count the request. Redis, which did not respond, may still admit it: its places are
+        released in the next round."""
+        request = lease.counted
         if self._shared is not None:
             try:
                 await self._shared.admit(request)
-                return self._shared
+                return
             except Unavailable as error:
-                self._abandon(key, request, self._shared)
+                kinds = [each.kind for each in request.amounts]
+                in_flight = [kind for kind in kinds if kind.window.type == "in_flight"]
+                if places := tuple(Amount(kind, None, 0) for kind in in_flight):
+                    left = Reservation(request.key_id, request.request_id, places, ended=True)
+                    self.leases.hold(replace(lease, counted=left, used=Tokens))
                 if not self._fails_open:
                     raise LimitsUnavailable(
                         f"The limits of this API key can't be checked because {error.reason}. Try "
                         "again shortly, or report this to the administrator of this gateway.",
                         retry_after=1,
                     ) from error
+        lease.counter = self._local
         await self._local.admit(request)
-        return self._local
 
-    def _abandon(self, key: Key, request: Reservation, counter: Counter) -> None:
-        """Release the places of a request to which Redis did not respond in the next round: it may
-        still be admitted there."""
-        in_flight = [each for each in request.amounts if each.kind.window.type == "in_flight"]
-        if places := tuple(Amount(each.kind, None, 0) for each in in_flight):
-            left = Reservation(key.id, request.request_id, places, ended=True)
-            self.leases.hold(Lease(key, left, Tokens, counter, self.leases))
 
-    def _unlimited(
-        self, key: Key, request_id: str, used: Callable[[], Tokens], headers: dict[str, str]
-    ) -> Lease:
-        """Record the use only, without waiting for Redis."""
-        now = int(time.time() * 1000)
-        recorded = tuple(
-            Amount(kind, None, 0, now // kind.window.milliseconds)
-            for kind in KINDS
-            if kind.counted_for == "every key"
-        )
-        counted, counter = Reservation(key.id, request_id, recorded), self._shared or self._local
-        return self.leases.hold(Lease(key, counted, used, counter, self.leases, headers=headers))
+def _unlimited() -> tuple[Amount, ...]:
+    """Return what is counted for a key without limits."""
+    now = int(time.time() * 1000)
+    counted = [kind for kind in KINDS if kind.counted_for == "every key"]
+    return tuple(Amount(kind, None, 0, now // kind.window.milliseconds) for kind in counted)
 
 
 async def _give_back(admitting: asyncio.Task[Lease]) -> None:
