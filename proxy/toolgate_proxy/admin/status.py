@@ -12,7 +12,7 @@ from toolgate_core.version import VERSION
 
 from ..litellm_host.auth import has_database
 from ..litellm_host.deployments import router
-from ..litellm_host.deployments.own_route import litellms_reason
+from ..litellm_host.deployments.model_route import litellms_reason
 from ..recent_requests import Minute
 from ..routing.deployments import Deployment, Deployments
 from ..state import gateway

@@ -17,8 +17,7 @@ from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Counting, Surface, is_streamed
 from ..context import RequestContext
 from ..litellm_host.admission import Admission
-from ..litellm_host.deployments.model_route import ModelRoute
-from ..litellm_host.deployments.own_route import asked, own_route
+from ..litellm_host.deployments.model_route import ModelRoute, asked, own_route
 from ..litellm_host.deployments.router import Asker, Target
 from ..litellm_host.mcp_credentials import McpCredentials
 from ..litellm_host.offered_tools import with_tools

@@ -31,7 +31,7 @@ from ..litellm_host.deployments.known_models import (
     not_among,
     usable_models,
 )
-from ..litellm_host.deployments.own_route import asked
+from ..litellm_host.deployments.model_route import asked
 from ..litellm_host.deployments.router import Asker, Row, has_plain_names, placement_of, rows_of
 from ..request_fields import invalid_value
 from ..routing.deployments import Deployment

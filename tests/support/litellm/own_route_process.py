@@ -15,8 +15,7 @@ from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
 from toolgate_proxy.litellm_host import admission, auth
 from toolgate_proxy.litellm_host.callbacks import response_hooks
-from toolgate_proxy.litellm_host.deployments import fallbacks, router
-from toolgate_proxy.litellm_host.deployments import own_route as own_routes
+from toolgate_proxy.litellm_host.deployments import fallbacks, model_route, router
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
@@ -73,7 +72,7 @@ async def own_route(
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(fallbacks, "selection", lambda: selection)
-    monkeypatch.setattr(own_routes, "model_routes", lambda: known)
+    monkeypatch.setattr(model_route, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
     use(monkeypatch, ours(backend))

@@ -33,8 +33,7 @@ from ..callbacks.observer import Observer
 from ..errors import host_error, own_errors
 from .fallback_entries import CONTEXT_WINDOW, NAME, Entry, Fallback, configured, found_in
 from .key_settings import RETRY_POLICY
-from .model_route import ModelRoute
-from .own_route import own_route
+from .model_route import ModelRoute, own_route
 from .router import Asker, Row, Target, router
 from .selection import selection
 
