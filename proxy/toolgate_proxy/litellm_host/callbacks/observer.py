@@ -17,12 +17,18 @@ from ..deployments.router import Row, Taken, Target
 
 
 class Observer:
-    has_refused = False
-    """A hook failed or refused the request or the response. No other model gets it."""
-    stays = False
-    """The key or its team allows no fallbacks."""
     reads = False
     """Hooks read or change the response before it is sent."""
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether a hook failed or refused the request or the response. No other model gets it."""
+        return False
+
+    @property
+    def stays(self) -> bool:
+        """Whether the key or its team allows no fallbacks."""
+        return False
 
     async def before(self, body: Mapping[str, Any], guardrails: Sequence[Any]) -> Mapping[str, Any]:
         """Return the body as the hooks before a request leave it. `guardrails`: of the model. Raise

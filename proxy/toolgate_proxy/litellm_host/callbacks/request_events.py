@@ -102,11 +102,11 @@ class RequestEvents(Observer):
         self._failure_hook_done = False
 
     @property
-    def has_refused(self) -> bool:  # type: ignore[override]  # it changes
+    def has_refused(self) -> bool:
         return self._guard is not None and self._guard.has_refused
 
     @property
-    def stays(self) -> bool:  # type: ignore[override]
+    def stays(self) -> bool:
         return self._data.stays
 
     async def before(self, body: Mapping[str, Any], guardrails: Sequence[Any]) -> Mapping[str, Any]:
