@@ -131,9 +131,12 @@ class Forwarding:
         sent, _ = await surface.recall(host.body, client)
         values = as_sent(fallbacks.for_litellm(surface.portable(sent)))
         scope = scope_of(host.scope, context, fallbacks.model)
-        await self._check(scope, checked_values(values), fallbacks.asker)
+        checked = {name: value for name, value in values.items() if name not in LITELLMS}
+        await self._check(scope, checked, fallbacks.asker)
         answer = FallbackReply(reply, context, disconnect)
-        await self._host(scope, body_of(values).again(answer.receive), answer.send)
+        kept = {name: value for name, value in values.items() if name != FALLBACKS}
+        body = RequestBody.of_values({**kept, **NO_FURTHER}, 0)
+        await self._host(scope, body.again(answer.receive), answer.send)
         answer.require_begun()
 
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -159,16 +162,6 @@ def scope_of(scope: Scope, context: RequestContext, model: str) -> Scope:
     made = {name: value for name, value in scope.items() if name != PARSED}
     path = _path(scope, model)
     return {**made, "headers": headers, "path": path, "raw_path": quote(path).encode()}
-
-
-def checked_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that other providers' models may have."""
-    return {name: value for name, value in values.items() if name not in LITELLMS}
-
-
-def body_of(values: Mapping[str, Any]) -> RequestBody:
-    kept = {name: value for name, value in values.items() if name != FALLBACKS}
-    return RequestBody.of_values({**kept, **NO_FURTHER}, 0)
 
 
 class FallbackReply:

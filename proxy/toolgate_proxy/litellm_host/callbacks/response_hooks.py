@@ -105,11 +105,57 @@ class ResponseHooks:
             await self._require_moderated()
         source = EventSource(frames, self._form.item)
         try:
-            async with aclosing(self._stream(source, frames, whole, model, request)) as stream:
-                async for data in stream:
-                    yield data
+            if not acts_on_response(await self._data.prepared()):
+                async with aclosing(frames) as parts:
+                    async for part in parts:
+                        yield part
+                await whole().keep()
+                return
+            data = await self._described(model, stream=True)
+            guardrails = guardrails_of_whole_responses(data)
+            is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
+            is_ended = True
+            self._so_far = ""
+            sent: list[bytes] = []
+            held: list[bytes] = []
+            await self._note_headers(data, None)
+            try:
+                async with (
+                    aclosing(source.items()) as items,
+                    aclosing(self._of_deployment(items, data)) as left_items,
+                    aclosing(
+                        hooks().async_post_call_streaming_iterator_hook(
+                            response=left_items,
+                            user_api_key_dict=self._data.caller,
+                            request_data=data,
+                        )
+                    ) as guarded,
+                ):
+                    async for item in guarded:
+                        left = await self._chunk(item, data)
+                        frame = source.frame(left)
+                        sent.append(frame)
+                        if held or is_held or self._is_held(frame, request):
+                            held.append(frame)
+                        else:
+                            yield frame
+                        if isinstance(left, str):
+                            is_ended = False
+                            break  # with an error, as in LiteLLM
+            except Exception:
+                if source.error is not None:
+                    raise source.error from None
+                raise
+            for guardrail in guardrails if is_ended else ():
+                await self._require_passed(guardrail, whole().body(), data, sent)
+            if sent == source.taken:
+                await whole().keep()
+            else:
+                taken = self._streamed(source.taken)
+                await self._require_valid(request, taken, self._streamed(sent))
+            yield b"".join([*held, source.end])
         except Exception as error:
-            self.has_refused = source.error is None
+            self.has_refused = error is not source.error
             raise own_error(error) from error
 
     async def _whole(
@@ -138,64 +184,6 @@ class ResponseHooks:
         changed: dict[str, Any] = _patched(body, before, after)
         await self._require_valid(request, self._form.calls(body), self._form.calls(changed))
         return changed
-
-    async def _stream(
-        self,
-        source: EventSource,
-        frames: AsyncGenerator[bytes, None],
-        whole: Callable[[], Whole],
-        model: str,
-        request: ChatRequest,
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield the events as the hooks leave them. `source`: has those of `frames` as LiteLLM's
-        objects. Raise the hooks' exceptions, and ToolgateError."""
-        if not acts_on_response(await self._data.prepared()):
-            async with aclosing(frames) as parts:
-                async for part in parts:
-                    yield part
-            await whole().keep()
-            return
-        data = await self._described(model, stream=True)
-        guardrails = guardrails_of_whole_responses(data)
-        is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
-        is_ended = True
-        self._so_far = ""
-        sent: list[bytes] = []
-        held: list[bytes] = []
-        await self._note_headers(data, None)
-        try:
-            async with (
-                aclosing(source.items()) as items,
-                aclosing(self._of_deployment(items, data)) as left_items,
-                aclosing(
-                    hooks().async_post_call_streaming_iterator_hook(
-                        response=left_items, user_api_key_dict=self._data.caller, request_data=data
-                    )
-                ) as guarded,
-            ):
-                async for item in guarded:
-                    left = await self._chunk(item, data)
-                    frame = source.frame(left)
-                    sent.append(frame)
-                    if held or is_held or self._is_held(frame, request):
-                        held.append(frame)
-                    else:
-                        yield frame
-                    if isinstance(left, str):
-                        is_ended = False
-                        break  # with an error, as in LiteLLM
-        except Exception:
-            if source.error is not None:
-                raise source.error from None
-            raise
-        for guardrail in guardrails if is_ended else ():
-            await self._require_passed(guardrail, whole().body(), data, sent)
-        if sent == source.taken:
-            await whole().keep()
-        else:
-            taken = self._streamed(source.taken)
-            await self._require_valid(request, taken, self._streamed(sent))
-        yield b"".join([*held, source.end])
 
     async def _moderated(self) -> None:
         await hooks().during_call_hook(
