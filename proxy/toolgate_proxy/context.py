@@ -1,8 +1,8 @@
-"""Context of one request: its API key, its usage, and how its response was generated.
+"""Context of one request: what it asks for, who sent it, what it uses, and how it ends.
 
 The outermost middleware creates it for each HTTP request and stores it in the ASGI scope. Later
-steps receive it as an argument. Only code that LiteLLM calls reads it from a context variable
-(litellm_host/context.py).
+steps receive it as an argument, or the part that they need. Only code that LiteLLM calls reads it
+from a context variable (litellm_host/context.py).
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
-from .form import Form, RateLimitHeaders
+from .form import Form
 from .keys.key import Key
-from .keys.limit_kinds import Tokens
-from .limit_lease import Lease
+from .keys.limit_kinds import NO_TOKENS, Tokens
+from .limits.estimate import estimate
+from .limits.lease import Lease
+from .limits.limiter import Limiter
 from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"
@@ -32,18 +34,9 @@ SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
 
 
-@dataclass
-class RequestContext:
-    request_id: str | None = None
-    """Value of `x-request-id`."""
-    method: str | None = None
-    path: str | None = None
-    """Of the HTTP request, without its query."""
-    call_id: str | None = None
-    """LiteLLM's id of the request; sent as `x-litellm-call-id`."""
-    began: float = field(default_factory=time.monotonic)
-    arrived: float = field(default_factory=time.time)
-    """Seconds since 1970."""
+@dataclass(slots=True)
+class Caller:
+    """Who sent a request. The authentication writes it."""
 
     key: Key | None = None
     """None for the master key, and before authentication."""
@@ -54,50 +47,48 @@ class RequestContext:
     authenticated: bool = False
     """Toolgate authenticated the request. False if LiteLLM's configuration uses another
     authentication."""
-    model: str | None = None
-    """The model's name in the request."""
 
-    reserved_tokens: Tokens = field(default_factory=Tokens)
-    uncounted: Tokens = field(default_factory=Tokens)
-    """What counts until the tokens are counted. Our backends count them from the beginning, other
-    providers at the end."""
-    admitted: bool = False
-    """The limits of the key admitted the request."""
-    free_memory: Callable[[], None] | None = None
-    """Ends the reservation of memory for the body. None after it was called."""
-    lease: Lease | None = None
-    """Of the limits of the key. None without a reservation."""
-    tool_calls: int = 0
-    """Number of calls of such tools that ran."""
-    settled: Tokens | None = None
-    """The tokens that it was settled by."""
-    form: Form | None = None
-    """The API in whose form errors and headers are. None: OpenAI's."""
-    host_headers: Mapping[str, str] = field(default_factory=dict)
-    """Response headers in which LiteLLM describes the response."""
-    extra_headers: dict[str, str] = field(default_factory=dict)
-    """Further response headers: rate limits, and those of hooks."""
+    @property
+    def sender(self) -> str:
+        """The key of the request, or who sent it, among which shared workers are divided."""
+        return self.key.id if self.key is not None else self.identity or ""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    earlier_tokens: Tokens = field(default_factory=Tokens)
-    """Those of generations that have ended, which the numbers above include."""
-    prompt_admitted: bool = False
-    """The limits admitted the prompt as it was counted."""
-    counted: bool = False
-    """The tokens were counted, by a Toolgate backend or by LiteLLM."""
-    complete: bool = False
-    """The token counts are final, so the reservation can be settled."""
-    on_counted: Callable[[], None] | None = None
-    """Called when tokens are counted for the first time, if the request has ended before. LiteLLM
-    reports the tokens of other providers after the end."""
+    @property
+    def name(self) -> str | None:
+        """The alias of the key; None without a valid key, and if LiteLLM's configuration uses
+        another authentication."""
+        if self.key is not None:
+            return self.key.alias
+        return "master" if self.authenticated else None
 
+    @property
+    def team(self) -> str | None:
+        return None if self.key is None else self.key.terms.team
+
+    @property
+    def owner(self) -> str:
+        """Who may use the data that the request creates: the team of its key, or the key. Empty
+        without an authenticated sender."""
+        if self.key is not None:
+            return f"team {self.team}" if self.team else f"key {self.key.id}"
+        if self.authenticated:
+            return MASTER_KEY
+        return "" if self.identity is None else f"caller {self.identity}"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a request ends, and when. What sends the response writes it."""
+
+    began: float = field(default_factory=time.monotonic)
+    arrived: float = field(default_factory=time.time)
+    """Seconds since 1970."""
     status: int | None = None
     """HTTP status of the response. None before its first byte."""
     failed: bool = False
     """The response is an error, even if its status was 200 when it began."""
-    error_code: str | None = None
-    """Code of the error response, or of the error event in a stream."""
+    code: str | None = None
+    """Of the error response, or of the error event in a stream."""
     cause: str | None = None
     """The exception behind a server error, without content of the request."""
     sent_whole: bool = False
@@ -107,13 +98,127 @@ class RequestContext:
     """Monotonic time of the first event with output of a stream."""
     last_event: float | None = None
 
-    deployment: object = None
-    """The Deployment to which the request was sent last."""
+    @property
+    def first_event_seconds(self) -> float | None:
+        """Seconds until the first event with output of a stream."""
+        return None if self.first_event is None else self.first_event - self.began
+
+    def begin(self, status: int) -> None:
+        """Note that the response begins."""
+        self.status = status
+        self.failed = status >= 400
+        if not self.failed:
+            self.code = None  # of an attempt that was repeated
+        self.first_byte_seconds = round(time.monotonic() - self.began, 4)
+
+    def note_event(self) -> None:
+        """Note a write of a stream that has output."""
+        self.last_event = time.monotonic()
+        if self.first_event is None:
+            self.first_event = self.last_event
+
+
+@dataclass(slots=True)
+class Meter:
+    """What a request uses: its tokens and calls, and what its key is charged for them. What reads a
+    model's response writes it."""
+
+    outcome: Outcome
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    earlier: Tokens = NO_TOKENS
+    """Those of generations that have ended, which the numbers above include."""
+    tool_calls: int = 0
+    """Number of calls of tools that the gateway ran."""
+    counted: bool = False
+    """The tokens were counted, by a Toolgate backend or by LiteLLM."""
+    uncounted: Tokens = NO_TOKENS
+    """What counts until the tokens are counted. Our backends count them from the beginning, other
+    providers at the end."""
+    complete: bool = False
+    """The token counts are final, so the reservation can be settled."""
+    on_counted: Callable[[], None] | None = None
+    """Called when tokens are counted for the first time, if the request has ended before. LiteLLM
+    reports the tokens of other providers after the end."""
+    lease: Lease | None = None
+    """Of the limits of the key; None before they have admitted the request, and without a key."""
+    prompt_admitted: bool = False
+    """The limits admitted the prompt as it was counted."""
+    settled: Tokens | None = None
+    """The tokens that the lease was settled by."""
+
+    async def admit_prompt(self, prompt: int) -> None:
+        """Check the limits again when a backend has counted the prompt. Raise RateLimited."""
+        if self.lease is not None and prompt and not self.prompt_admitted:
+            await self.lease.admit_prompt(self.earlier.total + prompt)
+            self.prompt_admitted = True
+
+    async def admit_tool_call(self) -> None:
+        """Count a call of a tool that the gateway runs. Raise RateLimited."""
+        if self.lease is not None:
+            await self.lease.admit_tool_call()
+        self.tool_calls += 1
+
+    async def admit_files(self, texts: Sequence[str]) -> None:
+        """Check the limits again when the texts of PDFs were read. Raise RateLimited."""
+        if self.lease is not None and texts:
+            await self.lease.admit_files(texts)
+
+    def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
+        """Set the number of tokens that the present generation has used so far."""
+        self.prompt_tokens = self.earlier.input + prompt
+        self.completion_tokens = self.earlier.output + completion
+        self.counted = True
+        self.complete = self.complete or complete
+        on_counted, self.on_counted = self.on_counted, None
+        if on_counted is not None:
+            on_counted()
+
+    def begin_counting(self) -> None:
+        """Note that no generation of the request has ended. An earlier attempt does not count."""
+        self.earlier, self.prompt_admitted = NO_TOKENS, False
+
+    def begin_generation(self) -> None:
+        """Note that a generation has ended whose tokens count, and that another one begins."""
+        self.earlier = Tokens(self.prompt_tokens, self.completion_tokens)
+        self.prompt_admitted = False
+
+    def await_counts(self, *, stream: bool) -> None:
+        """Note that another provider gets the prompt now, which counts tokens at the end. If the
+        client leaves, only a stream shows how much of the response was generated."""
+        self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
+        self.begin_counting()
+        reserved = NO_TOKENS if self.lease is None else self.lease.reserved
+        self.uncounted = Tokens(reserved.input) if stream else reserved
+
+    def used_tokens(self) -> Tokens:
+        """Return what counts against limits: what was read, generated and called so far."""
+        tokens = self.uncounted
+        if self.counted or self.outcome.failed:
+            tokens = Tokens(self.prompt_tokens, self.completion_tokens)
+        return Tokens(tokens.input, tokens.output, self.tool_calls)
+
+    async def settle(self) -> None:
+        """Settle the lease. Later calls correct it if other tokens were counted since."""
+        if self.lease is not None and self.settled != (used := self.used_tokens()):
+            self.settled = used
+            await self.lease.settle()
+
+    @property
+    def unsettled(self) -> bool:
+        return self.lease is not None and self.settled != self.used_tokens()
+
+
+@dataclass(slots=True)
+class Notes:
+    """What response headers, the access log and metrics say about how a request was served. The
+    steps of the response write it."""
+
+    host_headers: Mapping[str, str] = field(default_factory=dict)
+    """Response headers in which LiteLLM describes the response."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further response headers: rate limits, and those of hooks."""
     enforced: Literal["full", "residual", "none"] | None = None
-    fallback: str | None = None
-    """The model to which the request went on, because `model` failed."""
-    attempted_fallbacks: int = 0
-    """Number of models to which it went on."""
     is_fallback: bool = False
     """Another provider's model answers for a Toolgate model."""
     cache_key: str | None = None
@@ -140,121 +245,9 @@ class RequestContext:
     has_new_grammars: bool = False
     """Whether the verdict on one of them was not known."""
 
-    @classmethod
-    def with_request_id(cls, sent_id: str | None) -> RequestContext:
-        """Create the context of a request. `sent_id`: the client's `x-request-id`. A missing or
-        unsafe id is replaced."""
-        safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
-        return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
-
-    @property
-    def rate_limits(self) -> RateLimitHeaders:
-        return "openai" if self.form is None else self.form.rate_limits
-
-    @property
-    def sender(self) -> str:
-        """The key of the request, or who sent it, among which shared workers are divided."""
-        return self.key.id if self.key is not None else self.identity or ""
-
-    def begin_response(self, status: int) -> None:
-        self.status = status
-        self.failed = status >= 400
-        if not self.failed:
-            self.error_code = None  # of an attempt that was repeated
-        self.first_byte_seconds = round(time.monotonic() - self.began, 4)
-
-    def note_event(self) -> None:
-        """Called for each write of a stream that has output."""
-        self.last_event = time.monotonic()
-        if self.first_event is None:
-            self.first_event = self.last_event
-
-    def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
-        """Set the number of tokens that the present generation has used so far."""
-        self.prompt_tokens = self.earlier_tokens.input + prompt
-        self.completion_tokens = self.earlier_tokens.output + completion
-        self.counted = True
-        self.complete = self.complete or complete
-        on_counted, self.on_counted = self.on_counted, None
-        if on_counted is not None:
-            on_counted()
-
-    async def admit_prompt(self, prompt: int) -> None:
-        """Check the limits again when a backend has counted the prompt. Raise RateLimited."""
-        admit = self.lease and self.lease.admit_prompt
-        if admit and prompt and not self.prompt_admitted:
-            await admit(self.earlier_tokens.total + prompt)
-            self.prompt_admitted = True
-
-    async def admit_tool_call(self) -> None:
-        """Count a call of a tool that the gateway runs. Raise RateLimited."""
-        if self.lease is not None and self.lease.admit_tool_call is not None:
-            await self.lease.admit_tool_call()
-        self.tool_calls += 1
-
-    async def admit_files(self, texts: Sequence[str]) -> None:
-        """Check the limits again when the texts of PDFs were read, which later attempts do again.
-        Raise RateLimited."""
-        if self.lease is not None and self.lease.admit_files is not None and texts:
-            await self.lease.admit_files(texts)
-            self.lease.admit_files = None
-
-    def begin_counting(self) -> None:
-        """Note that no generation of the request has ended. An earlier attempt does not count."""
-        self.earlier_tokens, self.prompt_admitted = Tokens(), False
-
-    def begin_generation(self) -> None:
-        """Note that a generation has ended whose tokens count, and that another one begins."""
-        self.earlier_tokens = Tokens(self.prompt_tokens, self.completion_tokens)
-        self.prompt_admitted = False
-
-    def used_tokens(self) -> Tokens:
-        """Return what counts against limits: what was read, generated and called so far."""
-        tokens = self.uncounted
-        if self.counted or self.failed:
-            tokens = Tokens(self.prompt_tokens, self.completion_tokens)
-        return Tokens(tokens.input, tokens.output, self.tool_calls)
-
-    def release_body(self) -> None:
-        """End the reservation of memory for the body: the request has ended. Later calls do
-        nothing."""
-        release, self.free_memory = self.free_memory, None
-        if release is not None:
-            release()
-
-    @property
-    def key_name(self) -> str | None:
-        """The alias of the key; None without a valid key, and if LiteLLM's configuration uses
-        another authentication."""
-        if self.key is not None:
-            return self.key.alias
-        return "master" if self.authenticated else None
-
-    @property
-    def owner(self) -> str:
-        """Who may use the data that the request creates: the team of its key, or the key. Empty
-        without an authenticated sender."""
-        if self.key is not None:
-            team = self.key.terms.team
-            return f"team {team}" if team else f"key {self.key.id}"
-        if self.authenticated:
-            return MASTER_KEY
-        return "" if self.identity is None else f"caller {self.identity}"
-
-    async def settle(self) -> None:
-        """Settle the reservation. Later calls correct it if other tokens were counted since."""
-        used = self.used_tokens()
-        if self.lease is not None and self.settled != used:
-            self.settled = used
-            await self.lease.settle()
-
-    @property
-    def unsettled(self) -> bool:
-        return self.lease is not None and self.settled != self.used_tokens()
-
-    def show(self, other: RequestContext) -> None:
-        """Take over what the headers of a response say about the request `other`."""
-        self.extra_headers = other.extra_headers
+    def show(self, other: Notes) -> None:
+        """Take over what the headers of a response say about another request."""
+        self.headers = other.headers
         self.omitted_tools, self.history_changes = other.omitted_tools, other.history_changes
         self.invalid_tools, self.ignored_parameters = other.invalid_tools, other.ignored_parameters
         self.corrected = other.corrected
@@ -289,24 +282,76 @@ class RequestContext:
             return None
         return f"{'new' if self.has_new_grammars else 'known'}; n={self.grammars}"
 
-    def await_counts(self, *, stream: bool) -> None:
-        """Note that another provider gets the prompt now, which counts tokens at the end. If the
-        client leaves, only a stream shows how much of the response was generated."""
-        self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
-        self.begin_counting()
-        self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
-
-    def go_on(self, fallback: str | None, attempted: int) -> None:
-        """Note that the request goes on to another model; None: that it failed at all of them."""
-        self.fallback, self.attempted_fallbacks = fallback, attempted
-        self.is_fallback, self.error_code, self.cache_key = False, None, None
-        self.host_headers = {}
-
     def note_fallback(self) -> None:
         """Note that another provider's model responds, so that nothing is enforced, whatever an
         earlier attempt at a backend noted."""
         self.is_fallback, self.enforced, self.residual = True, "none", ()
         self.grammars, self.has_new_grammars, self.resamples = 0, False, 0
+
+
+@dataclass(slots=True)
+class RequestContext:
+    request_id: str | None = None
+    """Value of `x-request-id`."""
+    method: str | None = None
+    path: str | None = None
+    """Of the HTTP request, without its query."""
+    call_id: str | None = None
+    """LiteLLM's id of the request; sent as `x-litellm-call-id`."""
+    form: Form | None = None
+    """The API in whose form errors and headers are. None: OpenAI's."""
+    model: str | None = None
+    """The model's name in the request."""
+    fallback: str | None = None
+    """The model to which the request went on, because `model` failed."""
+    attempted_fallbacks: int = 0
+    """Number of models to which it went on."""
+    deployment: object = None
+    """The Deployment to which the request was sent last."""
+    free_memory: Callable[[], None] | None = None
+    """Ends the reservation of memory for the body. None after it was called."""
+    caller: Caller = field(default_factory=Caller)
+    outcome: Outcome = field(default_factory=Outcome)
+    notes: Notes = field(default_factory=Notes)
+    meter: Meter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.outcome)
+
+    @classmethod
+    def with_request_id(cls, sent_id: str | None) -> RequestContext:
+        """Create the context of a request. `sent_id`: the client's `x-request-id`. A missing or
+        unsafe id is replaced."""
+        safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
+        return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
+
+    async def admit(
+        self, limiter: Limiter, body: Mapping[str, Any], *, output: bool = True
+    ) -> None:
+        """Admit the request under the limits of its key, once, reserve tokens for it, and note the
+        rate-limit headers. `body`: as the client sent it; `output`: whether the response has output
+        tokens. Raise RateLimited and LimitsUnavailable."""
+        key, meter = self.caller.key, self.meter
+        if key is None or meter.lease is not None:  # the master key has no limits
+            return
+        tokens = estimate(body, key.limits, output=output) if key.limits.any else NO_TOKENS
+        names = "openai" if self.form is None else self.form.rate_limits
+        meter.lease = await limiter.admit(
+            key, self.call_id or "", tokens, meter.used_tokens, self.notes.headers, names
+        )
+
+    def release_body(self) -> None:
+        """End the reservation of memory for the body: the request has ended. Later calls do
+        nothing."""
+        release, self.free_memory = self.free_memory, None
+        if release is not None:
+            release()
+
+    def go_on(self, fallback: str | None, attempted: int) -> None:
+        """Note that the request goes on to another model; None: that it failed at all of them."""
+        self.fallback, self.attempted_fallbacks = fallback, attempted
+        self.outcome.code = None
+        self.notes.is_fallback, self.notes.cache_key, self.notes.host_headers = False, None, {}
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

@@ -16,8 +16,8 @@ from tests.long.outcomes import Outcome
 from tests.support.effort import rotating
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.keys.sync import KeySync
+from toolgate_proxy.limits.lease import Leases
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.limits.reservations import Reservations
 
 SHORT = Profile(days=0.5)
 
@@ -68,10 +68,10 @@ def test_a_limiter_that_fails_open_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_leases_that_are_not_released_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def kept(self: Reservations, reservation: Any) -> None:
+    async def kept(self: Leases, lease: Any) -> None:
         return
 
-    monkeypatch.setattr(Reservations, "close", kept)
+    monkeypatch.setattr(Leases, "settle", kept)
     outcome = found(Profile(days=0.05, faults_per_burst=0))  # each lease is renewed for ever
     assert any("none of its requests runs" in each for each in outcome.violations)
 

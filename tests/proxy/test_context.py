@@ -1,15 +1,15 @@
 """What a request keeps: its response headers and token counts; counts of the last minutes."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.waiting import Clock
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
-from toolgate_proxy.context import SCOPE, RequestContext, context_of
+from toolgate_proxy.context import SCOPE, Meter, Notes, Outcome, RequestContext, context_of
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.recent_requests import MAX_TIMES, MINUTES, RecentRequests
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -24,9 +24,9 @@ from toolgate_proxy.server.response_headers import own_headers
     ],
 )
 def test_a_grammar_that_was_new_to_a_send_of_a_request_is_new(sends, header):
-    context = RequestContext(enforced="full")
+    context = RequestContext(notes=Notes(enforced="full"))
     for number, new in sends:
-        context.note_grammars(number, new=new)
+        context.notes.note_grammars(number, new=new)
     assert own_headers(context).get("x-toolgate-grammar") == header
 
 
@@ -51,8 +51,8 @@ def keywords(*names):
 def test_enforcement_is_none_full_or_residual_with_its_keywords(
     constrained, residual, enforced, listed
 ):
-    context = RequestContext(resamples=2)
-    context.note_enforcement(constrained, residual)
+    context = RequestContext(notes=Notes(resamples=2))
+    context.notes.note_enforcement(constrained, residual)
     headers = own_headers(context)
     assert headers["x-toolgate-enforced"] == enforced
     assert headers.get("x-toolgate-residual") == listed
@@ -62,9 +62,9 @@ def test_enforcement_is_none_full_or_residual_with_its_keywords(
 def test_a_request_that_reached_no_model_has_no_headers_but_its_id():
     assert own_headers(RequestContext()) == {}
     context = RequestContext.with_request_id("mine")
-    context.resamples = 1
-    context.note_grammars(2, new=False)
-    context.extra_headers["x-ratelimit-limit-requests"] = "3"
+    context.notes.resamples = 1
+    context.notes.note_grammars(2, new=False)
+    context.notes.headers["x-ratelimit-limit-requests"] = "3"
     assert own_headers(context) == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
 
 
@@ -78,28 +78,30 @@ def test_only_a_safe_request_id_is_kept():
 
 
 def test_uncounted_tokens_count_until_tokens_are_counted_or_the_request_failed():
-    assert RequestContext(reserved_tokens=Tokens(20, 40)).used_tokens().total == 0
-    context = RequestContext(uncounted=Tokens(20, 40))
-    context.begin_response(200)
-    assert context.used_tokens().total == 60
-    context.note_tokens(10, 5)
-    assert (context.used_tokens().total, context.complete) == (15, False)
-    context.note_tokens(10, 7, complete=True)
-    context.note_tokens(10, 8)
-    assert (context.used_tokens().total, context.complete) == (18, True)
-    failed = RequestContext(uncounted=Tokens(20, 40))
-    failed.begin_response(503)
-    assert (failed.failed, failed.used_tokens().total) == (True, 0)
+    assert Meter(Outcome()).used_tokens().total == 0
+    context = RequestContext()
+    context.meter.uncounted = Tokens(20, 40)
+    context.outcome.begin(200)
+    assert context.meter.used_tokens().total == 60
+    context.meter.note_tokens(10, 5)
+    assert (context.meter.used_tokens().total, context.meter.complete) == (15, False)
+    context.meter.note_tokens(10, 7, complete=True)
+    context.meter.note_tokens(10, 8)
+    assert (context.meter.used_tokens().total, context.meter.complete) == (18, True)
+    failed = Meter(Outcome(), uncounted=Tokens(20, 40))
+    failed.outcome.begin(503)
+    assert (failed.outcome.failed, failed.used_tokens().total) == (True, 0)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_a_backend_counted_before_a_fallback_does_not_count(stream):
-    context = RequestContext(reserved_tokens=Tokens(90, 900))
-    context.note_tokens(95, 2)
-    context.await_counts(stream=stream)
-    assert context.used_tokens() == (Tokens(90, 0) if stream else Tokens(90, 900))
-    context.note_tokens(95, 5000)
-    assert context.used_tokens() == Tokens(95, 5000)
+    context = RequestContext()
+    context.meter.lease = SimpleNamespace(reserved=Tokens(90, 900))
+    context.meter.note_tokens(95, 2)
+    context.meter.await_counts(stream=stream)
+    assert context.meter.used_tokens() == (Tokens(90, 0) if stream else Tokens(90, 900))
+    context.meter.note_tokens(95, 5000)
+    assert context.meter.used_tokens() == Tokens(95, 5000)
 
 
 async def test_a_request_is_settled_once_for_the_same_tokens():
@@ -108,12 +110,13 @@ async def test_a_request_is_settled_once_for_the_same_tokens():
     async def settle():
         settled.append(1)
 
-    context = RequestContext(lease=Lease(settle))
-    await context.settle()
-    await context.settle()
+    context = RequestContext()
+    context.meter.lease = SimpleNamespace(settle=settle)
+    await context.meter.settle()
+    await context.meter.settle()
     assert settled == [1]
-    context.note_tokens(1, 2)
-    await context.settle()
+    context.meter.note_tokens(1, 2)
+    await context.meter.settle()
     assert settled == [1, 1], "corrected by what was counted since"
 
 
@@ -129,8 +132,8 @@ def test_changes_to_the_history_are_in_a_header_by_kind():
     context = RequestContext()
     assert "x-toolgate-history" not in own_headers(context)
     arguments, image = HistoryChange("arguments", "input[0]"), HistoryChange("image", "input[1]")
-    context.note_changes([arguments, image])
-    context.note_changes([HistoryChange("arguments", "input[2]"), image])
+    context.notes.note_changes([arguments, image])
+    context.notes.note_changes([HistoryChange("arguments", "input[2]"), image])
     changes = own_headers(context)["x-toolgate-history"]
     assert changes == "arguments=input[0],input[2]; image=input[1]"
 

@@ -12,8 +12,8 @@ from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.documents import reader
-from toolgate_proxy.documents.pdf import Pdf, PdfJob, PdfResult, Problem
 from toolgate_proxy.documents.reader import PROBLEMS, Documents
+from toolgate_proxy.pdf import Pdf, PdfJob, PdfResult, Problem
 
 TEXT = {"type": "text", "text": "Read this."}
 PLACE = "messages[0].content[1]"
@@ -130,7 +130,7 @@ async def test_a_pdf_without_text_is_refused_or_left_out_of_a_result(documents, 
     context = RequestContext()
     found = await documents.read(request(part(problem), role="tool"), "a", context)
     assert found.messages[0]["content"][1]["text"] == shown(f"[left out: {PROBLEMS[problem]}]")
-    assert context.history_changes == (HistoryChange("left_out", PLACE),)
+    assert context.notes.history_changes == (HistoryChange("left_out", PLACE),)
 
 
 @pytest.mark.timed

@@ -26,16 +26,10 @@ from toolgate_proxy.keys.limit_kinds import (
     Tokens,
 )
 from toolgate_proxy.limits import redis_counter
-from toolgate_proxy.limits.counter import (
-    AdmissionRequest,
-    Change,
-    CommandRefused,
-    Cost,
-    UsageUpdate,
-)
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
+from toolgate_proxy.limits.reservation import Amount, CommandRefused, Reservation
 from toolgate_proxy.redis_client import SharedRedis
 from toolgate_proxy.settings import Settings
 
@@ -59,24 +53,31 @@ TOKENS_KEY, REQUESTS_KEY, LEASES_KEY, DAYS_KEY = COUNTERS = [
 
 def request(at, tokens=1, limits=LIMITS, kinds=KINDS):
     """A request of a key with those limits."""
-    costs = []
+    amounts = []
     for kind in kinds:
         limit = limits.get(kind.name)
         if limit is not None or kind.counted_for != "keys with this limit":
             window = SHORT if kind.window == MINUTE else kind.window
             amount = kind.unit.amount(Tokens(tokens))
-            costs.append(Cost(replace(kind, window=window), limit, amount))
-    return AdmissionRequest("key_1", f"r{at}", tuple(costs))
+            amounts.append(Amount(replace(kind, window=window), limit, amount))
+    return Reservation("key_1", f"r{at}", tuple(amounts))
 
 
-def update(admitted, result, tokens, ended=True):
+async def admit(counter, request):
+    """The reply, in a copy of the request."""
+    made = replace(request, amounts=tuple(map(replace, request.amounts)))
+    await counter.admit(made)
+    return made
+
+
+def correction(admitted, tokens, ended=True):
     """`tokens`: used beyond the reservation, or below 0: not used."""
     changes = []
-    for cost in admitted.costs:
-        amount = tokens if cost.kind.unit.counts_output else 0
-        if amount or cost.kind.window == IN_FLIGHT:
-            changes.append(Change(cost.kind, amount, result.usage[cost.kind.name].period))
-    return UsageUpdate(admitted.key_id, admitted.request_id, tuple(changes), ended)
+    for each in admitted.amounts:
+        amount = tokens if each.kind.unit.counts_output else 0
+        if amount or each.kind.window == IN_FLIGHT:
+            changes.append(Amount(each.kind, None, amount, each.period))
+    return Reservation(admitted.key_id, admitted.request_id, tuple(changes), ended)
 
 
 def refused(result):
@@ -128,7 +129,7 @@ def both_counters(redis, clock, lease=3600):
 
 
 def used(result):
-    return {name: usage.used for name, usage in result.usage.items()}
+    return {each.kind.name: each.used for each in result.amounts}
 
 
 ACTIONS = st.lists(
@@ -162,16 +163,16 @@ def test_redis_and_memory_counters_return_the_same_results(redis_clock, kinds, a
             if action == "wait":
                 clock.now += number
             elif action == "admit":
-                admitted = request(at, number, limits, kinds)
-                one, other = [await counter.admit(admitted) for counter in counters]
+                asked = request(at, number, limits, kinds)
+                one, other = [await admit(counter, asked) for counter in counters]
                 assert one == other
                 if one.refused is None:
-                    running.append((admitted, one))
+                    running.append(one)
             elif running:
-                admitted, result = running.pop(0)
-                reserved = next(c.amount for c in admitted.costs if c.kind.name == "tpm")
+                admitted = running.pop(0)
+                reserved = next(c.amount for c in admitted.amounts if c.kind.name == "tpm")
                 for counter in counters:
-                    await counter.update(update(admitted, result, max(number, -reserved)))
+                    await counter.correct(correction(admitted, max(number, -reserved)))
         await shared.aclose()
 
     asyncio.run(run())
@@ -187,14 +188,14 @@ def test_no_window_exceeds_the_limit(server, steps):
     async def run():
         for at, (pause, tokens) in enumerate(steps):
             clock.now += pause
-            result = await counter.admit(request(at, tokens, limits))
+            result = await admit(counter, request(at, tokens, limits))
             if result.refused is not None:
                 recent = [t for when, t in admitted if when > clock.now - WINDOW - SLICE]
                 assert len(recent) + 1 > 5 or sum(recent) + tokens > 100
             for _ in range(2):  # the other limit may refuse, after the first
                 if result.refused is not None:
                     clock.now += result.wait_ms
-                    result = await counter.admit(request(at, tokens, limits))
+                    result = await admit(counter, request(at, tokens, limits))
             assert result.refused is None
             admitted.append((clock.now, tokens))
             window = [t for when, t in admitted if when > clock.now - WINDOW]
@@ -210,21 +211,20 @@ def counter(request, redis):
 
 
 async def test_a_refused_request_is_not_counted(counter):
-    big = await counter.admit(request(1, 101))
+    big = await admit(counter, request(1, 101))
     assert (refused(big), big.wait_ms) == ("tpm", -1)
     for at in range(3):
-        assert (await counter.admit(request(at, 10))).refused is None
-    full = await counter.admit(request(4, 10))
+        assert (await admit(counter, request(at, 10))).refused is None
+    full = await admit(counter, request(4, 10))
     assert (refused(full), full.wait_ms) == ("max_parallel_requests", 0)
     assert used(full) == {"rpm": 3, "tpm": 30, "max_parallel_requests": 3, "tokens_per_day": 30}
 
 
 async def test_tokens_beyond_the_reservation_are_charged(counter):
     """A response that has begun is not cut off; the next request is refused."""
-    first = request(1, 10)
-    result = await counter.admit(first)
-    await counter.update(update(first, result, 140, ended=False))
-    after = await counter.admit(request(2, 1))
+    first = await admit(counter, request(1, 10))
+    await counter.correct(correction(first, 140, ended=False))
+    after = await admit(counter, request(2, 1))
     assert refused(after) == "tpm"
     assert (used(after)["tpm"], used(after)["max_parallel_requests"]) == (150, 1)
     assert 0 < after.wait_ms <= WINDOW + SLICE
@@ -234,12 +234,13 @@ async def test_tokens_beyond_the_reservation_are_charged(counter):
 async def test_a_limit_per_day_resets_at_midnight_utc(counter, name):
     limits = {name: 100 if name == "tokens_per_day" else 1}
     kinds = KINDS + MORE_KINDS
-    assert (await counter.admit(request(1, 100, limits, kinds))).refused is None
-    after = await counter.admit(request(2, 1, limits, kinds))
+    assert (await admit(counter, request(1, 100, limits, kinds))).refused is None
+    after = await admit(counter, request(2, 1, limits, kinds))
     assert refused(after) == name
     midnight = DAY_MS - time.time() * 1000 % DAY_MS
     assert abs(after.wait_ms - midnight) < 60_000
-    assert abs(after.usage[name].reset_ms - midnight) < 60_000
+    [limited] = [each for each in after.amounts if each.kind.name == name]
+    assert abs(limited.reset_ms - midnight) < 60_000
 
 
 async def test_what_was_counted_later_than_the_reservation_is_returned(redis_clock):
@@ -247,14 +248,13 @@ async def test_what_was_counted_later_than_the_reservation_is_returned(redis_clo
     clock = Clock(redis_clock)
     shared, counters = both_counters(redis_clock, clock)
     for counter in counters:
-        first = request(1, 10)
         clock.write()
-        result = await counter.admit(first)
+        first = await admit(counter, request(1, 10))
         clock.now += 3 * SLICE
         clock.write()
-        await counter.update(update(first, result, 30, ended=False))
-        await counter.update(update(first, result, -35))
-        after = await counter.admit(request(2, 1))
+        await counter.correct(correction(first, 30, ended=False))
+        await counter.correct(correction(first, -35))
+        after = await admit(counter, request(2, 1))
         assert used(after)["tpm"] == used(after)["tokens_per_day"] == 6
     await shared.aclose()
 
@@ -266,8 +266,8 @@ async def test_keys_without_limits_are_counted_per_day_only(redis_clock):
     for at in range(5):
         clock.write()
         for counter in counters:
-            change = Change(kind, 7, day + at)
-            await counter.update(UsageUpdate("key_1", f"r{at}", (change,), True))
+            change = Amount(kind, None, 7, day + at)
+            await counter.correct(Reservation("key_1", f"r{at}", (change,), True))
         clock.now += DAY_MS
     in_days = redis_clock.client.hgetall(DAYS_KEY)
     assert int(in_days.pop(b"last")) == clock.now - DAY_MS
@@ -282,16 +282,14 @@ async def test_keys_without_limits_are_counted_per_day_only(redis_clock):
 async def test_a_lease_counts_until_it_is_no_longer_renewed(redis):
     """Beside one that is renewed for longer."""
     limits, counter = {"max_parallel_requests": 2}, in_redis(redis, lease=1.0)
-    first, second = [
-        (each, await counter.admit(each)) for each in (request(1, 1, limits), request(2, 1, limits))
-    ]
+    first, second = [await admit(counter, request(at, 1, limits)) for at in (1, 2)]
 
     async def renewed(*held):
         """Return what refuses a third request after that."""
         await asyncio.sleep(0.2)
-        for admitted, result in held:
-            await counter.update(update(admitted, result, 0, ended=False))
-        return refused(await counter.admit(request(3, 1, limits)))
+        for admitted in held:
+            await counter.correct(correction(admitted, 0, ended=False))
+        return refused(await admit(counter, request(3, 1, limits)))
 
     for _ in range(8):
         assert await renewed(first, second) == "max_parallel_requests"
@@ -303,14 +301,13 @@ async def test_a_lease_counts_until_it_is_no_longer_renewed(redis):
 async def test_counting_continues_when_redis_is_out_of_memory(redis_at_hand):
     """Redis refuses commands that need memory only if the script has not written yet."""
     counter, client = in_redis(redis_at_hand), redis_at_hand.client
-    first = request(1, 90, {"tpm": 100, "rpm": 2})
-    result = await counter.admit(first)
+    first = await admit(counter, request(1, 90, {"tpm": 100, "rpm": 2}))
     client.config_set("maxmemory-policy", "noeviction")
     client.config_set("maxmemory", 1)
-    await counter.update(update(first, result, -80))
-    again = [await counter.admit(request(at, 45, {"tpm": 100, "rpm": 2})) for at in (2, 3)]
+    await counter.correct(correction(first, -80))
+    again = [await admit(counter, request(at, 45, {"tpm": 100, "rpm": 2})) for at in (2, 3)]
     assert [refused(each) for each in again] == [None, "rpm"]
-    full = [await counter.admit(request(at, 45, {"tpm": 100})) for at in (4, 5)]
+    full = [await admit(counter, request(at, 45, {"tpm": 100})) for at in (4, 5)]
     assert [refused(each) for each in full] == [None, "tpm"]
 
 
@@ -318,7 +315,7 @@ async def test_limits_may_exceed_64_bits_and_names_of_counters_are_stable(redis)
     """Operators write such a limit instead of none; gateways of different versions share the
     counters."""
     limits = {**LIMITS, "tpm": 10**30, "tokens_per_day": 2**70}
-    assert refused(await in_redis(redis).admit(request(1, 10, limits))) is None
+    assert refused(await admit(in_redis(redis), request(1, 10, limits))) is None
     assert {key.decode() for key in redis.client.keys("*")} == {*COUNTERS}
 
 
@@ -330,13 +327,13 @@ async def test_the_error_names_the_counter_and_its_type(redis, name, wanted, cap
     client.rpush(name, "not a counter")
     for at in range(3):
         with pytest.raises(CommandRefused) as refusal:
-            await counter.admit(request(at))
-        assert f"WRONGTYPE {name} is a list, but must be a {wanted}" in refusal.value.detail
+            await admit(counter, request(at))
+        assert f"WRONGTYPE {name} is a list, but must be a {wanted}" in str(refusal.value)
         assert "toolgate:" not in refusal.value.reason, "clients see the reason"
     assert client.keys() == [name.encode()], "no other counter has counted"
     assert caplog.text.count(f"WRONGTYPE {name}") == 1
     client.delete(name)
-    assert (await counter.admit(request(9))).refused is None
+    assert (await admit(counter, request(9))).refused is None
 
 
 def contents(redis, but=""):
@@ -361,8 +358,7 @@ async def test_a_damaged_counter_changes_no_other_one(redis, name, value, caplog
     """Neither is the request counted in some of its counters, nor is the correction of the others
     repeated."""
     client, counter = redis.client, in_redis(redis)
-    admitted = request(1, 10)
-    result = await counter.admit(admitted)
+    admitted = await admit(counter, request(1, 10))
     before = contents(redis, but=name)
     if value is None:
         client.delete(name)
@@ -371,10 +367,10 @@ async def test_a_damaged_counter_changes_no_other_one(redis, name, value, caplog
         periods = [field for field in client.hkeys(name) if field != b"last"]
         client.hset(name, mapping=dict.fromkeys(periods, value))
     with pytest.raises(CommandRefused):
-        await counter.admit(request(2, 10))
+        await admit(counter, request(2, 10))
     assert contents(redis, but=name) == before
     assert client.zcard(LEASES_KEY) == 1
-    await counter.update(update(admitted, result, -4))
+    await counter.correct(correction(admitted, -4))
     left = {TOKENS_KEY: b"6", REQUESTS_KEY: b"1", DAYS_KEY: b"6"}
     del left[name]
     assert contents(redis, but=name) == left
@@ -389,8 +385,8 @@ async def test_limits_with_a_wrong_counter_follow_the_policy_for_a_missing_redis
     await limiter.started()
     redis.client.rpush(f"toolgate:limit:{{{key.id}}}:requests", "not a counter")
     if policy == "open":
-        admission = await limiter.admit(key, "r1", one, lambda: one)
-        assert admission.headers["x-ratelimit-remaining-requests"] == "0"
+        lease = await limiter.admit(key, "r1", one, lambda: one)
+        assert lease.headers["x-ratelimit-remaining-requests"] == "0"
     else:
         with pytest.raises(LimitsUnavailable, match="Redis refused the command") as refusal:
             await limiter.admit(key, "r1", one, lambda: one)

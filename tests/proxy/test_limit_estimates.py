@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from tests.proxy.kit import beside
 from tests.support.shared_data import DATA as DATA_SETS
-from toolgate_proxy.context import RequestContext
+from toolgate_proxy.context import Meter, Outcome
 from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limits import provider_usage
 from toolgate_proxy.limits.estimate import (
     MAX_TOKENS,
     OUTPUT_FIELDS,
@@ -25,7 +24,8 @@ from toolgate_proxy.limits.estimate import (
     files_beyond_estimate,
     text_tokens,
 )
-from toolgate_proxy.limits.provider_usage import ProviderUsage, tokens_of
+from toolgate_proxy.litellm_host import provider_usage
+from toolgate_proxy.litellm_host.provider_usage import ProviderUsage, tokens_of
 
 
 def user(content):
@@ -39,7 +39,7 @@ COMPACTED = {"type": "compaction", "encrypted_content": "x" * 300}
 
 
 def total(body, **limits):
-    return estimate(body, Limits(**limits), 1024, output=True).total
+    return estimate(body, Limits(**limits), output=True).total
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_tokens_are_estimated_from_prompt_and_output_fields(body, tokens):
 
 def test_small_limits_reserve_less_output():
     assert total({"input": "x" * 30}, tpm=100) == 43
-    assert estimate({"input": "x" * 30}, Limits(), 1024, output=False).total == 18
+    assert estimate({"input": "x" * 30}, Limits(), output=False).total == 18
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,15 @@ def test_usage_in_the_form_of_each_api():
 
 
 def read(*parts, stream=True, counted=None):
-    """The context after a response in those parts."""
-    context = RequestContext(uncounted=Tokens(RESERVED.input) if stream else RESERVED)
+    """The meter after a response in those parts."""
+    meter = Meter(Outcome())
+    meter.uncounted = Tokens(RESERVED.input) if stream else RESERVED
     if counted is not None:
-        context.note_tokens(*counted)
-    usage = ProviderUsage(context, b"text/event-stream; x" if stream else b"application/json")
+        meter.note_tokens(*counted)
+    usage = ProviderUsage(meter, b"text/event-stream; x" if stream else b"application/json")
     for at, part in enumerate(parts, 1):
         usage.read(part, last=at == len(parts))
-    return context
+    return meter
 
 
 def sse(*events):
@@ -207,10 +208,10 @@ def sse(*events):
 def test_a_stream_is_estimated_until_its_usage_comes(size):
     data = b": comment\n\n" + sse({"choices": [{"index": 0, "delta": {"content": "x" * 300}}]})
     parts = [data[at : at + size] for at in range(0, len(data), size)]
-    context = read(*parts)
-    assert not context.counted
-    assert context.used_tokens().input == RESERVED.input
-    assert 60 < context.used_tokens().output <= 300
+    meter = read(*parts)
+    assert not meter.counted
+    assert meter.used_tokens().input == RESERVED.input
+    assert 60 < meter.used_tokens().output <= 300
     counted = read(*parts, sse({"choices": [], "usage": USAGE}), b"data: [DONE]\n\n")
     assert counted.used_tokens() == Tokens(10, 5)
 
@@ -221,9 +222,9 @@ def began(**usage):
 
 def test_a_stream_counts_the_usage_that_its_events_report_together():
     delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 90}}
-    context = read(sse(began(input_tokens=12, output_tokens=1), delta))
-    assert (context.counted, context.used_tokens().input) == (False, 12)
-    assert context.used_tokens().output >= 20
+    meter = read(sse(began(input_tokens=12, output_tokens=1), delta))
+    assert (meter.counted, meter.used_tokens().input) == (False, 12)
+    assert meter.used_tokens().output >= 20
     ends = [{"type": "message_delta", "usage": {"output_tokens": at}} for at in (1, 89)]
     assert read(sse(began(input_tokens=472)), sse(*ends)).used_tokens() == Tokens(472, 89)
     cumulative = [{"usage": {"prompt_tokens": 10, "completion_tokens": at}} for at in (1, 300)]

@@ -15,17 +15,16 @@ from tests.support.waiting import until
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.cli.keys.stored_keys import of_keys
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.file_store import read_keys
 from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
 from toolgate_proxy.keys.redis_store import KeyUsage
-from toolgate_proxy.limits.counter import NoResponse
 from toolgate_proxy.limits.headers import duration
 from toolgate_proxy.limits.key_bounds import BodyBudget
+from toolgate_proxy.limits.lease import Lease, Leases
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
-from toolgate_proxy.limits.reservations import Charge, Reservations
+from toolgate_proxy.limits.reservation import Amount, NoResponse, Reservation
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
 
@@ -58,6 +57,12 @@ async def alone():
 
 def limited(**limits):
     return key_of(new_key(), "search", **limits)
+
+
+def held(leases, request_id, amount, used, counter):
+    """The lease of a request that was counted with that amount."""
+    counted = Reservation("key_1", request_id, (amount,))
+    return leases.hold(Lease(limited(), counted, used, counter, leases))
 
 
 def uses(tokens):
@@ -94,12 +99,12 @@ async def test_a_limit_is_in_the_headers_and_refuses(kind, shared, redis_at_hand
     tokens = Tokens(3, 2, 1)
     limit = kind.unit.amount(tokens)
     key = limited(**{kind.name: limit})
-    admission = await shared.admit(key, "r1", tokens, lambda: tokens)
+    lease = await shared.admit(key, "r1", tokens, lambda: tokens)
     names = {f"x-ratelimit-{field}-{kind.header}" for field in ("limit", "remaining", "reset")}
-    assert admission.headers[f"x-ratelimit-limit-{kind.header}"] == str(limit)
-    assert admission.headers[f"x-ratelimit-remaining-{kind.header}"] == "0"
-    assert admission.headers.keys() <= names
-    reset = admission.headers.get(f"x-ratelimit-reset-{kind.header}", "1s")
+    assert lease.headers[f"x-ratelimit-limit-{kind.header}"] == str(limit)
+    assert lease.headers[f"x-ratelimit-remaining-{kind.header}"] == "0"
+    assert lease.headers.keys() <= names
+    reset = lease.headers.get(f"x-ratelimit-reset-{kind.header}", "1s")
     assert re.fullmatch(r"(\d+[hm])*(\d+m?s|\d+\.\d+s)", reset)
     with pytest.raises(RateLimited) as refused:
         await shared.admit(key, "r2", tokens, lambda: tokens)
@@ -108,7 +113,7 @@ async def test_a_limit_is_in_the_headers_and_refuses(kind, shared, redis_at_hand
     assert refused.value.retry_after
     with pytest.raises(RateLimited, match="Try again" if limit == 1 else "needs up to"):
         await shared.admit(key, "r3", Tokens(90, 90, 1), lambda: tokens)
-    await shared.reservations.close(admission.reservation)
+    await lease.settle()
     keys = store(redis_at_hand.url)
     if kind.usage_field is not None:
         usage = await keys.usage(key, now())
@@ -121,11 +126,11 @@ async def test_a_limit_is_in_the_headers_and_refuses(kind, shared, redis_at_hand
 async def test_unused_reservations_are_returned(kind, shared):
     key = limited(**{kind.name: 100})
     for at in range(2):
-        admission = await shared.admit(key, f"r{at}", Tokens(30, 30), lambda: Tokens(10, 5))
-        remaining = admission.headers[f"x-ratelimit-remaining-{kind.header}"]
+        lease = await shared.admit(key, f"r{at}", Tokens(30, 30), lambda: Tokens(10, 5))
+        remaining = lease.headers[f"x-ratelimit-remaining-{kind.header}"]
         used = 0 if kind.window.type == "in_flight" else at * kind.unit.amount(Tokens(10, 5))
         assert int(remaining) == 100 - used - kind.unit.amount(Tokens(30, 30))
-        await shared.reservations.close(admission.reservation)
+        await lease.settle()
 
 
 async def test_a_limiter_that_fails_open_counts_in_its_own_process(redis_at_hand):
@@ -143,9 +148,9 @@ async def test_a_limiter_that_fails_open_counts_in_its_own_process(redis_at_hand
 
 async def test_tokens_beyond_the_reservation_count_during_the_response(alone):
     key, written = limited(tpm=100), [0]
-    admission = await alone.admit(key, "r1", Tokens(10), lambda: Tokens(0, written[0]))
+    lease = await alone.admit(key, "r1", Tokens(10), lambda: Tokens(0, written[0]))
     written[0] = 95
-    await alone.reservations._update(admission.reservation)
+    await alone.leases._update(lease)
     with pytest.raises(RateLimited) as refused:
         await alone.admit(key, "r2", Tokens(10), uses(10))
     assert "used 95" in refused.value.message
@@ -153,42 +158,43 @@ async def test_tokens_beyond_the_reservation_count_during_the_response(alone):
 
 async def test_only_keys_with_a_limit_on_tokens_check_the_count_of_a_prompt(alone):
     for limits, checked in (({}, False), ({"rpm": 5}, False), ({"tpm": 100}, True)):
-        context = RequestContext(key=limited(**limits))
-        await alone.reserve(context, {"messages": [], "max_tokens": 1})
-        assert (context.lease.admit_prompt is not None) == checked
+        lease = await alone.admit(limited(**limits), "r", Tokens(9, 1), uses(1))
+        before = [each.amount for each in lease.counted.amounts]
+        await lease.admit_prompt(20)
+        assert ([each.amount for each in lease.counted.amounts] != before) == checked
 
 
 async def test_a_request_is_settled_once(alone):
     key = limited(tpm=100)
-    admission = await alone.admit(key, "r1", Tokens(90), uses(20))
+    lease = await alone.admit(key, "r1", Tokens(90), uses(20))
     for _ in range(3):
-        await alone.reservations.close(admission.reservation)
+        await lease.settle()
     after = await alone.admit(key, "r2", Tokens(10), uses(10))
     assert after.headers["x-ratelimit-remaining-tokens"] == "70"
-    assert alone.reservations.in_flight == 1
+    assert alone.leases.in_flight == 1
 
 
 async def test_a_settlement_without_a_response_is_repeated_even_if_its_caller_is_cancelled():
     asked, silent, updates = asyncio.Event(), asyncio.Event(), []
 
     class Silent(MemoryCounter):
-        async def update(self, update):
-            updates.append([change.amount for change in update.changes])
+        async def correct(self, correction):
+            updates.append([each.amount for each in correction.amounts])
             if len(updates) == 1:
                 asked.set()
                 await silent.wait()
                 raise NoResponse
 
-    reservations, charge = Reservations(lease=0.3), Charge(BY_NAME["tpm"], 90, 0)
-    reservation = reservations.open("key_1", "r1", [charge], uses(20), Silent())
-    closing = asyncio.create_task(reservations.close(reservation))
+    leases, amount = Leases(lease=0.3), Amount(BY_NAME["tpm"], None, 90)
+    lease = held(leases, "r1", amount, uses(20), Silent())
+    closing = asyncio.create_task(lease.settle())
     await asked.wait()
     closing.cancel()
     await asyncio.wait({closing})
     silent.set()
     await until(lambda: len(updates) >= 2)  # in the next round
     assert updates == [[-70], [-70]]
-    await reservations.aclose()
+    await leases.aclose()
 
 
 async def test_leases_of_in_flight_requests_are_renewed_concurrently():
@@ -196,17 +202,17 @@ async def test_leases_of_in_flight_requests_are_renewed_concurrently():
     waiting, met = asyncio.Barrier(20), asyncio.Event()
 
     class Meeting(MemoryCounter):
-        async def update(self, update):
+        async def correct(self, correction):
             await waiting.wait()
             met.set()
 
-    reservations, counter = Reservations(lease=0.3), Meeting()
-    charge = Charge(BY_NAME["max_parallel_requests"], 1, 0)
+    leases, counter = Leases(lease=0.3), Meeting()
     for at in range(20):
-        reservations.open("key_1", f"r{at}", [charge], uses(0), counter)
+        amount = Amount(BY_NAME["max_parallel_requests"], None, 1)
+        held(leases, f"r{at}", amount, uses(0), counter)
     async with asyncio.timeout(10):
         await met.wait()
-    await reservations.aclose()
+    await leases.aclose()
 
 
 async def test_a_hung_redis_delays_only_the_first_request(shared, redis_at_hand):
@@ -226,15 +232,15 @@ async def test_a_hung_redis_delays_only_the_first_request(shared, redis_at_hand)
 
 async def test_what_ended_while_redis_hung_is_settled_after_its_recovery(shared, redis_at_hand):
     key = limited(tpm=100, max_parallel_requests=1)
-    admission = await shared.admit(key, "r1", Tokens(90), uses(20))
+    lease = await shared.admit(key, "r1", Tokens(90), uses(20))
     redis_at_hand.hang()
     try:
-        await shared.reservations.close(admission.reservation)
+        await lease.settle()
         assert shared.counted == "unavailable"
     finally:
         redis_at_hand.wake()
     await shared.started()
-    await shared.reservations.close(admission.reservation)  # as the next round does
+    await lease.settle()  # as the next round does
     after = await shared.admit(key, "r2", Tokens(70), uses(70))
     assert after.headers["x-ratelimit-remaining-tokens"] == "10"
 

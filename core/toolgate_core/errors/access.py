@@ -126,8 +126,6 @@ class RateLimited(ToolgateError):
     ) -> None:
         super().__init__(message, param=param, retry_after=retry_after)
         self.limited = limited
-        self.headers: dict[str, str] = {}
-        """OpenAI's x-ratelimit-… headers at the time of the error."""
 
     def details(self) -> dict[str, Any]:
         return {"type": self.limited}  # OpenAI's rate limit errors name the unit as their type

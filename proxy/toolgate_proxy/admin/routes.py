@@ -216,7 +216,8 @@ async def _begun(body: dict[str, Any]) -> Unconstrained:
     if not found:
         raise ModelNotFound(f"There is no Toolgate model {model!r}.", param="model")
     state, placement, context = gateway(), found[0], RequestContext()
-    request = state.reader.read(COMPLETIONS, body, context, model=placement.model, owner=MASTER_KEY)
+    notes, model = context.notes, placement.model
+    request = state.reader.read(COMPLETIONS, body, notes, model=model, owner=MASTER_KEY)
     request = await state.documents.read(request, MASTER_KEY, context)
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")

@@ -12,7 +12,7 @@ from toolgate_core.version import VERSION
 
 from ..litellm_host.auth import has_database
 from ..litellm_host.deployments import router
-from ..litellm_host.deployments.own_route import litellms_reason
+from ..litellm_host.deployments.model_route import litellms_reason
 from ..recent_requests import Minute
 from ..routing.deployments import Deployment, Deployments
 from ..state import gateway
@@ -143,7 +143,7 @@ def status(deployments: Deployments) -> Status:
         recent=[_minute(each) for each in state.recent_requests.minutes()],
         keys=len(state.key_sync.key_cache) if state.key_sync is not None else 0,
         limits=LimitsStatus(
-            counted=state.limiter.counted, in_flight=state.limiter.reservations.in_flight
+            counted=state.limiter.counted, in_flight=state.limiter.leases.in_flight
         ),
         fleet_cache=cache is not None and cache.available,
         responses=state.responses.kept,

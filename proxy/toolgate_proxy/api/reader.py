@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.chat_request import ChatRequest
 
 from ..chat.request.invalid_tools import InvalidTools, without
-from ..context import RequestContext
+from ..context import Notes
 from ..sealing import Sealer
 from ..settings import Settings
 from .shared.chat_request import as_sent
@@ -32,7 +32,7 @@ class RequestReader:
         self,
         surface: Surface,
         body: Mapping[str, Any],
-        context: RequestContext,
+        notes: Notes,
         *,
         model: str,
         owner: str,
@@ -40,12 +40,12 @@ class RequestReader:
         recalled: int = 0,
     ) -> ChatRequest:
         """Return the request without hosted and invalid tools, if the settings omit them, and note
-        in the context what was left out. `model`: the backend's name of the model. `owner`: whose
+        in `notes` what was left out. `model`: the backend's name of the model. `owner`: whose
         part of the prefix cache the request uses. `recalled`: as `surface.recall` returned it.
 
         Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
         settings = self._settings
-        invalid = InvalidTools(context, omit=settings.invalid_tools == "omit")
+        invalid = InvalidTools(notes, omit=settings.invalid_tools == "omit")
         request = surface.parse(
             self.searching(surface, body),
             model=model,
@@ -57,8 +57,8 @@ class RequestReader:
             salt=as_sent if self._sealer is None else partial(salted, owner, self._sealer),
         )
         request = without(request, invalid.errors)
-        context.omitted_tools = request.omitted_tools
-        context.history_changes = request.history_changes
+        notes.omitted_tools = request.omitted_tools
+        notes.history_changes = request.history_changes
         return request
 
 

@@ -46,7 +46,7 @@ class Constraints:
             context.request_id,
             open_objects=self.open_objects,
             fingerprint=self.prepared.info.fingerprint,
-            metered=context.key is not None and context.key.limits.counts_output,
+            metered=context.caller.key is not None and context.caller.key.limits.counts_output,
         )
         return resample_request(message, self.resample) if self.resample else message
 
@@ -67,7 +67,7 @@ class ConstraintLoader:
         """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
         if the settings omit them. Raise ToolgateError."""
         needed, prepared = await self._needed(prepared.plan.grammars, prepared, deployment, context)
-        context.note_grammars(len(needed.keys), new=bool(needed.unknown))
+        context.notes.note_grammars(len(needed.keys), new=bool(needed.unknown))
         return Constraints(prepared, needed, resample, self._open_objects)
 
     async def offered(
@@ -93,9 +93,9 @@ class ConstraintLoader:
         context: RequestContext,
     ) -> tuple[NeededGrammars, Prepared]:
         """Return the grammars of `tools`, and the request without those that are left out."""
-        params, owner = schema_params(prepared.request), context.sender
+        params, owner = schema_params(prepared.request), context.caller.sender
         optional = prepared.request.optional_tools
-        invalid = InvalidTools(context, omit=self._omits_invalid, optional=optional)
+        invalid = InvalidTools(context.notes, omit=self._omits_invalid, optional=optional)
         needed = await deployment.grammars.needed(
             tools, params, prepared.info, owner, invalid.leave_out
         )

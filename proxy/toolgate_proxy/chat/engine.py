@@ -88,9 +88,10 @@ class Engine:
             info = await deployment.backend.info()
             count = partial(self._count, deployment=deployment, context=context)
             shorter = await fitted(request, count, info.limits.max_model_len)
-            context.dropped_messages = len(request.messages) - len(shorter.messages)
+            context.notes.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
-        return generation.response(self.validators, context.sender, self._resamples), generation
+        sender = context.caller.sender
+        return generation.response(self.validators, sender, self._resamples), generation
 
     async def generate(
         self,
@@ -174,7 +175,7 @@ class Engine:
         context: RequestContext,
     ) -> Generation:
         metrics.RESAMPLES.labels("value" if resample.in_call else "call").inc()
-        context.resamples += 1
+        context.notes.resamples += 1
         try:
             deadline = first.events.deadline
             generation = await self.generate(request, deployment, context, resample, deadline)
@@ -213,7 +214,7 @@ class Engine:
         info = await deployment.backend.info()
         count = partial(self._count, deployment=deployment, context=context)
         request = await edited(request, count, info.limits.max_model_len)
-        context.cleared_tokens = sum(edit.tokens for edit in request.applied_edits)
+        context.notes.cleared_tokens = sum(edit.tokens for edit in request.applied_edits)
         return request
 
     async def _count(
@@ -225,7 +226,7 @@ class Engine:
 
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:
-    has_master_key = context.authenticated and context.key is None
+    has_master_key = context.caller.authenticated and context.caller.key is None
     if request.trace and not has_master_key:
         raise PermissionDenied(
             "`stream_options.toolgate_trace` requires the gateway's master key, because the "

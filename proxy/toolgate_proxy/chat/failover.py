@@ -128,7 +128,7 @@ async def _begin(
     respond = tool_loop.respond if request.compaction is None else compaction.respond
     async with respond(engine, request, deployment, context) as (response, events):
         first_batch = await _first_batch(events)
-        yield response, _chain(first_batch, events, context.require_key)
+        yield response, _chain(first_batch, events, context.caller.require_key)
 
 
 async def _first_batch(events: Events) -> list[ResponseEvent]:

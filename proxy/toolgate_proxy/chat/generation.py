@@ -86,11 +86,11 @@ class Generation:
                     fed = choice_events(batch, resample.choice) if resample else batch
                     events = await response.feed(fed)
                     if self.is_kept:
-                        context.note_tokens(0, 0)
+                        context.meter.note_tokens(0, 0)
                     else:
                         counts = response.counts
-                        await context.admit_prompt(counts.prompt)
-                        context.note_tokens(counts.prompt, counts.completion)
+                        await context.meter.admit_prompt(counts.prompt)
+                        context.meter.note_tokens(counts.prompt, counts.completion)
                     if events and first:
                         self.span.add_event("first output")
                         first = False
@@ -102,17 +102,17 @@ class Generation:
         """Note how the backend changed the request."""
         asked = self.prepared.request.sampling.max_tokens
         if asked is not None and start.max_tokens is not None and start.max_tokens < asked:
-            context.extra_headers.setdefault("x-toolgate-max-tokens", str(start.max_tokens))
+            context.notes.headers.setdefault("x-toolgate-max-tokens", str(start.max_tokens))
         paths = self.prepared.request.message_paths
         known = ((kind, at) for kind, at in start.adapted if at < len(paths))
-        context.note_changes(HistoryChange(kind, paths[at]) for kind, at in known)
+        context.notes.note_changes(HistoryChange(kind, paths[at]) for kind, at in known)
 
     def accepted(self, deployment: Deployment, context: RequestContext, known: Constraints) -> None:
         """Count the grammars and note how they are enforced. `known`: with all verdicts."""
         deployment.grammars.count(self.constraints.needed)
         request, plan = known.prepared.request, known.prepared.plan
         constrained = request.tools or request.content_format
-        context.note_enforcement(constrained, known.needed.residual, plan.grammars)
+        context.notes.note_enforcement(constrained, known.needed.residual, plan.grammars)
 
     async def verdicts(self) -> Sequence[wire.GrammarVerdict]:
         """Wait for the start of the response. Return the verdicts on new grammars."""
@@ -144,7 +144,7 @@ async def begun(
     kept: KeptAnswer | None = None
     if answers is not None and constraints.is_complete:  # a kept answer has no verdicts
         kept = await kept_answer(answers, name)
-    context.cache_key = None if kept is None else name
+    context.notes.cache_key = None if kept is None else name
     events: Source
     if kept is not None:
         span, events = tracing.NONE, kept

@@ -58,7 +58,7 @@ async def run(
             else:
                 async with asyncio.timeout(seconds):
                     if tool.label.kind != "tool_search":
-                        await context.admit_tool_call()
+                        await context.meter.admit_tool_call()
                     result = await tool.run(arguments)
         except RateLimited as error:
             result = tool.refused(error.message)
@@ -111,9 +111,9 @@ def _record(
         "level": "info" if ending == "ok" else "warning",
         "request_id": context.request_id or context.call_id,
         "call_id": context.call_id,
-        "key": context.key_name,
-        "caller": context.identity,
-        "team": context.key.terms.team if context.key is not None else None,
+        "key": context.caller.name,
+        "caller": context.caller.identity,
+        "team": context.caller.team,
         "model": context.model,
         "kind": label.kind,
         "server": label.server or None,

@@ -212,7 +212,7 @@ async def _rounds(
         except ContextLengthExceeded:  # the results fill the context
             yield [ResponseEvent(0, Finish("length"))]
             return
-        generation.continue_response(response, engine.validators, context.sender)
+        generation.continue_response(response, engine.validators, context.caller.sender)
 
 
 async def _after_pending(
@@ -226,7 +226,7 @@ async def _after_pending(
         if call.result is None:
             tool = tools[call.name]
             violation = await engine.validators.check(
-                tool, call.arguments, unique=True, owner=context.sender
+                tool, call.arguments, unique=True, owner=context.caller.sender
             )
             if violation is not None:
                 raise InvalidRequest(

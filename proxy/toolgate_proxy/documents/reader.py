@@ -17,7 +17,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
 from ..context import RequestContext
-from .pdf import PDF, Pdf, PdfJob, PdfResult, Problem
+from ..pdf import PDF, Pdf, PdfJob, PdfResult, Problem
 
 MAX_BYTES = 20_000_000
 """Of one PDF. A body is limited to 32 MB by default, in base64."""
@@ -93,7 +93,7 @@ class Documents:
             return request
         reading = _Reading(self, owner, context)
         messages = [await reading.read(message) for message in request.messages]
-        await context.admit_files(reading.texts)
+        await context.meter.admit_files(reading.texts)
         return replace(request, messages=tuple(messages), documents=False)
 
     async def result_of(self, pdf: Pdf, owner: str) -> PdfResult:
@@ -163,7 +163,7 @@ class _Reading:
             return result.text
         if not is_result:
             raise InvalidRequest(f"{pdf.param!r}: {PROBLEMS[problem]}", param=pdf.param)
-        self._context.note_changes([HistoryChange("left_out", pdf.place)])
+        self._context.notes.note_changes([HistoryChange("left_out", pdf.place)])
         return f"[left out: {PROBLEMS[problem]}]"
 
 

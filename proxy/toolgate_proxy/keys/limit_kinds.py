@@ -31,6 +31,9 @@ class Tokens(NamedTuple):
         return self.input + self.output
 
 
+NO_TOKENS = Tokens()
+
+
 @dataclass(frozen=True)
 class Unit:
     name: str
@@ -42,7 +45,7 @@ class Unit:
 
     @property
     def counts_output(self) -> bool:
-        return self.amount(Tokens(0, 1)) > self.amount(Tokens(0, 0))
+        return self.amount(Tokens(0, 1)) > self.amount(NO_TOKENS)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
-from ..documents.pdf import is_pdf, wrapped
 from ..keys.key import Limits
 from ..keys.limit_kinds import OUTPUT_KINDS, Tokens
+from ..pdf import is_pdf, wrapped
 from ..request_fields import as_integer
 
 TOKENS_PER_MESSAGE = 8
@@ -58,15 +58,16 @@ SUMMARY = "compaction"
 ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
 DEFERRED = "defer_loading"
+OUTPUT = 1024
+"""Tokens reserved for the response to a request without a maximum, but at most a quarter of the
+smallest limit, so that a small limit can be used at all. What was too much is given back at its
+end."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
-def estimate(
-    body: Mapping[str, Any], limits: Limits, default_output: int, *, output: bool
-) -> Tokens:
-    """Estimate the tokens of a request, at least one. `default_output`: output tokens of a request
-    without a maximum, but at most a quarter of the smallest limit, so that a small limit can be
-    used at all. `output`: whether the response has output tokens."""
+def estimate(body: Mapping[str, Any], limits: Limits, *, output: bool) -> Tokens:
+    """Estimate the tokens of a request, at least one. `output`: whether the response has output
+    tokens."""
     prompt = _prompt(body)
     if not output:
         return Tokens(max(1, prompt))
@@ -75,7 +76,7 @@ def estimate(
         length = max(stated)
     else:
         bounds = [limits.of(kind) for kind in OUTPUT_KINDS]
-        length = min([default_output, *(max(1, bound // 4) for bound in bounds if bound)])
+        length = min([OUTPUT, *(max(1, bound // 4) for bound in bounds if bound)])
     total = length * max(1, _count(body.get("n")) or 1)
     return Tokens(prompt, min(MAX_TOKENS - prompt, total)) if prompt + total else Tokens(1)
 

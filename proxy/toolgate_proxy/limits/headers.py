@@ -9,27 +9,28 @@ memory_counter.py. Other 429s are those of sizes of bodies (key_bounds.py), of w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from toolgate_core.errors import RateLimited
 
 from ..form import RateLimitHeaders
-from .counter import AdmissionRequest, AdmissionResult, Cost
+from .reservation import Amount
 
 
-def headers(
-    request: AdmissionRequest, result: AdmissionResult, names: RateLimitHeaders = "openai"
+def rate_limit_headers(
+    amounts: Iterable[Amount], names: RateLimitHeaders = "openai"
 ) -> dict[str, str]:
-    """Return the headers for the limits of a key."""
+    """Return the headers for the limits of a key, as its counters have them."""
     headers: dict[str, str] = {}
-    for cost in request.costs:
-        if cost.limit is not None:
-            name, usage = cost.kind.header, result.usage[cost.kind.name]
-            headers[_header(names, name, "limit")] = str(cost.limit)
-            headers[_header(names, name, "remaining")] = str(max(0, cost.limit - usage.used))
-            if cost.kind.window.type == "sliding":
+    for each in amounts:
+        if each.limit is not None:
+            name = each.kind.header
+            headers[_header(names, name, "limit")] = str(each.limit)
+            headers[_header(names, name, "remaining")] = str(max(0, each.limit - each.used))
+            if each.kind.window.type == "sliding":
                 reset = duration if names == "openai" else moment
-                headers[_header(names, name, "reset")] = reset(usage.reset_ms)
+                headers[_header(names, name, "reset")] = reset(each.reset_ms)
     return headers
 
 
@@ -59,17 +60,18 @@ RETRY_AFTER_IN_FLIGHT = 1
 """Seconds to wait for a request in flight, whose end can't be predicted."""
 
 
-def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
-    """Return the error for a request that was refused. `alias`: of its key."""
+def refusal(alias: str, refused: Amount, wait_ms: int) -> RateLimited:
+    """Return the error for a request that was refused. `alias`: of its key; `wait_ms`: as the
+    counter replied."""
     kind, limit = refused.kind, refused.limit
-    if result.wait_ms < 0:
+    if wait_ms < 0:
         return kind.error(
             f"The request needs up to {refused.amount} {kind.unit.name}, but the limit of the API "
             f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower `max_tokens`.",
             limited=kind.unit.error_type,
         )
-    seconds = math.ceil(result.wait_ms / 1000) or RETRY_AFTER_IN_FLIGHT
-    used = f"used {result.usage[kind.name].used}"
+    seconds = math.ceil(wait_ms / 1000) or RETRY_AFTER_IN_FLIGHT
+    used = f"used {refused.used}"
     if refused.amount > 1:
         used += f", requested {refused.amount}"
     return kind.error(

@@ -10,45 +10,33 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ..keys.limit_kinds import SLICES, LimitKind, Window
-from .counter import AdmissionRequest, AdmissionResult, Cost, LimitUsage, UsageUpdate
+from .reservation import Reservation
 
 MAX_KEYS = 10_000
 """Keys with counters; beyond that the least recently used key is dropped."""
 
 
-class _WindowCounter(Protocol):
-    """What a key used of one limit. `now`: milliseconds since 1970."""
-
-    def usage(self, now: int) -> LimitUsage: ...
-
-    def wait(self, limit: int, amount: int, now: int) -> float:
-        """Return the milliseconds until that amount would be admitted."""
-
-    def add(self, amount: int, request_id: str, now: int) -> None:
-        """Count an admitted request."""
-
-    def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
-        """Correct the count of an admitted request."""
-
-
 @dataclass
 class _Sliding:
+    """What a key used of one limit. `now`: milliseconds since 1970."""
+
     window: Window
     counts: dict[int, int] = field(default_factory=dict)
     """By slice."""
 
-    def usage(self, now: int) -> LimitUsage:
+    def usage(self, now: int) -> tuple[int, int, int]:
+        """Return `used`, `reset_ms` and `period` of an Amount."""
         period = self._slice(now)
         for each in [each for each in self.counts if each < period - SLICES]:
             del self.counts[each]
         last = max((each for each, count in self.counts.items() if count > 0), default=None)
         reset = 0 if last is None else math.ceil(max(0, self._expiry(last) - now))
-        return LimitUsage(max(0, sum(self.counts.values())), reset, period)
+        return max(0, sum(self.counts.values())), reset, period
 
     def wait(self, limit: int, amount: int, now: int) -> float:
+        """Return the milliseconds until that amount would be admitted."""
         used = sum(self.counts.values())
         for each, count in sorted(self.counts.items()):
             used -= count
@@ -79,10 +67,10 @@ class _Fixed:
     counts: dict[int, int] = field(default_factory=dict)
     """By number of the window."""
 
-    def usage(self, now: int) -> LimitUsage:
+    def usage(self, now: int) -> tuple[int, int, int]:
         period = now // self.window.milliseconds
         used = self.counts.get(period, 0)
-        return LimitUsage(used, self._left(now) if used > 0 else 0, period)
+        return used, self._left(now) if used > 0 else 0, period
 
     def wait(self, limit: int, amount: int, now: int) -> float:
         return self._left(now)
@@ -104,8 +92,8 @@ class _InFlight:
     window: Window
     requests: set[str] = field(default_factory=set)
 
-    def usage(self, now: int) -> LimitUsage:
-        return LimitUsage(len(self.requests))
+    def usage(self, now: int) -> tuple[int, int, int]:
+        return len(self.requests), 0, 0
 
     def wait(self, limit: int, amount: int, now: int) -> float:
         return 0
@@ -118,6 +106,7 @@ class _InFlight:
             self.requests.discard(request_id)
 
 
+_WindowCounter = _Sliding | _Fixed | _InFlight
 _COUNTERS: dict[str, Callable[[Window], _WindowCounter]] = {
     "sliding": _Sliding,
     "fixed": _Fixed,
@@ -131,30 +120,29 @@ class MemoryCounter:
         self._keys: OrderedDict[str, dict[str, _WindowCounter]] = OrderedDict()
         """By key id and name of the limit's kind."""
 
-    async def admit(self, request: AdmissionRequest) -> AdmissionResult:
+    async def admit(self, request: Reservation) -> None:
         now = self._now()
-        counters = [self._counter(request.key_id, cost.kind) for cost in request.costs]
-        usage = [counter.usage(now) for counter in counters]
-        refused: Cost | None = None
-        wait = 0.0
-        for cost, counter, use in zip(request.costs, counters, usage, strict=True):
-            if cost.limit is not None and use.used + cost.amount > cost.limit:
-                refused = cost
-                too_large = cost.amount > cost.limit
-                wait = -1 if too_large else counter.wait(cost.limit, cost.amount, now)
-                break
-        else:
-            for cost, counter in zip(request.costs, counters, strict=True):
-                counter.add(cost.amount, request.request_id, now)
-            usage = [counter.usage(now) for counter in counters]
-        by_name = {cost.kind.name: use for cost, use in zip(request.costs, usage, strict=True)}
-        return AdmissionResult(by_name, refused, math.ceil(wait))
+        counters = [self._counter(request.key_id, each.kind) for each in request.amounts]
+        request.refused, request.wait_ms = None, 0
+        for each, counter in zip(request.amounts, counters, strict=True):
+            each.used, each.reset_ms, each.period = counter.usage(now)
+            if each.limit is None or request.refused is not None:
+                continue
+            if each.used + each.amount > each.limit:
+                request.refused = each
+                too_large = each.amount > each.limit
+                wait = -1 if too_large else counter.wait(each.limit, each.amount, now)
+                request.wait_ms = math.ceil(wait)
+        if request.refused is None:
+            for each, counter in zip(request.amounts, counters, strict=True):
+                counter.add(each.amount, request.request_id, now)
+                each.used, each.reset_ms, each.period = counter.usage(now)
 
-    async def update(self, update: UsageUpdate) -> None:
+    async def correct(self, correction: Reservation) -> None:
         now = self._now()
-        for change in update.changes:
-            self._counter(update.key_id, change.kind).change(
-                change.amount, change.period, update.request_id, update.ended, now
+        for each in correction.amounts:
+            self._counter(correction.key_id, each.kind).change(
+                each.amount, each.period, correction.request_id, correction.ended, now
             )
 
     def _now(self) -> int:

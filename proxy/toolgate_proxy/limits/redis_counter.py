@@ -20,14 +20,7 @@ from typing import cast
 
 from ..keys.limit_kinds import SLICES
 from ..redis_client import RedisBatch, Script, SharedRedis
-from .counter import (
-    AdmissionRequest,
-    AdmissionResult,
-    CommandRefused,
-    LimitUsage,
-    NoResponse,
-    UsageUpdate,
-)
+from .reservation import CommandRefused, NoResponse, Reservation
 
 logger = logging.getLogger(__name__)
 
@@ -50,54 +43,44 @@ class RedisCounter:
         self._logged: dict[str, float] = {}
         """When each reason was logged last, by the monotonic clock."""
 
-    async def admit(self, request: AdmissionRequest) -> AdmissionResult:
-        keys: list[str] = []
-        limits: list[tuple[str | int, ...]] = []
-        for cost in request.costs:
-            window, limit = cost.kind.window, -1 if cost.limit is None else cost.limit
-            keys.append(cost.kind.redis_key(request.key_id))
-            limits.append((window.type, window.milliseconds, limit, cost.amount))
-        reply = await self._run(ADMIT, keys, request.request_id, self._lease_ms, limits)
-        refused, wait, *numbers = cast(list[int], reply)
-        return AdmissionResult(
-            {
-                cost.kind.name: LimitUsage(*numbers[at : at + 3])
-                for cost, at in zip(request.costs, range(0, len(numbers), 3), strict=True)
-            },
-            request.costs[refused - 1] if refused else None,
-            wait,
+    async def admit(self, request: Reservation) -> None:
+        limits = [-1 if each.limit is None else each.limit for each in request.amounts]
+        numbers = [
+            (limit, each.amount) for limit, each in zip(limits, request.amounts, strict=True)
+        ]
+        refused, request.wait_ms, *found = cast(
+            list[int], await self._run(ADMIT, request, self._lease_ms, numbers)
         )
+        for each, at in zip(request.amounts, range(0, len(found), 3), strict=True):
+            each.used, each.reset_ms, each.period = found[at : at + 3]
+        request.refused = request.amounts[refused - 1] if refused else None
 
-    async def update(self, update: UsageUpdate) -> None:
-        keys: list[str] = []
-        changes: list[tuple[str | int, ...]] = []
-        for change in update.changes:
-            window = change.kind.window
-            keys.append(change.kind.redis_key(update.key_id))
-            changes.append((window.type, window.milliseconds, change.amount, change.period))
-        lease = 0 if update.ended else self._lease_ms
-        reply = await self._run(UPDATE, keys, update.request_id, lease, changes)
+    async def correct(self, correction: Reservation) -> None:
+        numbers = [(each.amount, each.period) for each in correction.amounts]
+        lease_ms = 0 if correction.ended else self._lease_ms
+        reply = await self._run(UPDATE, correction, lease_ms, numbers)
         for wrong in cast(list[bytes | str], reply):
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
 
     async def _run(
-        self,
-        script: Script,
-        keys: list[str],
-        request_id: str,
-        lease_ms: int,
-        each: list[tuple[str | int, ...]],
+        self, script: Script, given: Reservation, lease_ms: int, numbers: list[tuple[int, int]]
     ) -> object:
-        """Return the reply to a command. `each`: what the script reads for each key. Raises
-        NoResponse, and CommandRefused, which is logged."""
+        """Return the reply to a command. `numbers`: what the script reads for each amount besides
+        its window. Raises NoResponse, and CommandRefused, which is logged."""
+        kinds = [each.kind for each in given.amounts]
+        each = [
+            (kind.window.type, kind.window.milliseconds, *more)
+            for kind, more in zip(kinds, numbers, strict=True)
+        ]
+        keys = [kind.redis_key(given.key_id) for kind in kinds]
         # In one argument, because the client encodes each argument in Python.
-        argument = json.dumps((request_id, lease_ms, SLICES, each))
+        argument = json.dumps((given.request_id, lease_ms, SLICES, each))
         reply = await script.run(self._redis.run, keys, argument)
         if reply is None:
             raise NoResponse
         if isinstance(reply, Exception):
             refused = CommandRefused(str(reply).removesuffix(".")[:REASON_LENGTH])
-            self._log(f"{refused.reason}: {refused.detail}")
+            self._log(f"{refused.reason}: {refused}")
             raise refused from reply
         return reply
 

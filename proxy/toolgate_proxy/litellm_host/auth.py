@@ -82,7 +82,7 @@ async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
 
 async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     context = request.scope.get(SCOPE)
-    key = context.key if isinstance(context, RequestContext) else None
+    key = context.caller.key if isinstance(context, RequestContext) else None
     if key is None:
         sent = key_of(request.scope.get("headers", ())) or api_key
         key = await identify(sent, address_of(request.scope))
@@ -97,7 +97,7 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
                 "with `toolgate proxy`."
             )
     else:
-        context.key = key
+        context.caller.key = key
     if key.terms.models and not checks_models():
         raise GatewayMisconfigured(
             "This API key is restricted to some models, but LiteLLM does not check models. Set "

@@ -32,8 +32,8 @@ def owner_of(call: Mapping[str, Any]) -> str:
     whose metadata LiteLLM names the sender. It is used only without our middleware, because at some
     paths clients can write to it."""
     context = carried()
-    if context is not None and context.owner:
-        return context.owner
+    if context is not None and context.caller.owner:
+        return context.caller.owner
     for name in ("metadata", "litellm_metadata"):
         metadata = call.get(name)
         if isinstance(metadata, Mapping) and "user_api_key" in metadata:

@@ -45,9 +45,9 @@ def repair_error_bodies(app: Any) -> None:
             lacking = without_credentials(context.model or "", body["error"]["message"])
             if lacking is not None:
                 status, body = lacking.status, lacking.body()
-            context.error_code = body["error"].get("code")
-            if context.error_code == ModelNotFound.code and context.authenticated:
-                body = (await model_not_found(context.model or "", context.key)).body()
+            context.outcome.code = body["error"].get("code")
+            if context.outcome.code == ModelNotFound.code and context.caller.authenticated:
+                body = (await model_not_found(context.model or "", context.caller.key)).body()
         if (google := Google()).owns(request.url.path, ()):
             body = google.error(HostRefused(body["error"]["message"], status))
         headers = {
@@ -74,7 +74,7 @@ def _with_missing_routes(original: Any) -> Any:
         context = request.scope.get(SCOPE)
         request_id = None
         if isinstance(context, RequestContext):
-            context.error_code, request_id = missing.code, context.request_id
+            context.outcome.code, request_id = missing.code, context.request_id
         surface = surface_of(request.url.path, request.headers)
         body = surface.error(missing, None, request_id) if surface else missing.body()
         return JSONResponse(body, missing.status, error.headers)

@@ -75,7 +75,7 @@ def errors_raised(model: str) -> Iterator[None]:
     try:
         yield
     except ToolgateError as error:
-        current().error_code = error.code
+        current().outcome.code = error.code
         raise host_error(error, model) from error
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..api.surface import Client
-from .callbacks.host_side import HostSide
+from .admission import Admission
 from .mcp import listings, mcp_entries
 from .mcp_credentials import McpCredentials
 from .operator_tools import permitted_search, search_tools
 
 
 async def with_tools(
-    client: Client, values: Mapping[str, Any], host: HostSide, credentials: McpCredentials
+    client: Client, values: Mapping[str, Any], host: Admission, credentials: McpCredentials
 ) -> Client:
     """Return the sender with what its request uses. Raise ToolgateError."""
     if values.get("tools") and search_tools():

@@ -47,14 +47,14 @@ async def authorize(scope: Scope, context: RequestContext) -> None:
         _check_virtual_key(scope, path)
         return
     await check_key(scope, context)
-    if context.key is not None and not may_open(scope["method"], path):
+    if context.caller.key is not None and not may_open(scope["method"], path):
         raise refusal(scope["method"], path)
 
 
 async def check_key(scope: Scope, context: RequestContext) -> None:
-    """Set the key of the request and `context.authenticated`, before the body is read. Do
-    nothing if LiteLLM's configuration names another authentication. Raise InvalidKey, RetiredKey,
-    TooManyWrongKeys, KeysUnavailable and PermissionDenied."""
+    """Set the key of the request's caller, and that it is authenticated, before the body is read.
+    Do nothing if LiteLLM's configuration names another authentication. Raise InvalidKey,
+    RetiredKey, TooManyWrongKeys, KeysUnavailable and PermissionDenied."""
     if not auth.is_ours():
         return
     try:
@@ -62,14 +62,14 @@ async def check_key(scope: Scope, context: RequestContext) -> None:
         sent = key_of(scope["headers"]) or _key_in_query(scope)
         if not sent:
             raise InvalidKey("The request has no API key. Send `Authorization: Bearer <key>`.")
-        context.key = await auth.identify(sent, auth.address_of(scope))
-        key_sync = gateway().key_sync
-        if context.key is not None and key_sync is not None:
-            context.require_key = partial(key_sync.key_cache.require_current, context.key)
+        key = await auth.identify(sent, auth.address_of(scope))
+        key_sync, context.caller.key = gateway().key_sync, key
+        if key is not None and key_sync is not None:
+            context.caller.require_key = partial(key_sync.key_cache.require_current, key)
     except ToolgateError as error:
         metrics.KEYS_REFUSED.labels(error.code).inc()
         raise
-    context.authenticated = True
+    context.caller.authenticated = True
 
 
 def is_probe(path: str) -> bool:

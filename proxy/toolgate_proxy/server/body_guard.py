@@ -27,7 +27,7 @@ from ..api.shared.parameter import unknown
 from ..api.shared.tools import MAX_TOOLS
 from ..json_values import MAX_VALUES, exceeds
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
-from ..litellm_host.deployments.own_route import litellms_reason
+from ..litellm_host.deployments.model_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
 

@@ -50,7 +50,7 @@ def page_fetcher() -> PageFetcher | None:
 
 def owner_of(scope: Scope, context: RequestContext) -> str:
     """Who may use the data that a request creates: the team of its key, or the key."""
-    if owner := context.owner:
+    if owner := context.caller.owner:
         return owner
     secret = key_of(scope["headers"]) or ""
     return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
@@ -60,9 +60,9 @@ def owner_of_body(scope: Scope, context: RequestContext) -> str | None:
     """Whose request bodies are counted together. None if they are not: the master key has no
     limits, and another authentication names the sender only after it has read the body. With
     LiteLLM's database its own routes check the key after the body, so that it is looked up here."""
-    if context.key is not None:
-        return context.key.id
-    if context.authenticated or not is_ours():
+    if context.caller.key is not None:
+        return context.caller.key.id
+    if context.caller.authenticated or not is_ours():
         return None
     try:
         sent, key_sync = key_of(scope["headers"]) or "", gateway().key_sync

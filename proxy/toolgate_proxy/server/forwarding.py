@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import ModelNotFound
 
 from ..api.shared.options import LITELLM
-from ..api.surface import Client, Surface
+from ..api.surface import Client
 from ..context import RequestContext, context_of
 from ..keys.header import Header
-from ..litellm_host.callbacks.host_side import HostSide
+from ..litellm_host.admission import Admission
 from ..litellm_host.context import carry
 from ..litellm_host.deployments.known_models import check_exists, model_not_found
 from ..litellm_host.deployments.router import Asker
@@ -73,8 +73,8 @@ class Forwarding:
         is a chat request for a stream. Raise ModelNotFound, and as `_check`."""
         context = context_of(scope)
         streamed = await self._check(scope, values, asker)
-        if context.authenticated:
-            await check_exists(context.model or "", context.key)
+        if context.caller.authenticated:
+            await check_exists(context.model or "", context.caller.key)
         return streamed
 
     async def _check(
@@ -86,8 +86,8 @@ class Forwarding:
         try:
             return body_guard.check(scope["path"], values, asker)
         except ModelNotFound:
-            if context.authenticated and context.model:
-                raise await model_not_found(context.model, context.key) from None
+            if context.caller.authenticated and context.model:
+                raise await model_not_found(context.model, context.caller.key) from None
             raise
 
     async def pass_on(self, scope: Scope, receive: Receive, send: Send, *, streamed: bool) -> None:
@@ -119,9 +119,7 @@ class Forwarding:
 
     async def fall_back(
         self,
-        scope: Scope,
-        surface: Surface,
-        host: HostSide,
+        host: Admission,
         client: Client,
         reply: Reply,
         disconnect: Disconnect,
@@ -129,13 +127,16 @@ class Forwarding:
     ) -> None:
         """Answer a request for one of our models with its fallback. LiteLLM's hooks get the request
         `as_sent`. Raise ToolgateError if it is refused or fails before the response begins."""
-        context = context_of(scope)
+        context, fallbacks, surface = host.context, host.fallbacks, host.surface
         sent, _ = await surface.recall(host.body, client)
-        values = as_sent(host.for_litellm(surface.portable(sent)))
-        scope = scope_of(scope, context, host.model)
-        await self._check(scope, checked_values(values), host.asker)
+        values = as_sent(fallbacks.for_litellm(surface.portable(sent)))
+        scope = scope_of(host.scope, context, fallbacks.model)
+        checked = {name: value for name, value in values.items() if name not in LITELLMS}
+        await self._check(scope, checked, fallbacks.asker)
         answer = FallbackReply(reply, context, disconnect)
-        await self._host(scope, body_of(values).again(answer.receive), answer.send)
+        kept = {name: value for name, value in values.items() if name != FALLBACKS}
+        body = RequestBody.of_values({**kept, **NO_FURTHER}, 0)
+        await self._host(scope, body.again(answer.receive), answer.send)
         answer.require_begun()
 
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,16 +162,6 @@ def scope_of(scope: Scope, context: RequestContext, model: str) -> Scope:
     made = {name: value for name, value in scope.items() if name != PARSED}
     path = _path(scope, model)
     return {**made, "headers": headers, "path": path, "raw_path": quote(path).encode()}
-
-
-def checked_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that other providers' models may have."""
-    return {name: value for name, value in values.items() if name not in LITELLMS}
-
-
-def body_of(values: Mapping[str, Any]) -> RequestBody:
-    kept = {name: value for name, value in values.items() if name != FALLBACKS}
-    return RequestBody.of_values({**kept, **NO_FURTHER}, 0)
 
 
 class FallbackReply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,20 +14,22 @@ from starlette.types import Receive, Scope
 from toolgate_core.chat_request import ChatRequest
 
 from ..api.shared.parameter import without_unknown
-from ..api.surface import Client, Surface
+from ..api.surface import Client, Counting, Surface, is_streamed
 from ..context import RequestContext
-from ..litellm_host.deployments.model_route import ModelRoute
-from ..litellm_host.deployments.own_route import asked, own_route
+from ..litellm_host.admission import Admission
+from ..litellm_host.deployments.model_route import ModelRoute, asked, own_route
 from ..litellm_host.deployments.router import Asker, Target
 from ..litellm_host.mcp_credentials import McpCredentials
+from ..litellm_host.offered_tools import with_tools
 from ..request_fields import Fields
 from ..state import gateway
 from . import body_guard
 from .authorization import check_key
-from .client import owner_of_body
+from .client import BACKGROUND, client_of, owner_of_body
 from .paths import model_in_path
 from .transport import body
 from .transport.body import READ, RESERVED, RequestBody
+from .transport.connection import Disconnect
 
 PARSED_IN_THREAD = 50_000
 """Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
@@ -39,27 +42,78 @@ class Arrived:
 
     body: RequestBody
     values: dict[str, Any]
-    """Its parameters."""
+    """Its parameters, with placeholders for what only MCP servers get."""
     asker: Asker
     route: ModelRoute | None
     """None: LiteLLM's handler serves the model."""
+    begins: bool = False
+    """The response is generated in the background."""
+    content: bytes = b""
+    """The bytes of the body, if another authentication than ours may read them."""
+    comment: bytes | None = None
+    """What keeps the stream alive; None: the response is whole."""
     credentials: McpCredentials = field(default_factory=McpCredentials)
 
-    def without_credentials(self, scope: Scope) -> Arrived:
-        """Return the request with placeholders for what only MCP servers get. Raise
-        InvalidRequest."""
-        values = self.credentials.hidden(self.values)
-        self.credentials.take(scope["headers"])
-        return Arrived(self.body, values, self.asker, self.route, self.credentials)
+
+@dataclass(frozen=True)
+class Admitted:
+    """A request that the limits of its key admitted. `values`: as hooks left them, with the earlier
+    turns that are stored, `recalled` of them."""
+
+    values: Mapping[str, Any]
+    client: Client
+    recalled: int
 
 
-async def arrive(scope: Scope, receive: Receive, context: RequestContext) -> Arrived:
-    """Check the key, and read the body of a request that names a model. Raise ToolgateError."""
+async def arrive(
+    surface: Surface,
+    counting: Counting | None,
+    scope: Scope,
+    receive: Receive,
+    context: RequestContext,
+) -> Arrived:
+    """Check the key, and read the body of a request that names a model. `counting`: the operation,
+    if the request counts tokens. Raise ToolgateError."""
     await check_key(scope, context)
-    sent = await read(scope, receive, context)
-    values = await values_of(sent, scope, context)
+    body = await read(scope, receive, context)
+    values = await values_of(body, scope, context)
     model, asker = await asked(scope, context.model or "")
-    return Arrived(sent, values, asker, own_route(model, asker))
+    if (route := own_route(model, asker)) is None:
+        return Arrived(body, values, asker, None)
+    # A request of the background comes here a second time, on its own.
+    waits = counting is None and BACKGROUND not in scope
+    if waits and surface.runs_in_background(values):
+        body.free()
+        return Arrived(body, values, asker, route, begins=True)
+    credentials = McpCredentials()
+    values = credentials.hidden(values)
+    credentials.take(scope["headers"])
+    content = b"" if context.caller.authenticated else body.content
+    body.free()
+    comment = surface.keep_alive if waits and is_streamed(values) else None
+    values = values if counting is None else counting.prepared(values)
+    values = {**values, "model": context.model or ""}  # which may come from the path
+    return Arrived(body, values, asker, route, False, content, comment, credentials)
+
+
+async def admitted(
+    host: Admission, sent: Arrived, disconnect: Disconnect, *, output: bool
+) -> Admitted:
+    """Return the request as LiteLLM's side and the limits of its key admit it, with the earlier
+    turns that are stored, and with what it may use of the operator's. `output`: whether the
+    response has output tokens. Raise ToolgateError."""
+    surface, context = host.surface, host.context
+    with nullcontext() if context.caller.authenticated else disconnect.held():
+        values = await host.admitted(sent.content)
+    client = client_of(host.scope, context)
+    values, recalled = await surface.recall(values, client)
+    if context.caller.key is not None:
+        here = gateway()
+        await context.admit(here.limiter, here.reader.searching(surface, values), output=output)
+    client = await with_tools(client, values, host, sent.credentials)
+    if output:
+        host.observer.start()
+    return Admitted(values, client, recalled)
 
 
 async def read(scope: Scope, receive: Receive, context: RequestContext) -> RequestBody:
@@ -94,31 +148,25 @@ async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) ->
 
 
 async def chat_request(
-    surface: Surface,
-    values: Mapping[str, Any],
-    context: RequestContext,
-    target: Target,
-    client: Client,
-    *,
-    model: str,
-    recalled: int,
-    size: int,
-) -> ChatRequest:
+    host: Admission, body: Mapping[str, Any], target: Target, admitted: Admitted, size: int
+) -> tuple[ChatRequest, Mapping[str, Any]]:
     """Return the chat request of a body for one of our models, with the text of its PDFs and the
-    reasoning of earlier turns that was kept. `target`: the first deployment. `model`: its name for
-    clients. `recalled`: as `surface.recall` returned it. `size`: of the body, in bytes. A long body
-    and the tools of MCP servers are converted in a thread, so that other requests continue.
+    reasoning of earlier turns that was kept, and the body as hooks before the deployment leave it.
+    `target`: the first deployment. `size`: of the body, in bytes. A long body and the tools of MCP
+    servers are converted in a thread, so that other requests continue.
 
     Raise InvalidRequest, InvalidTools, UnsupportedParameter, ChecksBusy and ChecksFailed."""
-    here = gateway()
-    values = surface.with_defaults(values, target.defaults)
+    here, client, recalled = gateway(), admitted.client, admitted.recalled
+    surface, context = host.surface, host.context
+    body = await host.observer.before_deployment(body, target.row)
+    values = surface.with_defaults(body, target.defaults)
     if here.settings.unknown_parameters == "ignore":
-        values, context.ignored_parameters = without_unknown(values, surface.parameters)
+        values, context.notes.ignored_parameters = without_unknown(values, surface.parameters)
     convert = partial(
         here.reader.read,
         surface,
         values,
-        context,
+        context.notes,
         model=target.placement.model,
         owner=client.owner,
         client=client,
@@ -129,5 +177,5 @@ async def chat_request(
     if request.documents:
         request = await here.documents.read(request, client.owner, context)
     if here.settings.keep_reasoning:
-        request = await here.kept_reasoning.restored(request, model, client.seal)
-    return request
+        request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)
+    return request, body

@@ -31,7 +31,7 @@ from ..litellm_host.deployments.known_models import (
     not_among,
     usable_models,
 )
-from ..litellm_host.deployments.own_route import asked
+from ..litellm_host.deployments.model_route import asked
 from ..litellm_host.deployments.router import Asker, Row, has_plain_names, placement_of, rows_of
 from ..request_fields import invalid_value
 from ..routing.deployments import Deployment
@@ -73,7 +73,7 @@ async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> 
         return JSONResponse(await _retrieved(model, context, anthropic=anthropic))
     if anthropic:
         return JSONResponse(await _page(scope, context))
-    usable = await usable_models(context.key)
+    usable = await usable_models(context.caller.key)
     # In the order of the configuration, as LiteLLM's list.
     names = dict.fromkeys(row["model_name"] for row in rows_of(None))
     await _ask_backends([row for row in rows_of(None) if row["model_name"] in usable])
@@ -112,8 +112,8 @@ def _completed(shown: dict[str, object], asker: Asker) -> dict[str, object]:
 async def _retrieved(model: str, context: RequestContext, *, anthropic: bool) -> dict[str, object]:
     """Return the model, if the request's key may use it. Aliases and names that a wildcard matches
     count as models. Raise ModelNotFound."""
-    if not rows_of(model) or not await may_use(context.key, model):
-        raise await model_not_found(model, context.key)
+    if not rows_of(model) or not await may_use(context.caller.key, model):
+        raise await model_not_found(model, context.caller.key)
     await _ask_backends(rows_of(model))
     if anthropic:
         return _model_info(model)
@@ -126,7 +126,7 @@ async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
     size = query.get("limit", str(PAGE))
     if not size.isascii() or not size.isdigit() or not 1 <= int(size[:9]) <= MAX_PAGE:
         raise invalid_value("limit", f"an integer from 1 to {MAX_PAGE}", size)
-    names = await usable_models(context.key)
+    names = await usable_models(context.caller.key)
     before, after = query.get("before_id"), query.get("after_id")
     if after is not None:
         names = [name for name in names if name > after]

@@ -26,7 +26,7 @@ from ..api.surfaces import surface_of
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
 from ..keys.header import KEY_HEADERS, Header, key_of
-from ..limits.provider_usage import ProviderUsage
+from ..litellm_host.provider_usage import ProviderUsage
 from ..state import gateway
 from .authorization import is_probe, route_path
 from .logs import access_log
@@ -60,7 +60,7 @@ class RequestScope:
             return
         context = RequestContext.with_request_id(Headers(scope=scope).get(REQUEST_ID))
         context.method, context.path = scope["method"], scope["path"]
-        scope[SCOPE] = context
+        scope[SCOPE], outcome, meter = context, context.outcome, context.meter
         surface = recording.surface_of(scope)
 
         usage: ProviderUsage | None = None
@@ -70,15 +70,15 @@ class RequestScope:
             if message["type"] == "http.response.start":
                 headers = response_headers(message.get("headers", ()), own_headers(context))
                 message = {**message, "headers": headers}
-                context.begin_response(message["status"])
+                outcome.begin(message["status"])
                 usage = usage_of(message, context)
             elif usage is not None:
                 usage.read(message.get("body", b""), last=not message.get("more_body", False))
-            if message["type"] != "http.response.start" and (context.complete or _is_last(message)):
-                context.sent_whole = context.sent_whole or _is_last(message)
+            if message["type"] != "http.response.start" and (meter.complete or _is_last(message)):
+                outcome.sent_whole = outcome.sent_whole or _is_last(message)
                 # Before the last bytes are sent: the client's next request may arrive right after
                 # them, and its rate-limit headers must be exact.
-                await context.settle()
+                await meter.settle()
             await send(message)
 
         app = self._app
@@ -95,14 +95,14 @@ class RequestScope:
             with tracing.current(span):
                 await app(scope, receive, counted)
         except Exception as error:
-            note_cause(context, error)
-            context.status = context.status or 500  # sent by the server's own handler
+            note_cause(outcome, error)
+            outcome.status = outcome.status or 500  # sent by the server's own handler
             raise
         finally:
             context.release_body()
-            if context.unsettled:
+            if meter.unsettled:
                 # In a separate task: this one is cancelled if the client has disconnected.
-                in_background(context.settle())
+                in_background(meter.settle())
             recording.end(context, surface, span)
             as_json = gateway().settings.log_format == "json"
             access_log.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
@@ -111,10 +111,10 @@ class RequestScope:
 def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
     """Return the reader of a response whose tokens count against a limit and which we do not
     count."""
-    if context.failed or not context.uncounted.total:
+    if context.outcome.failed or not context.meter.uncounted.total:
         return None
     types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
-    return ProviderUsage(context, types[0] if types else b"")
+    return ProviderUsage(context.meter, types[0] if types else b"")
 
 
 def _refusing(error: ToolgateError) -> ASGIApp:

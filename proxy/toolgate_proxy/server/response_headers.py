@@ -33,7 +33,7 @@ from urllib.parse import quote
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.wire import ResidualKeyword
 
-from ..context import REQUEST_ID, RequestContext
+from ..context import REQUEST_ID, Notes, RequestContext
 from ..keys.header import Header
 
 HIDDEN = {b"x-litellm-model-api-base"}
@@ -72,41 +72,41 @@ def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[He
 
 def own_headers(context: RequestContext) -> dict[str, str]:
     """Return the headers that Toolgate adds to the response."""
-    headers: dict[str, str] = {}
+    headers, notes = dict[str, str](), context.notes
     if context.request_id is not None:
         headers[REQUEST_ID] = context.request_id
         if context.form is not None and context.form.request_id_header:
             headers[context.form.request_id_header] = context.request_id
-    headers |= context.host_headers
-    headers |= context.extra_headers
-    if context.omitted_tools:
-        headers["x-toolgate-omitted-tools"] = ",".join(context.omitted_tools)
-    if context.history_changes:
-        headers["x-toolgate-history"] = _history(context)
-    if context.invalid_tools:
-        headers["x-toolgate-invalid-tools"] = _invalid_tools(context)
-    if context.corrected:
-        headers["x-toolgate-corrected"] = _keywords(context.corrected)
-    if context.dropped_messages:
-        headers["x-toolgate-dropped-messages"] = str(context.dropped_messages)
-    if context.ignored_parameters:
-        headers["x-toolgate-ignored-parameters"] = ",".join(context.ignored_parameters)
+    headers |= notes.host_headers
+    headers |= notes.headers
+    if notes.omitted_tools:
+        headers["x-toolgate-omitted-tools"] = ",".join(notes.omitted_tools)
+    if notes.history_changes:
+        headers["x-toolgate-history"] = _history(notes)
+    if notes.invalid_tools:
+        headers["x-toolgate-invalid-tools"] = _invalid_tools(notes)
+    if notes.corrected:
+        headers["x-toolgate-corrected"] = _keywords(notes.corrected)
+    if notes.dropped_messages:
+        headers["x-toolgate-dropped-messages"] = str(notes.dropped_messages)
+    if notes.ignored_parameters:
+        headers["x-toolgate-ignored-parameters"] = ",".join(notes.ignored_parameters)
     if context.fallback is not None:
         headers["x-litellm-model-group"] = context.fallback
         headers["x-litellm-attempted-fallbacks"] = str(context.attempted_fallbacks)
-    if context.cache_key is not None:
-        headers["x-litellm-cache-key"] = context.cache_key
-    if context.is_fallback:
+    if notes.cache_key is not None:
+        headers["x-litellm-cache-key"] = notes.cache_key
+    if notes.is_fallback:
         headers["x-toolgate-fallback"] = "not-enforced"
-    if context.enforced is None:
+    if notes.enforced is None:
         return headers
-    headers["x-toolgate-enforced"] = context.enforced
-    if (note := context.grammars_note) is not None:
+    headers["x-toolgate-enforced"] = notes.enforced
+    if (note := notes.grammars_note) is not None:
         headers["x-toolgate-grammar"] = note
-    if context.residual:
-        headers["x-toolgate-residual"] = _keywords(context.residual)
-    if context.resamples:
-        headers["x-toolgate-resamples"] = str(context.resamples)
+    if notes.residual:
+        headers["x-toolgate-residual"] = _keywords(notes.residual)
+    if notes.resamples:
+        headers["x-toolgate-resamples"] = str(notes.resamples)
     return headers
 
 
@@ -117,18 +117,18 @@ def _keywords(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
     return f"{len(tools)}; keywords={','.join(safe)}"
 
 
-def _history(context: RequestContext) -> str:
+def _history(notes: Notes) -> str:
     paths: dict[str, list[str]] = {}
-    for change in context.history_changes:
+    for change in notes.history_changes:
         paths.setdefault(change.kind, []).append(change.path)
     return "; ".join(f"{kind}={','.join(each)}" for kind, each in paths.items())
 
 
-def _invalid_tools(context: RequestContext) -> str:
+def _invalid_tools(notes: Notes) -> str:
     """Return the names, or places, and pointers, which have names of the client's schema."""
     return ", ".join(
         f"{name}; at={quote(pointer, safe='/~$')}" if pointer else name
-        for name, pointer in context.invalid_tools.items()
+        for name, pointer in notes.invalid_tools.items()
     )
 
 

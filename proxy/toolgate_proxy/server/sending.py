@@ -2,101 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import aclosing
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
+from starlette.types import Receive
 
-from ..api.surface import Client, Counting, Stream, Surface, Whole
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import ClientDisconnected, ToolgateError
+
+from ..api.surface import Client, Counting, Stream, Whole
 from ..chat.failover import Events
-from ..context import RequestContext
-from ..litellm_host.callbacks.host_side import HostSide
+from ..litellm_host.admission import Admission
+from ..litellm_host.callbacks.litellm_headers import model_id_of
 from ..litellm_host.callbacks.response_cache import kept_answers
-from ..litellm_host.callbacks.response_hooks import ResponseGuard
 from ..routing.deployments import Placement
 from ..state import gateway
+from .logs.log_filters import as_own_error
 from .transport.connection import Disconnect, Reply
+
+
+async def answer(
+    respond: Callable[[Disconnect], Awaitable[None]],
+    receive: Receive,
+    reply: Reply,
+    host: Admission,
+    comment: bytes | None,
+) -> None:
+    """Send the response or the error. If the client disconnects, the work is cancelled. `comment`:
+    what keeps a stream alive; None: the response is whole."""
+    host.context.call_id = call_id = uuid.uuid4().hex
+    reply.headers = ((b"x-litellm-call-id", call_id.encode()),)
+    seconds = gateway().settings.keepalive_seconds
+    failed: ToolgateError | None = None
+    async with (
+        nullcontext() if comment is None else reply.kept_alive(seconds, comment),
+        Disconnect(receive) as disconnect,
+    ):
+        try:
+            await respond(disconnect)
+        except Exception as error:  # noqa: BLE001  a bug is logged
+            failed = as_own_error(error)
+        if failed is not None:
+            disconnect.ignore()
+            output = reply.has_output
+            await reply.fail(failed if output else await host.observer.replaced(failed))
+    if failed is None and disconnect.happened:
+        failed = ClientDisconnected("The client disconnected before the end of the response.")
+    host.observer.report(failed, begun=reply.has_output)
 
 
 @dataclass(frozen=True)
 class Sending:
-    host: HostSide
+    host: Admission
     reply: Reply
-    context: RequestContext
     disconnect: Disconnect
     """It is ignored once the response is complete: a client that leaves then must not cancel what
     is being stored."""
+    first: Placement
+    """If it fails, another deployment responds."""
 
     async def respond(
-        self,
-        surface: Surface,
-        request: ChatRequest,
-        values: Mapping[str, Any],
-        client: Client,
-        first: Placement,
+        self, request: ChatRequest, values: Mapping[str, Any], client: Client
     ) -> None:
-        """Generate the response at `first`, or at another deployment if that one fails, and send
-        it. `values`: the body that the request is of. Raise ToolgateError."""
-        here, host = gateway(), self.host
-        await surface.accepted(request, host.model, client)
+        """Generate the response and send it. `values`: the body that the request is of. Raise
+        ToolgateError."""
+        here, host, surface = gateway(), self.host, self.host.surface
+        observer, model = host.observer, host.fallbacks.model
+        await surface.accepted(request, model, client)
         answers = kept_answers(surface.call_type, values, client.seal)
-        respond = here.failover.respond
-        responding = respond(request, first, host.alternatives, self.context, answers)
+        respond, others = here.failover.respond, host.fallbacks.alternatives
+        responding = respond(request, self.first, others, host.context, answers)
         async with responding as (answer, events):
-            await self.host.answers(stream=request.stream)
+            await self._answers(stream=request.stream)
             if here.settings.keep_reasoning:
-                events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
-            whole = partial(surface.whole, answer, host.model, client)
+                events = here.kept_reasoning.keeping(events, answer, model, client.seal)
+            whole = partial(surface.whole, answer, model, client)
             if not request.stream:
                 await self._whole(whole(), events, request)
                 return
-            host.response.begin(whole)
-            if host.guard is None:
-                last = await self._stream(surface.stream(answer, host.model, client), events)
+            observer.begin(whole)
+            stream = surface.stream(
+                answer, model, client.without_store() if observer.reads else client
+            )
+            self.reply.stream = stream
+            if observer.reads:
+                last = await self._read_stream(stream, events, request)
             else:
-                stream = surface.stream(answer, host.model, client.without_store())
-                last = await self._guarded(host.guard, stream, events, request)
-        await self.reply.end(await host.with_cost(last))
+                last = await self._stream(stream, events)
+        await self.reply.end(await observer.with_cost(last))
 
-    async def count(self, counting: Counting, request: ChatRequest, first: Placement) -> None:
+    async def count(self, counting: Counting, request: ChatRequest) -> None:
         """Send the number of tokens of the prompt, as a backend counts them."""
-        context, alternatives = self.context, self.host.alternatives
-        tokens = await gateway().failover.count(request, first, alternatives, context)
-        context.note_tokens(0, 0, complete=True)  # nothing was computed
+        context, others = self.host.context, self.host.fallbacks.alternatives
+        tokens = await gateway().failover.count(request, self.first, others, context)
+        context.meter.note_tokens(0, 0, complete=True)  # nothing was computed
         self.disconnect.ignore()
-        await self.reply.json(counting.body(tokens, context.cleared_tokens))
+        await self.reply.json(counting.body(tokens, context.notes.cleared_tokens))
+
+    async def _answers(self, *, stream: bool) -> None:
+        """Note which deployment answers, in headers and log events."""
+        context = self.host.context
+        row = self.host.fallbacks.answering(context.deployment)
+        if (deployment_id := model_id_of(row)) is not None:
+            context.notes.host_headers = {"x-litellm-model-id": deployment_id}
+        await self.host.observer.answers(row, stream=stream)
 
     async def _whole(self, whole: Whole, events: Events, request: ChatRequest) -> None:
         """Send one JSON object."""
-        self.host.response.begin(lambda: whole)
+        self.host.observer.begin(lambda: whole)
         async for pieces in events:
             whole.add(pieces)
-        self.context.complete = True
-        shown = await self.host.shown(whole, request)
+        self.host.context.meter.complete = True
+        shown = await self.host.observer.shown(whole, request)
         self.disconnect.ignore()
         await self.reply.json(shown)
 
     async def _stream(self, stream: Stream, events: Events) -> bytes:
         """Send all events but the last ones, which are returned."""
-        self.reply.stream = stream
         async for pieces in events:
-            self.host.note_events(pieces)
+            self.host.observer.note(pieces)
             if data := stream.events(pieces):
                 await self._event(data)
-        self.context.complete = True
+        self.host.context.meter.complete = True
         self.disconnect.ignore()
         await stream.keep()
         return stream.end()
 
-    async def _guarded(
-        self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
-    ) -> bytes:
+    async def _read_stream(self, stream: Stream, events: Events, request: ChatRequest) -> bytes:
         """Send all events but the last ones, which are returned, as hooks leave them."""
-        self.reply.stream = stream
-        async with aclosing(self.host.guarded(guard, stream, events, request)) as frames:
+        async with aclosing(self.host.observer.frames(stream, events, request)) as frames:
             async for data in frames:
                 if data:
                     await self._event(data)
@@ -104,7 +142,7 @@ class Sending:
         return b""
 
     async def _event(self, data: bytes) -> None:
-        self.context.note_event()
+        self.host.context.outcome.note_event()
         if not self.reply.has_output:
-            self.host.note_first_event()
-        await self.reply.event(await self.host.with_cost(data))
+            self.host.observer.note_first_event()
+        await self.reply.event(await self.host.observer.with_cost(data))

@@ -131,15 +131,15 @@ class _Query:
 async def _admit(scope: Scope, context: RequestContext) -> OwnerSeal:
     """Return the seal of the sender of a request, after our own authentication and after its body
     was read. Raise ToolgateError if another authentication or the limits of the key refuse it."""
-    if not context.authenticated:
+    if not context.caller.authenticated:
         request = Request(scope)
         request._body = b""  # so that another authentication does not wait for it
         with own_errors():
             caller = await auth.litellm_caller(request, {})
-        context.identity = identity_of(caller)
+        context.caller.identity = identity_of(caller)
     context.call_id = uuid.uuid4().hex
-    context.note_tokens(0, 0)
-    await gateway().limiter.reserve(context, {}, output=False)
+    context.meter.note_tokens(0, 0)
+    await context.admit(gateway().limiter, {}, output=False)
     return OwnerSeal(gateway().sealer, owner_of(scope, context))
 
 

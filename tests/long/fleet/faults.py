@@ -255,11 +255,11 @@ class Invariants:
         """No request has run for a while, and nothing has failed. `before`: the tasks of the
         gateway a second ago, among which may be those of an exchange with Redis."""
         self.checks["idle"] += 1
-        if gateway.limiter.reservations._entries:
-            self.fail(f"{gateway.node.name} keeps reservations of ended requests")
+        if gateway.limiter.leases._held:
+            self.fail(f"{gateway.node.name} keeps leases of ended requests")
         if not gateway.cache.available or gateway.limiter.counted != "fleet":
             self.fail(f"{gateway.node.name} has not found Redis again")
         names = sorted(task.get_coro().__qualname__ for task in gateway.tasks & before)  # type: ignore[union-attr]
-        lasting = {"poll_forever", "Reservations._update_forever", "RedisCache._flush_uses_later"}
+        lasting = {"poll_forever", "Leases._update_forever", "RedisCache._flush_uses_later"}
         if extra := [name for name in names if name not in lasting]:
             self.fail(f"{gateway.node.name} has tasks that do not end: {extra}")

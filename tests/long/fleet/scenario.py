@@ -274,7 +274,7 @@ class Scenario:
         tokens = Tokens(self._rng.randrange(200), self._rng.randrange(200))
         parallel = key.limits.max_parallel_requests  # type: ignore[attr-defined]
         try:
-            admission = await gateway.limiter.admit(key, request_id, tokens, lambda: tokens)
+            lease = await gateway.limiter.admit(key, request_id, tokens, lambda: tokens)
         except LimitsUnavailable:
             return "no limits"
         except RateLimited as limited:
@@ -290,7 +290,7 @@ class Scenario:
             await self._generated(gateway)
         finally:
             gateway.running[key.id] -= 1
-            await gateway.limiter.reservations.close(admission.reservation)
+            await lease.settle()
         return "served"
 
     def _running(self, key_id: str) -> int:

@@ -178,7 +178,7 @@ class Load:
         self._judge_calls()
         if not await self._model.idle_within(5):
             self._violated("at the end", "the backend still generates")
-        if left := self._gateway.here.limiter.reservations.in_flight:
+        if left := self._gateway.here.limiter.leases.in_flight:
             self._violated("at the end", f"{left} requests still count as in flight")
         self.outcome.counts += self._model.written
 

@@ -17,7 +17,7 @@ from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES, RESPONSES
-from toolgate_proxy.documents.pdf import PDF, Pdf
+from toolgate_proxy.pdf import PDF, Pdf
 
 from .kit import (
     APIS,

@@ -99,7 +99,7 @@ async def test_a_new_tool_takes_one_request(gateway, backend):
         await gateway.ask(*offered)
         assert len(backend.requests) == before + 1
         assert reported(backend) == unknown
-        assert gateway.context.has_new_grammars == (True in unknown)
+        assert gateway.context.notes.has_new_grammars == (True in unknown)
     assert backend.loads == [(one.name,), (two.name,)]
 
 
@@ -179,7 +179,7 @@ async def test_what_masks_leave_open_in_a_new_tool_is_validated(gateway, backend
             await gateway.ask(loose, text="call")
         return
     events = await gateway.ask(loose, text="call")
-    assert gateway.context.resamples == 1
+    assert gateway.context.notes.resamples == 1
     assert calls_in(events) == [(loose.name, '{"a": 7}')]
 
 

@@ -279,7 +279,7 @@ async def test_a_choice_is_sampled_again_at_another_replica(gateway, replicas):
     for _ in range(4):
         events = await gateway.ask(loose, text="call")
         assert calls_in(events) == [("pick", '{"a": 7}')]
-        assert gateway.context.resamples == 1
+        assert gateway.context.notes.resamples == 1
     continued = [[bool(each.accepted) for each in replica.requests] for replica in replicas]
     assert sorted(continued) == [[False] * 4, [True] * 4]
 

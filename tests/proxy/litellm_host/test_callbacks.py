@@ -23,10 +23,9 @@ from tests.support.litellm.router import row, use
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME
-from toolgate_proxy.context import RequestContext
+from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host.callbacks import configured as callbacks
 from toolgate_proxy.litellm_host.callbacks import limit_hook
@@ -299,17 +298,20 @@ async def test_a_context_is_visible_only_within_its_request_of_our_gateway():
     assert current() is not current()
 
 
+def of_key(**limits):
+    return RequestContext(caller=Caller(key_of(new_key(), **limits)))
+
+
 @pytest.mark.usefixtures("_service")
 async def test_tokens_are_reserved_under_litellms_call_id():
-    context = RequestContext(key=key_of(new_key(), tpm=1000))
+    context = of_key(tpm=1000)
     await before(context, {**CHAT, "litellm_call_id": "call-1"})
-    assert (context.model, context.call_id, context.admitted) == ("tiny", "call-1", True)
-    assert context.reserved_tokens.total > 100
+    assert (context.model, context.call_id) == ("tiny", "call-1")
+    assert context.meter.lease.reserved.total > 100
     assert own_headers(context)["x-ratelimit-limit-tokens"] == "1000"
-    assert context.lease is not None
-    embedding = RequestContext(key=key_of(new_key(), tpm=5000))
+    embedding = of_key(tpm=5000)
     await before(embedding, {"model": "emb", "input": "hi"}, "aembedding")
-    assert 0 < embedding.reserved_tokens.total < 100
+    assert 0 < embedding.meter.lease.reserved.total < 100
     assert embedding.call_id
 
 
@@ -317,14 +319,14 @@ async def test_tokens_are_reserved_under_litellms_call_id():
 async def test_request_is_admitted_once_and_another_raises_litellms_rate_limit_error():
     """LiteLLM may call the hook again, for a fallback."""
     key = key_of(new_key(), rpm=1)
-    context = RequestContext(key=key)
+    context = RequestContext(caller=Caller(key))
     for _ in range(2):
         await before(context, CHAT)
-    assert context.admitted
-    context = RequestContext(key=key)
+    assert context.meter.lease
+    context = RequestContext(caller=Caller(key))
     with pytest.raises(litellm.RateLimitError) as refusal:
         await before(context, CHAT)
-    assert (refusal.value.status_code, context.admitted) == (429, False)
+    assert (refusal.value.status_code, context.meter.lease) == (429, None)
     assert isinstance(getattr(refusal.value, "toolgate_error", None), RateLimited)
     assert own_headers(context)["x-ratelimit-limit-requests"] == "1"
 
@@ -339,35 +341,35 @@ async def test_request_is_admitted_once_and_another_raises_litellms_rate_limit_e
 @pytest.mark.parametrize("ended", [True, False])
 async def test_tokens_of_other_providers_are_counted_and_settled(usage, ended):
     settled = []
-    context = RequestContext(reserved_tokens=Tokens(20, 40))
+    context = RequestContext()
 
     async def settle():
-        settled.append((context.prompt_tokens, context.completion_tokens))
+        settled.append((context.meter.prompt_tokens, context.meter.completion_tokens))
 
-    context.lease = Lease(settle)
+    context.meter.lease = SimpleNamespace(settle=settle)
     if ended:
-        await context.settle()
+        await context.meter.settle()
     await after(context, **usage)
     assert settled == ([(0, 0), (10, 5)] if ended else [])
-    assert context.used_tokens().total == 15
-    await context.settle()
+    assert context.meter.used_tokens().total == 15
+    await context.meter.settle()
     assert settled[-1] == (10, 5)
 
 
 @pytest.mark.parametrize(("stream", "output"), [(True, 0), (False, 100)])
 @pytest.mark.usefixtures("_service")
 async def test_another_provider_has_read_the_prompt_once_the_request_is_admitted(stream, output):
-    context = RequestContext(key=key_of(new_key(), tpm=5000))
+    context = of_key(tpm=5000)
     await before(context, {**CHAT, "model": "gpt", "stream": stream})
-    assert context.uncounted == Tokens(context.reserved_tokens.input, output)
+    assert context.meter.uncounted == Tokens(context.meter.lease.reserved.input, output)
 
 
 async def test_tokens_are_counted_once_and_the_master_key_has_no_limits():
     context = RequestContext()
-    context.note_tokens(3, 4)
+    context.meter.note_tokens(3, 4)
     await after(context, prompt_tokens=1, total_tokens=9)
-    assert (context.prompt_tokens, context.completion_tokens) == (3, 4)
+    assert (context.meter.prompt_tokens, context.meter.completion_tokens) == (3, 4)
     limiter = Limiter(Settings(redis_url=None, limits_without_redis="open"))
     context = RequestContext()
-    await limiter.reserve(context, CHAT)
-    assert not context.admitted
+    await context.admit(limiter, CHAT)
+    assert context.meter.lease is None

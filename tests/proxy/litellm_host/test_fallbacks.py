@@ -9,14 +9,17 @@ import yaml
 
 from tests.support.litellm.router import row, use
 from toolgate_core import errors
-from toolgate_proxy.litellm_host.deployments.fallbacks import (
+from toolgate_proxy.litellm_host.deployments import fallbacks as of_request
+from toolgate_proxy.litellm_host.deployments.fallback_entries import (
     MAX_NAME,
     MAX_REQUESTED,
     Fallback,
-    Fallbacks,
     all_of,
     requested_fallbacks,
 )
+from toolgate_proxy.litellm_host.deployments.fallbacks import Fallbacks
+from toolgate_proxy.litellm_host.deployments.model_route import ModelRoute
+from toolgate_proxy.litellm_host.deployments.router import Asker
 
 MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
 FAILED = errors.BackendFailed("It broke.")
@@ -31,19 +34,24 @@ async def anyone(model):
     return True
 
 
+def route_of(model, asker=None):
+    return ModelRoute(model, (None, None), None, None, False, False, False, ())
+
+
+def at(model="tiny"):
+    """The fallbacks of a request that is at its own model."""
+    return Fallbacks(route_of(model), Asker(), model)
+
+
 async def tried(error, requested=None, model="tiny"):
     """The models that are tried one after the other if all fail with `error`."""
-    own = requested_fallbacks({"fallbacks": requested})
-    fallbacks, first, found = Fallbacks(own), model, [model]
-    while True:
-        fallbacks.note_failure(model, error)
-        fallback = await fallbacks.next(anyone)
-        if fallback is None:
-            assert fallbacks.attempted == len(found) - 1
-            assert (fallbacks.first_model, fallbacks.first_error) == (first, error)
-            return ["tiny" if each == "nick" else each for each in found]
-        model = fallback.model
-        found.append(model)
+    fallbacks, found = at(model), [model]
+    fallbacks.requested = requested_fallbacks({"fallbacks": requested})
+    while (last := await fallbacks.go_on(error, anyone)) is None:
+        found.append(fallbacks.model)
+    assert fallbacks.attempted == len(found) - 1
+    assert (fallbacks.first.model, fallbacks.route.model, last) == (model, model, error)
+    return ["tiny" if each == "nick" else each for each in found]
 
 
 async def tried_by_litellm(monkeypatch, router, error, model="tiny", **params):
@@ -63,14 +71,15 @@ async def tried_by_litellm(monkeypatch, router, error, model="tiny", **params):
 
 
 def used(monkeypatch, **settings):
+    monkeypatch.setattr(of_request, "own_route", route_of)
     return use(monkeypatch, *(row(model, group=model) for model in MODELS), **settings)
 
 
-def failed(monkeypatch, configured=None, **more):
+async def gone_on(monkeypatch, configured=None, may_use=anyone):
     """The fallbacks of a request whose first model failed."""
     used(monkeypatch, fallbacks=[{"tiny": configured or ["b", "c"]}])
-    fallbacks = Fallbacks(**more)
-    fallbacks.note_failure("tiny", FAILED)
+    fallbacks = at()
+    assert await fallbacks.go_on(FAILED, may_use) is None
     return fallbacks
 
 
@@ -98,15 +107,16 @@ async def test_fallbacks_of_a_request_replace_those_of_the_configuration(monkeyp
 
 
 async def test_a_fallback_may_replace_parameters_and_the_key_must_be_allowed_its_model(monkeypatch):
-    fallbacks = failed(monkeypatch, [{"model": "b", "temperature": 0.5}])
-    assert await fallbacks.next(anyone) == Fallback("b", {"temperature": 0.5})
+    fallbacks = await gone_on(monkeypatch, [{"model": "b", "temperature": 0.5}])
+    assert fallbacks.current == Fallback("b", {"temperature": 0.5})
+    sent = {"model": "tiny", "temperature": 1, "seed": 3}
+    assert fallbacks.adapted(sent) == {"model": "b", "temperature": 0.5, "seed": 3}
 
     async def only_c(model):
         return model == "c"
 
-    fallbacks = failed(monkeypatch)
-    assert await fallbacks.next(only_c) == Fallback("c")
-    assert fallbacks.attempted == 1
+    fallbacks = await gone_on(monkeypatch, may_use=only_c)
+    assert (fallbacks.current, fallbacks.attempted) == (Fallback("c"), 1)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +133,11 @@ async def test_an_error_of_the_request_or_of_the_gateway_tries_no_model_and_ends
 ):
     used(monkeypatch, fallbacks=[{"tiny": ["b"]}])
     assert await tried(kind("No.")) == ["tiny"]
-    fallbacks = failed(monkeypatch)
-    assert await fallbacks.next(anyone) == Fallback("b")
+    fallbacks = await gone_on(monkeypatch)
+    assert fallbacks.current == Fallback("b")
     if kind is errors.InvalidRequest:
-        fallbacks.note_failure("b", kind("No."))
-        assert await fallbacks.next(anyone) == Fallback("c")
+        assert await fallbacks.go_on(kind("No."), anyone) is None
+        assert fallbacks.current == Fallback("c")
     assert fallbacks.first_error is FAILED
 
 
@@ -135,9 +145,9 @@ async def test_an_error_of_the_request_or_of_the_gateway_tries_no_model_and_ends
     "error", [errors.RetiredKey("No."), errors.RateLimited("No.", retry_after=1)], ids=str
 )
 async def test_errors_of_the_key_end_the_request(monkeypatch, error):
-    fallbacks = failed(monkeypatch)
+    fallbacks = await gone_on(monkeypatch)
     with pytest.raises(type(error)):
-        fallbacks.note_failure("b", error)
+        await fallbacks.go_on(error, anyone)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +197,10 @@ def test_every_model_is_named_for_the_permissions():
 )
 async def test_settings_of_a_key_replace_those_of_the_router(monkeypatch, of_key, error, expected):
     used(monkeypatch, fallbacks=[{"tiny": ["b"]}])
-    fallbacks = Fallbacks(of_key=of_key)
-    fallbacks.note_failure("tiny", error)
-    assert await fallbacks.next(anyone) == Fallback(expected)
+    fallbacks = at()
+    fallbacks.of_key = of_key
+    await fallbacks.go_on(error, anyone)
+    assert fallbacks.current == Fallback(expected)
 
 
 # --- retries of a model ---------------------------------------------------------------------------
@@ -224,7 +235,7 @@ async def test_policy_allows_retries_by_the_class_of_the_error(
     """A request that is invalid is not repeated. Without a policy none is: a request has moved to
     the other backends of its model."""
     use(monkeypatch, row("a"), **settings)
-    fallbacks, found = Fallbacks(), 0
-    while await fallbacks.retries("tiny", error, backends=2):
+    fallbacks, found = at(), 0
+    while await fallbacks.retries(error):
         found += 1
     assert found == retries

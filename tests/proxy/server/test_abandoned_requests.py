@@ -88,9 +88,9 @@ async def limiter(request, gateway, monkeypatch):
 
 async def counted(limiter, key):
     """Tokens of the minute, tokens of the day and requests in flight that count for a key."""
-    await until(lambda: not (limiter.reservations._entries or background._tasks))
+    await until(lambda: not (limiter.leases._held or background._tasks))
     probe = await limiter.admit(key, "probe", Tokens(), Tokens)
-    await limiter.reservations.close(probe.reservation)
+    await probe.settle()
     left = (probe.headers[f"x-ratelimit-remaining-{name}"] for name in
             ("tokens", "tokens-day", "parallel-requests"))  # fmt: skip
     minute, day, parallel = map(int, left)
@@ -200,7 +200,7 @@ async def abandon(gateway, api, body, left):
     assert left.is_set()
     assert await gateway.backend.idle_within(5)
     await until(lambda: not servers())
-    await until(lambda: not (gateway.here.limiter.reservations.in_flight or background._tasks))
+    await until(lambda: not (gateway.here.limiter.leases.in_flight or background._tasks))
 
 
 WAYS = [(api, stream) for api in LOOPS for stream in (False, True)]

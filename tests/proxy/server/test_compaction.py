@@ -90,12 +90,12 @@ async def test_a_prompt_above_the_threshold_is_compacted(gateway, api):
     assert first.sampling.max_tokens == 250
     assert first.request_id != second.request_id
     usage, context = reply.body["usage"], reply.response.context
-    assert context.prompt_tokens == 1990 + 11
+    assert context.meter.prompt_tokens == 1990 + 11
     earlier = [OLD]
     if api == "responses":
         assert SUMMARY not in str(reply.body)
         assert usage["input_tokens"] == 1990 + 11
-        assert usage["output_tokens"] == context.completion_tokens
+        assert usage["output_tokens"] == context.meter.completion_tokens
     else:
         assert reply.parts[0]["content"] == SUMMARY
         assert reply.end == "end_turn"
@@ -267,10 +267,10 @@ async def test_a_conversation_is_compacted_and_the_output_is_the_next_input(gate
     ]
     assert item["type"] == "compaction"
     assert SUMMARY not in str(body)
-    assert body["usage"]["input_tokens"] == context.prompt_tokens == 11
-    assert body["usage"]["output_tokens"] == context.completion_tokens > 0
-    charged = context.used_tokens()
-    assert (charged.input, charged.output) == (11, context.completion_tokens)
+    assert body["usage"]["input_tokens"] == context.meter.prompt_tokens == 11
+    assert body["usage"]["output_tokens"] == context.meter.completion_tokens > 0
+    charged = context.meter.used_tokens()
+    assert (charged.input, charged.output) == (11, context.meter.completion_tokens)
     [sent] = gateway.backend.requests
     assert contents(gateway)[-1] == ("user", ASKED)
     assert [role for role, _ in contents(gateway)[:-1]] == [
@@ -359,7 +359,7 @@ async def test_a_lost_request_is_compacted_again_at_another_backend(gateway, mon
     reply = await ask(gateway, "responses", *turns, stream=True, **compacting("responses"))
     assert reply.kinds == ["compaction", "message"]
     assert len(gateway.backend.requests) == 4
-    assert reply.response.context.prompt_tokens == 22
+    assert reply.response.context.meter.prompt_tokens == 22
 
 
 def test_other_providers_get_a_summary_as_text_or_not_at_all():

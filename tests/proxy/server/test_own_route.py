@@ -23,7 +23,7 @@ from tests.support.waiting import until
 from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.litellm_host.deployments import own_route
+from toolgate_proxy.litellm_host.deployments import fallbacks
 
 COUNT = f"{PATHS['messages']}/count_tokens"
 COMPACT = f"{PATHS['responses']}/compact"
@@ -36,8 +36,8 @@ async def test_whole_response_has_length_type_and_call_id_headers(gateway):
     assert response.headers[b"content-type"] == b"application/json"
     assert int(response.headers[b"content-length"]) == len(response.bodies[0])
     assert response.headers[b"x-litellm-call-id"].decode() == response.context.call_id
-    assert response.context.complete
-    assert (response.context.prompt_tokens, response.context.model) == (11, "tiny")
+    assert response.context.meter.complete
+    assert (response.context.meter.prompt_tokens, response.context.model) == (11, "tiny")
     assert not gateway.host.passed
 
 
@@ -56,7 +56,7 @@ async def test_stream_has_events_usage_and_done(gateway):
     assert response.bodies[-1].endswith(b"data: [DONE]\n\n")
     last = [message.get("more_body", False) for message in response.messages[1:]]
     assert last == [True] * (len(last) - 1) + [False]
-    assert response.context.complete
+    assert response.context.meter.complete
 
 
 async def test_model_in_the_path_overrides_the_body(gateway, monkeypatch):
@@ -73,7 +73,7 @@ async def test_unexpected_exception_is_a_500_without_its_message(gateway, monkey
     def fail():
         raise KeyError("a secret")
 
-    monkeypatch.setattr(own_route, "selection", fail)
+    monkeypatch.setattr(fallbacks, "selection", fail)
     response = await gateway.ask(chat())
     assert (response.status, response.json["error"]["code"]) == (500, "internal_error")
     assert b"secret" not in response.bodies[0]
@@ -287,8 +287,8 @@ async def test_an_error_in_a_stream_is_its_last_event(gateway, api):
     check_last(api, last)
     assert b"[DONE]" not in b"".join(response.bodies)
     assert not response.messages[-1]["more_body"]
-    assert response.context.failed
-    assert response.context.error_code == "enforcement_failed"
+    assert response.context.outcome.failed
+    assert response.context.outcome.code == "enforcement_failed"
 
 
 @APIS
@@ -303,14 +303,14 @@ async def test_an_error_after_a_keep_alive_is_an_event(gateway, api):
     assert [each["type"] for each in failed] == ["response.failed"] * (api == "responses")
     if api == "messages":
         assert event["request_id"] == response.context.request_id
-    assert response.context.failed
+    assert response.context.outcome.failed
 
 
 async def test_a_count_needs_no_max_tokens_and_reserves_no_output(gateway):
     body = {"model": "tiny", "messages": HI, "system": "Be brief."}
     response = await gateway.ask(body, path=COUNT)
     assert (response.status, response.json) == (200, {"input_tokens": 11})
-    assert response.context.used_tokens().total == 0
+    assert response.context.meter.used_tokens().total == 0
     prompt = gateway.backend.counts[-1].prompt
     assert prompt.kind == "chat"
     assert [message["role"] for message in prompt.messages] == ["system", "user"]

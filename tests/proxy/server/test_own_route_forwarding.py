@@ -97,7 +97,7 @@ async def test_other_custom_auth_may_read_the_request(gateway, monkeypatch):
     response = await gateway.ask(body, key="theirs")
     assert (response.status, response.text) == (200, "Hello there")
     assert seen == [("theirs", body, json.dumps(body).encode(), CHAT)]
-    assert response.context.key is None
+    assert response.context.caller.key is None
 
 
 async def test_other_custom_auth_gets_the_model_of_the_path(gateway, monkeypatch):

@@ -15,7 +15,7 @@ from tests.support.litellm.router import use
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.script import Script
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host.deployments import own_route
+from toolgate_proxy.litellm_host.deployments import fallbacks
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.stack.processes import free_port
 
@@ -62,7 +62,7 @@ async def test_request_beyond_the_limit_is_refused_until_another_one_ends(
     use(monkeypatch, limited(gateway.backend), **STRATEGIES[strategy])
     async with held(gateway, gateway.backend, api=api, stream=stream):
         refused = await ask(gateway, api)
-        assert (refused.status, refused.context.error_code) == (429, "rate_limit_exceeded")
+        assert (refused.status, refused.context.outcome.code) == (429, "rate_limit_exceeded")
         assert refused.headers[b"retry-after"] == b"1"
         assert b"max_parallel_requests" in b"".join(refused.bodies)
     gateway.backend.scripts["breaks"] = Script(("x",), error_after=0)
@@ -78,7 +78,7 @@ async def test_request_goes_to_a_deployment_with_a_free_slot(
 ):
     rows = limited(gateway.backend), limited(second, "b")
     use(monkeypatch, *rows, **STRATEGIES[strategy])
-    hook = SelectionHook(own_route.selection(), gateway.here.deployments)
+    hook = SelectionHook(fallbacks.selection(), gateway.here.deployments)
     monkeypatch.setattr(litellm, "callbacks", [hook])
     gateway.backend.scripts["hang"] = HANG
     leave = asyncio.Event()
@@ -149,7 +149,7 @@ async def test_parameters_of_litellm_are_accepted_if_they_have_their_types(
     for name, value in PARAMETERS.items():
         assert (await ask(gateway, api, **{name: value})).status == 200, name
         refused = await ask(gateway, api, **{name: 3})
-        assert name == "user" or refused.context.error_code == "invalid_request", name
+        assert name == "user" or refused.context.outcome.code == "invalid_request", name
     assert (await ask(gateway, api, **PARAMETERS)).status == 200
     if observed:
         assert "gold" in str(observer.data)

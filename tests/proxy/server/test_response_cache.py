@@ -64,8 +64,8 @@ async def test_same_request_gets_the_same_answer_without_the_backend(gateway, ca
     assert "x-litellm-cache-key" not in own_headers(first.context)
     assert own_headers(again.context)["x-litellm-cache-key"]
     assert own_headers(again.context)["x-toolgate-enforced"] == "full"
-    assert first.context.completion_tokens > 0
-    assert (again.context.prompt_tokens, again.context.completion_tokens) == (0, 0)
+    assert first.context.meter.completion_tokens > 0
+    assert (again.context.meter.prompt_tokens, again.context.meter.completion_tokens) == (0, 0)
     assert not gateway.host.passed
 
 

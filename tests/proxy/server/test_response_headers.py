@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from toolgate_proxy.context import RequestContext, context_of
-from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.logs import access_log
 from toolgate_proxy.server.request_scope import RequestScope
@@ -35,8 +34,8 @@ def test_values_are_printable_and_bounded():
         assert own_value(text) == value
     # Names from a request can't end the headers.
     context = RequestContext.with_request_id("req-1")
-    context.ignored_parameters = ["a\r\n\r\nb", "c" * 300_000]
-    context.omitted_tools = ["web_search"]
+    context.notes.ignored_parameters = ["a\r\n\r\nb", "c" * 300_000]
+    context.notes.omitted_tools = ["web_search"]
     sent = dict(response_headers([], own_headers(context)))
     ignored = sent[b"x-toolgate-ignored-parameters"]
     assert ignored.startswith(b"a????b,ccc")
@@ -113,7 +112,7 @@ async def test_response_has_the_headers_of_the_context(lines):
     costs = ((b"", b"0.0"), (b"-input", b"1e-05"), (b"-output", b"0"), (b"-original", b"0.02"))
 
     async def handle(context, send):
-        context.note_enforcement(True, {})
+        context.notes.note_enforcement(True, {})
         named = [(b"x-litellm-response-cost" + name, value) for name, value in costs]
         hidden = (b"x-litellm-model-api-base", b"http://secret"), (b"x-litellm-key-spend", b"0.0")
         await start(send, *named, *hidden)
@@ -126,7 +125,8 @@ async def test_response_has_the_headers_of_the_context(lines):
     names = [name for name, _ in sent[0]["headers"] if b"litellm" in name]
     assert names == [b"x-litellm-response-cost-input", b"x-litellm-response-cost-original"]
     [context] = lines
-    assert (context.status, context.failed, context.sent_whole) == (200, False, True)
+    outcome = context.outcome
+    assert (outcome.status, outcome.failed, outcome.sent_whole) == (200, False, True)
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -139,11 +139,11 @@ async def test_reservation_is_settled_before_the_last_bytes_are_sent(lines, ende
         async def settle():
             settled.append("settled")
 
-        context.lease = Lease(settle)
+        context.meter.lease = SimpleNamespace(settle=settle)
         await start(send)
         await body(send, b"data: 1\n\n")
         assert settled == []
-        context.complete = not ended
+        context.meter.complete = not ended
         await body(send, DONE if ended else b"data: 2\n\n")
         assert settled == ["settled"]
         await body(send, b"", more=False)
@@ -160,7 +160,7 @@ async def test_aborted_request_is_settled_and_logged(lines):
         async def settle():
             done.set()
 
-        context.lease = Lease(settle)
+        context.meter.lease = SimpleNamespace(settle=settle)
         await start(send)
         raise ConnectionError("the client has gone")
 
@@ -169,7 +169,7 @@ async def test_aborted_request_is_settled_and_logged(lines):
     async with asyncio.timeout(5):
         await done.wait()
     [context] = lines
-    assert not context.sent_whole
+    assert not context.outcome.sent_whole
 
 
 async def test_two_keys_and_a_long_attribution_are_refused_before_any_authentication(lines):
@@ -181,6 +181,7 @@ async def test_two_keys_and_a_long_attribution_are_refused_before_any_authentica
     sent = await through(handle, (b"authorization", b"Bearer a"), (b"authorization", b"Bearer b"))
     assert sent[0]["status"] == 401
     assert b"invalid_api_key" in sent[1]["body"]
-    assert [(each.status, each.error_code) for each in lines] == [(401, "invalid_api_key")]
+    [ended] = [each.outcome for each in lines]
+    assert (ended.status, ended.code) == (401, "invalid_api_key")
     for size, status in ((4_096, 200), (4_097, 400)):
         assert (await through(handle, (b"x-litellm-tags", b"," * size)))[0]["status"] == status

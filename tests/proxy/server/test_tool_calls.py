@@ -103,7 +103,7 @@ async def test_a_call_is_counted_traced_and_logged_without_contents(
     plain = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
     assert line["arguments"] == f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
     assert line["call_id"] == reply.response.context.call_id
-    assert reply.response.context.tool_calls == 1
+    assert reply.response.context.meter.tool_calls == 1
     found = {span.name: span for span in spans.get_finished_spans()}
     span = found[f"execute_tool {tool}"]
     assert span.attributes is not None
@@ -121,7 +121,7 @@ async def test_calls_over_the_limit_of_the_key_do_not_run(gateway, calls, lines)
     assert [each.failed for each in reply.ran] == [False, False, True, True]
     assert "limit of 2 tool calls per day" in reply.ran[2].result
     assert [json.loads(line)["result"] for line in lines] == ["ok", "ok", "refused", "refused"]
-    await reply.response.context.settle()
+    await reply.response.context.meter.settle()
     again = new_key()
     gateway.add_key(again, key)
     reply = await ask(gateway, call(LOOKUP, {"id": 9}), "Done.", key=again)

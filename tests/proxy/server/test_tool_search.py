@@ -119,7 +119,7 @@ async def test_several_searches_in_a_turn(gateway, api):
     assert "close_window" not in gateway.backend.callable_tools()
     context, usage = reply.response.context, reply.body["usage"]
     output = usage["completion_tokens" if api == "chat" else "output_tokens"]
-    assert (context.prompt_tokens, context.completion_tokens) == (22, output)
+    assert (context.meter.prompt_tokens, context.meter.completion_tokens) == (22, output)
     match api:
         case "chat":
             assert (usage["prompt_tokens"], reply.end) == (22, "stop")
@@ -164,7 +164,7 @@ async def test_the_tokens_of_all_rounds_are_bounded(gateway, api):
     assert first == 60
     assert second is not None
     assert 0 < second < 60
-    assert reply.response.context.completion_tokens <= 60
+    assert reply.response.context.meter.completion_tokens <= 60
     for bound, kinds in ((60 - second, FOUND.get(api)), (18, None)):
         cut = await ask(gateway, api, find(api, "door"), **{most: bound})
         assert cut.end == {"chat": "length", "responses": "incomplete"}.get(api, "max_tokens")

@@ -8,7 +8,7 @@ from fastapi import HTTPException
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 
-from toolgate_proxy.litellm_host.deployments import own_route
+from toolgate_proxy.litellm_host.deployments import model_route
 
 SCHEMA = {"type": "object", "properties": {"a": {"enum": ["ZZZZ", "QQQQ"]}}, "required": ["a"]}
 HIDDEN = "xxxxx"
@@ -112,7 +112,7 @@ class WholeGuardrail(CustomGuardrail):
 
 def use_callback(monkeypatch, *callbacks):
     monkeypatch.setattr(litellm, "callbacks", [*callbacks])
-    own_route.model_routes()._known.clear()
+    model_route.model_routes()._known.clear()
 
 
 def changed(value, change):

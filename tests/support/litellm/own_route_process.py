@@ -13,11 +13,9 @@ from tests.support.litellm.router import reset_litellm, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
-from toolgate_proxy import pipeline
-from toolgate_proxy.litellm_host import auth
+from toolgate_proxy.litellm_host import admission, auth
 from toolgate_proxy.litellm_host.callbacks import response_hooks
-from toolgate_proxy.litellm_host.deployments import own_route as own_routes
-from toolgate_proxy.litellm_host.deployments import router
+from toolgate_proxy.litellm_host.deployments import fallbacks, model_route, router
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
@@ -56,6 +54,7 @@ async def own_route(
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
     for module in (
+        admission,
         auth,
         authorization,
         responses,
@@ -64,7 +63,6 @@ async def own_route(
         incoming,
         model_retrieval,
         stored_responses,
-        pipeline,
         probes,
         router,
         response_hooks,
@@ -73,8 +71,8 @@ async def own_route(
         sending,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
-    monkeypatch.setattr(own_routes, "selection", lambda: selection)
-    monkeypatch.setattr(own_routes, "model_routes", lambda: known)
+    monkeypatch.setattr(fallbacks, "selection", lambda: selection)
+    monkeypatch.setattr(model_route, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
     use(monkeypatch, ours(backend))

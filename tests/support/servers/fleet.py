@@ -39,7 +39,7 @@ class Gateway:
         context = RequestContext()
         generation = await self.engine.generate(request, self.deployment, context)
         await generation.aclose()
-        return "new" if context.has_new_grammars else "known"
+        return "new" if context.notes.has_new_grammars else "known"
 
     async def timed(self, *tools):
         """Seconds that `ask` takes."""

@@ -11,7 +11,7 @@ from toolgate_core.chat_request import ChatRequest, ToolChoice
 from toolgate_core.text_size import IMAGE
 from toolgate_core.toolset import Toolset
 
-from ...documents.pdf import PDF
+from ...pdf import PDF
 from .content_format import check_plain_only
 from .history import History
 from .parameter import ParsedParameters

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ...documents.pdf import BEGIN_WITHIN, Pdf, is_pdf, wrapped
+from ...pdf import BEGIN_WITHIN, Pdf, is_pdf, wrapped
 from ...request_fields import Fields
 
 DATA_URL = re.compile(r"data:(?P<type>[^;,]{0,200})(?:;[^,;]{1,200}){0,8};base64,")

@@ -41,7 +41,7 @@ async def respond(
     is Compacted if the conversation was compacted."""
     rule = request.compaction
     assert rule is not None
-    context.begin_counting()
+    context.meter.begin_counting()
     request = await engine.edited(request, deployment, context)
     compacting = _Compacting(engine, deployment, context, request, rule)
     division = await compacting.division()
@@ -54,7 +54,7 @@ async def respond(
     if rule.pauses:
         yield response, _alone(made)
         return
-    context.begin_generation()
+    context.meter.begin_generation()
     used = response.earlier
     shorter = _continued(request, made)
     async with tool_loop.respond(engine, shorter, deployment, context) as (response, events):
@@ -105,8 +105,8 @@ class _Compacting:
         async with aclosing(generation.read(writing, context)) as batches:
             async for batch in batches:
                 check_coverage(asked, writing.request)
-                if context.require_key is not None:
-                    context.require_key()
+                if context.caller.require_key is not None:
+                    context.caller.require_key()
                 events += batch
         recent = tuple(
             request.messages[at]
@@ -115,7 +115,7 @@ class _Compacting:
         )
         made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
         self.engine.keep(generation)
-        response = generation.response(self.engine.validators, context.sender, 0)
+        response = generation.response(self.engine.validators, context.caller.sender, 0)
         response.request, response.earlier = request, writing.counts
         return made, response
 

@@ -13,7 +13,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.toolset import definitions
 from toolgate_core.wire import TOOL_DEFINITIONS
 
-from ...context import RequestContext
+from ...context import Notes
 
 MAX_CAUSES = 10
 """Maximum number of tools that an error names."""
@@ -23,7 +23,7 @@ MAX_CAUSES = 10
 class InvalidTools:
     """The invalid tools of one request."""
 
-    context: RequestContext
+    notes: Notes
     omit: bool
     """Whether they are left out instead of refused."""
     optional: Container[str] = ()
@@ -37,7 +37,7 @@ class InvalidTools:
         if not name or not (self.omit or name in self.optional):
             raise error
         self.errors[name] = error
-        self.context.invalid_tools[name] = getattr(error, "pointer", "")
+        self.notes.invalid_tools[name] = getattr(error, "pointer", "")
 
 
 def without(request: ChatRequest, invalid: Mapping[str, InvalidRequest]) -> ChatRequest:

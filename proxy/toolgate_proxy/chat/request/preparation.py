@@ -72,7 +72,7 @@ class Preparation:
             messages, places = without_images_in_results(messages)
         if context is not None:
             paths = (request.message_paths[at] for at in places)
-            context.note_changes(HistoryChange("image", path) for path in paths)
+            context.notes.note_changes(HistoryChange("image", path) for path in paths)
         messages = await self._images.inlined(messages, accepts_images=info.images)
         return replace(request, messages=messages)
 

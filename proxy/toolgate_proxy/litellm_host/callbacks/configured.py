@@ -14,7 +14,7 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
-from ...context import RequestContext
+from ...context import Caller
 from .. import auth
 from ..deployments.router import PROVIDER
 
@@ -142,10 +142,10 @@ def wants_events() -> bool:
     return auth.has_database() or any(not _is_inert(each) for held in lists for each in held)
 
 
-def counts_keys(context: RequestContext) -> bool:
+def counts_keys(caller: Caller) -> bool:
     """Return whether LiteLLM itself counts the use of a request's key: another authentication than
     ours found the key, or the database records spend."""
-    return not context.authenticated or auth.has_database()
+    return not caller.authenticated or auth.has_database()
 
 
 def without_inert(log: Any, *, counted: bool) -> None:

@@ -15,12 +15,12 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import PermissionDenied, ToolgateError
 
-from ...limits.provider_usage import tokens_of
 from ...state import gateway
 from ..context import carried, identity_of
 from ..deployments.router import PROVIDER, has_toolgate, is_toolgate
 from ..errors import host_error
 from ..operations import check_operation
+from ..provider_usage import tokens_of
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
 
@@ -37,11 +37,11 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             check_operation(named, call_type)
             if context is None:
                 return
-            if not context.owner:
-                context.identity = identity_of(user_api_key_dict)
-            await gateway().limiter.reserve(context, data, output=call_type not in WITHOUT_OUTPUT)
+            if not context.caller.owner:
+                context.caller.identity = identity_of(user_api_key_dict)
+            await context.admit(gateway().limiter, data, output=call_type not in WITHOUT_OUTPUT)
             if named is None or not is_toolgate(named):
-                context.await_counts(stream=bool(data.get("stream")))
+                context.meter.await_counts(stream=bool(data.get("stream")))
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error
 
@@ -51,7 +51,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         context = carried()
         if context is None or _is_ours(kwargs):
             return
-        if context.key is not None and context.key.terms.enforced_only:
+        if context.caller.key is not None and context.caller.key.terms.enforced_only:
             error = PermissionDenied(
                 "This API key allows models with enforced calls only, and this model is of another "
                 "provider. The administrator can change it: `toolgate keys update NAME "
@@ -59,8 +59,8 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             )
             raise host_error(error, context.model or "", ours=False)
         if context.model is not None and has_toolgate(context.model):
-            context.note_fallback()
-            context.await_counts(stream=bool(kwargs.get("stream")))
+            context.notes.note_fallback()
+            context.meter.await_counts(stream=bool(kwargs.get("stream")))
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
@@ -69,13 +69,13 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         records its own. LiteLLM may call this after the end of the response."""
         context = carried()
         usage = getattr(response_obj, "usage", None)
-        if context is None or context.counted or usage is None:
+        if context is None or context.meter.counted or usage is None:
             return
         found = tokens_of(usage if isinstance(usage, Mapping) else vars(usage))
         if found is not None:
-            context.note_tokens(found.input, found.output)
-            if context.settled is not None:
-                await context.settle()
+            context.meter.note_tokens(found.input, found.output)
+            if context.meter.settled is not None:
+                await context.meter.settle()
 
 
 def _is_ours(kwargs: Mapping[str, Any]) -> bool:

@@ -41,7 +41,8 @@ class RequestData:
         self.caller = caller
         self.body = body
         self.call_type = surface.call_type
-        self.began = datetime.datetime.fromtimestamp(context.arrived)  # naive, like LiteLLM's
+        # Naive, like LiteLLM's.
+        self.began = datetime.datetime.fromtimestamp(context.outcome.arrived)
         self.request = request
         self.context = context
         self.logging: Any = None
@@ -80,6 +81,11 @@ class RequestData:
             )
             self._data["litellm_logging_obj"] = self.logging
         return self._data
+
+    @property
+    def is_ours(self) -> bool:
+        """Our own authentication admitted the request, and counts the use of its key."""
+        return self.context.caller.authenticated
 
     @property
     def stays(self) -> bool:
@@ -134,7 +140,7 @@ class RequestData:
         self.row = None
         if self._data is not None:
             metadata = _metadata_of(self._data)
-            metadata["original_model_group"] = fallbacks.first_model
+            metadata["original_model_group"] = fallbacks.first.model
             metadata["attempted_fallbacks"] = fallbacks.attempted
             if self._tags is not None:
                 metadata["tags"] = self._tags

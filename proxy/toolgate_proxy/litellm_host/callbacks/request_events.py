@@ -1,7 +1,7 @@
 """LiteLLM's hooks and log events for a request on our own route.
 
-`before` runs the pre-call hooks. `succeeded` and `failed` run after the response was sent. They
-create the log event that LiteLLM's handler would have created, with LiteLLM's own functions.
+`before` runs the pre-call hooks. `report` creates, after the response was sent, the log event that
+LiteLLM's handler would have created, with LiteLLM's own functions.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIRespon
 from litellm.types.utils import ModelResponse
 from starlette.requests import Request
 
-from toolgate_core.errors import ToolgateError
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ...api.surface import Stream, Surface, Whole, is_streamed
 from ...background import in_background
 from ...chat.failover import Events
 from ...chat.response import ResponseEvent
 from ...context import RequestContext
+from .. import budgets
 from ..deployments.fallbacks import Fallbacks
-from ..deployments.model_route import target_of
-from ..deployments.router import PROVIDER, Row, Taken, Target, within_limits
-from ..errors import HostRefused, host_error, own_error
+from ..deployments.model_route import ModelRoute, target_of
+from ..deployments.router import PROVIDER, Asker, Row, Taken, Target, within_limits
+from ..errors import HostRefused, host_error, own_error, own_errors
 from ..guardrail_inputs import PROMPT, TOOLS
 from ..mcp_credentials import without_credentials
 from ..private_names import either
@@ -56,8 +58,10 @@ from .configured import (
     without_inert,
 )
 from .litellm_headers import headers_of, litellm_headers
+from .observer import Observer
 from .request_data import GUARDRAILS, RequestData
 from .response_forms import completion_of
+from .response_hooks import ResponseHooks
 
 logger = logging.getLogger("toolgate")
 P = ParamSpec("P")
@@ -76,52 +80,80 @@ def _contained(event: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any
     return contained
 
 
-class RequestEvents:
-    """Hooks and events of one request. `guarded`: the hooks after a response run before it is
-    sent."""
+class RequestEvents(Observer):
+    """Hooks and events of one request. `reads`: hooks read the response before it is sent."""
 
-    def __init__(self, data: RequestData, *, guarded: bool = False) -> None:
+    def __init__(self, data: RequestData, fallbacks: Fallbacks, *, reads: bool = False) -> None:
         self._data = data
-        self._guarded = guarded
+        self._fallbacks = fallbacks
+        self._guard = ResponseHooks(data) if reads else None
+        self.reads = reads
         self._routed = False
         """LiteLLM's router chose the deployment."""
-        self._failure_hook_done = False
+        self._of_fallback: Mapping[str, Any] | None = None
+        """The body for the fallback at which the request is, once the hooks got it."""
+        self._whole: Callable[[], Whole] | None = None
+        """Makes the response, once a backend responds."""
+        self._pieces: list[ResponseEvent] = []
+        """The events of a streamed response."""
+        self._first_event: datetime.datetime | None = None
         self._made: Any = None
         """LiteLLM's object of a whole response, once it has its cost."""
-        self._first_event: datetime.datetime | None = None
+        self._failure_hook_done = False
 
-    async def before(self, guardrails: Sequence[Any]) -> dict[str, Any]:
-        """Run `async_pre_call_hook` of all callbacks and return the body that they return.
-        `guardrails`: of the model. Raises their exceptions."""
-        await self._data.require(guardrails)
-        return await self._hooked(self._data.body)
+    @property
+    def has_refused(self) -> bool:
+        return self._guard is not None and self._guard.has_refused
 
-    async def before_fallback(
+    @property
+    def stays(self) -> bool:
+        return self._data.stays
+
+    async def before(self, body: Mapping[str, Any], guardrails: Sequence[Any]) -> Mapping[str, Any]:
+        if self._data.is_ours and not self._fallbacks.route.hooks:
+            return body
+        with own_errors():
+            await self._data.require(guardrails)
+            return await self._hooked(self._data.body)
+
+    def start(self) -> None:
+        if self._guard is not None:
+            self._guard.start()
+
+    async def at_model(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        fallback, guardrails = self._fallbacks.current, self._fallbacks.route.guardrails
+        if fallback is None:
+            return body
+        if self._of_fallback is None:
+            unseen = fallback.parameters.keys() & {*PROMPT, TOOLS}
+            if unseen or self._data.lacks(guardrails):
+                body = await self._before_fallback(body, guardrails)
+            self._of_fallback = body
+        return self._of_fallback
+
+    async def _before_fallback(
         self, body: Mapping[str, Any], guardrails: Sequence[Any]
     ) -> Mapping[str, Any]:
-        """Run the hooks again for a model of ours, as LiteLLM's handler does for another
-        provider's model. `body`: for that model. Raises their exceptions."""
-        await self._data.at_fallback(body)
-        await self._data.require(guardrails)
-        return {**await self._hooked(body), "model": body["model"]}
-
-    def saw(self, parameters: Mapping[str, Any], guardrails: Sequence[Any]) -> bool:
-        """Return whether the hooks need not run again for a fallback with these."""
-        return not parameters.keys() & {*PROMPT, TOOLS} and not self._data.lacks(guardrails)
+        """Run the hooks again, as LiteLLM's handler does for another provider's model."""
+        with own_errors() if self._guard is None else self._guard.noting_refusals():
+            await self._data.at_fallback(body)
+            await self._data.require(guardrails)
+            changed = await self._hooked(body)
+        self.start()
+        return {**changed, "model": body["model"]}
 
     async def before_deployment(self, body: Mapping[str, Any], row: Row) -> Mapping[str, Any]:
-        """Run `async_pre_call_deployment_hook` of all callbacks and return the body that they
-        return, for the same model and streamed like it. Raises their exceptions."""
         if not having(BEFORE_DEPLOYMENT):
             return body
         params = row["litellm_params"]
         deployment: dict[str, Any] = {"model": params["model"], "custom_llm_provider": PROVIDER}
         if params.get(GUARDRAILS):
             deployment[GUARDRAILS] = params[GUARDRAILS]
-        changed = await litellm.utils.async_pre_call_deployment_hook(
-            {**await self._data.prepared(), **self._data.seen(body), **deployment},
-            self._data.call_type,
-        )
+        with own_errors():
+            changed = await litellm.utils.async_pre_call_deployment_hook(
+                {**await self._data.prepared(), **self._data.seen(body), **deployment},
+                self._data.call_type,
+            )
         kept = {name: body[name] for name in ("model", "stream", GUARDRAILS) if name in body}
         return {**self._data.as_in(changed, body), **kept}
 
@@ -134,13 +166,11 @@ class RequestEvents:
         )
         return self._data.take(changed if isinstance(changed, dict) else data, body)
 
-    async def choose(self, model: str, messages: object, taken: Taken, held: ExitStack) -> Target:
-        """Return the deployment that LiteLLM's router selects by limits, tags, order and strategy.
-        `held` gets its slot."""
+    async def choose(self, messages: object, taken: Taken, held: ExitStack) -> Target:
         self._routed = True
-        row = await within_limits(model, await self._data.prepared(), messages, taken, held)
+        row = await within_limits(self._model, await self._data.prepared(), messages, taken, held)
         self.chosen(row)
-        data = await self._data.described(model, stream=is_streamed(self._data.body))
+        data = await self._data.described(self._model, stream=is_streamed(self._data.body))
         self._data.logging.pre_call(data.get("messages"), None)  # strategies count by it
         target = target_of(row)
         assert target is not None  # all deployments of the model are ours
@@ -149,50 +179,65 @@ class RequestEvents:
     def chosen(self, row: Row) -> None:
         self._data.row = row
 
-    @property
-    def stays(self) -> bool:
-        """The key or its team allows no fallbacks."""
-        return self._data.stays
+    async def answers(self, row: Row, *, stream: bool) -> None:
+        self.chosen(row)
+        if stream:
+            await self._describe()
 
-    def first_event(self) -> None:
-        """Record the time of a stream's first event."""
+    def begin(self, whole: Callable[[], Whole]) -> None:
+        self._whole = whole
+
+    def note(self, pieces: Iterable[ResponseEvent]) -> None:
+        self._pieces += pieces
+
+    def note_first_event(self) -> None:
         if self._first_event is None:
             self._first_event = datetime.datetime.now()
 
-    def next_model(self, fallbacks: Fallbacks) -> None:
-        """Note that the request is at a fallback now."""
-        self._routed = False
-        self._data.next_model(fallbacks)
-
-    @_contained
-    async def describe(self, model: str, error: ToolgateError | None = None) -> None:
-        """Note LiteLLM's headers of a stream, or of an error. Never raises."""
-        made = await litellm_headers(self._data, model)
-        raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
-        self._data.context.host_headers = {**raised, **made}
-
-    async def with_cost(self, model: str, events: bytes) -> bytes:
-        """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
-        it."""
+    async def with_cost(self, events: bytes) -> bytes:
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
             return events
-        await self._data.described(model, stream=True)
+        await self._data.described(self._model, stream=True)
         add = either(ProxyBaseLLMRequestProcessing, "process_chunk_with_cost_injection")
         frames = (frame + b"\n\n" for frame in events.split(b"\n\n") if frame)
-        return b"".join([add(frame, model, self._data.logging) for frame in frames])
+        return b"".join([add(frame, self._model, self._data.logging) for frame in frames])
+
+    def frames(
+        self, stream: Stream, events: Events, request: ChatRequest
+    ) -> AsyncGenerator[bytes, None]:
+        assert self._guard is not None  # hooks read the response
+        own = self._own_frames(stream, events)
+        return self._guard.stream(own, self._collected, self._model, request)
+
+    async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
+        body: Mapping[str, Any]
+        if self._guard is None:
+            body = await super().shown(whole, request)
+        else:
+            body = await self._guard.body(whole, self._model, request)
+        await self._completed(body)
+        return body
 
     @_contained
-    async def completed(self, model: str, whole: Mapping[str, Any]) -> None:
-        """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
-        self._made = await self._priced(model, whole, False, datetime.datetime.now())
-        self._data.context.host_headers = await litellm_headers(self._data, model, self._made)
+    async def _describe(self, error: ToolgateError | None = None) -> None:
+        """Note LiteLLM's headers of a stream, or of an error. Never raises."""
+        made = await litellm_headers(self._data, self._model)
+        raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
+        self._data.context.notes.host_headers = {**raised, **made}
 
-    async def replaced(self, model: str, error: ToolgateError) -> ToolgateError:
+    @_contained
+    async def _completed(self, whole: Mapping[str, Any]) -> None:
+        """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
+        self._made = await self._priced(whole, False, datetime.datetime.now())
+        made = await litellm_headers(self._data, self._model, self._made)
+        self._data.context.notes.host_headers = made
+
+    async def replaced(self, error: ToolgateError) -> ToolgateError:
         """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
         returns instead, or `error`. Never raises."""
         from litellm.proxy import proxy_server
 
-        await self.describe(model, error)
+        await self._describe(error)
         if not wants_post_call():
             return error
         try:
@@ -209,24 +254,73 @@ class RequestEvents:
         self._failure_hook_done = True
         return error if replacement is None else own_error(replacement)
 
+    def restart(self) -> None:
+        self._whole, self._pieces = None, []
+
+    async def fallback_failed(self, model: str) -> None:
+        await self._fallback_ended(model, fallback_event_handlers.log_failure_fallback_event)
+
+    async def goes_on(self, failed: str, error: ToolgateError) -> None:
+        """Create the failure event of a model, after which the request is at a fallback. LiteLLM
+        logs only the first failure of a request. Never raises."""
+        await self._attempt_failed(failed, error)
+        self.restart()
+        self._routed, self._of_fallback = False, None
+        self._data.next_model(self._fallbacks)
+
     @_contained
-    async def attempt_failed(self, model: str, error: ToolgateError) -> None:
-        """Create the failure event of a model, after which the request goes on to a fallback.
-        LiteLLM logs only the first failure of a request. Never raises."""
+    async def _attempt_failed(self, model: str, error: ToolgateError) -> None:
         await self._log_failure(model, error)
 
     @_contained
-    async def fallback_ended(self, fallbacks: Fallbacks, model: str, *, succeeded: bool) -> None:
+    async def _fallback_ended(self, model: str, create: Any) -> None:
         """Create LiteLLM's event of a fallback that responded or failed. Never raises."""
-        assert fallbacks.first_error is not None  # without it there is no fallback
-        create = fallback_event_handlers.log_failure_fallback_event
-        if succeeded:
-            create = fallback_event_handlers.log_success_fallback_event
+        first, error = self._fallbacks.first.model, self._fallbacks.first_error
+        assert error is not None  # without it there is no fallback
         await create(
-            original_model_group=fallbacks.first_model,
+            original_model_group=first,
             kwargs={**await self._data.prepared(), "model": model},
-            original_exception=host_error(fallbacks.first_error, fallbacks.first_model),
+            original_exception=host_error(error, first),
         )
+
+    def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
+        fallbacks, caller = self._fallbacks, None if self._data.is_ours else self._data.caller
+        if self._guard is not None:
+            self._guard.end()
+        if fallbacks.current is not None and failed is None:
+            create = fallback_event_handlers.log_success_fallback_event
+            in_background(self._fallback_ended(fallbacks.model, create))
+        if fallbacks.is_litellms:
+            return  # its handler has sent the event
+        left = isinstance(failed, ClientDisconnected) and begun
+        if self._whole is not None and (failed is None or left):
+            if caller is not None:
+                budgets.leave_to_event(caller)
+            body = (self._guard and self._guard.shown) or self._collected().body()
+            in_background(self._succeeded(body, stream=is_streamed(self._data.body)))
+        elif failed is not None:
+            in_background(budgets.released_before(self.failed(failed), caller))
+
+    @property
+    def _model(self) -> str:
+        """The name in the router of the model of ours at which the request is."""
+        return self._fallbacks.route.model
+
+    def _collected(self) -> Whole:
+        """Return the response with the events so far."""
+        assert self._whole is not None  # it has begun
+        whole = self._whole()
+        whole.add(self._pieces)
+        return whole
+
+    async def _own_frames(self, stream: Stream, events: Events) -> AsyncGenerator[bytes, None]:
+        """Keep the events of a stream and yield its bytes."""
+        async for pieces in events:
+            self.note(pieces)
+            if data := stream.events(pieces):
+                yield data
+        self._data.context.meter.complete = True
+        yield stream.end()
 
     def _raised(self, error: ToolgateError, model: str) -> Exception:
         if isinstance(error, HostRefused) and isinstance(error.__cause__, Exception):
@@ -234,22 +328,21 @@ class RequestEvents:
         return host_error(error, model, ours=self._data.row is not None)
 
     @_contained
-    async def succeeded(self, model: str, whole: Mapping[str, Any], *, stream: bool) -> None:
-        """Create the success event. `model`: its name in the router; `whole`: the response body.
-        Never raises."""
+    async def _succeeded(self, whole: Mapping[str, Any], *, stream: bool) -> None:
+        """Create the success event. `whole`: the response body. Never raises."""
         from litellm.proxy import proxy_server
 
         ended, response = datetime.datetime.now(), self._made
         if response is None:
-            response = await self._priced(model, whole, stream, ended)
+            response = await self._priced(whole, stream, ended)
         data, log, began = await self._data.prepared(), self._data.logging, self._data.began
         if stream:
             either(log, "update_completion_start_time")(
                 completion_start_time=self._first_event or ended
             )
         if not self._routed:
-            without_inert(log, counted=counts_keys(self._data.context))
-        hit = self._data.context.cache_key is not None
+            without_inert(log, counted=counts_keys(self._data.context.caller))
+        hit = self._data.context.notes.cache_key is not None
         await log.dispatch_success_handlers(
             response,
             start_time=began,
@@ -259,18 +352,18 @@ class RequestEvents:
         )
         hooks = proxy_server.proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
-        if wants_post_call() and not self._guarded:
+        if wants_post_call() and not self.reads:
             await hooks.post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
 
     async def _priced(
-        self, model: str, whole: Mapping[str, Any], stream: bool, ended: datetime.datetime
+        self, whole: Mapping[str, Any], stream: bool, ended: datetime.datetime
     ) -> Any:
         """Return LiteLLM's object of a response, with its cost."""
-        data = await self._data.described(model, stream=stream)
+        data = await self._data.described(self._model, stream=stream)
         log = self._data.logging
-        log.model_call_details["cache_hit"] = self._data.context.cache_key is not None
+        log.model_call_details["cache_hit"] = self._data.context.notes.cache_key is not None
         response = _response(self._data.call_type, whole, stream=stream)
         params = self._data.row["litellm_params"] if self._data.row is not None else {}
         litellm.utils.update_response_metadata(
@@ -284,11 +377,11 @@ class RequestEvents:
         return response
 
     @_contained
-    async def failed(self, model: str, error: ToolgateError) -> None:
+    async def failed(self, error: ToolgateError) -> None:
         """Create the failure event. Never raises."""
         from litellm.proxy import proxy_server
 
-        raised, trace = await self._log_failure(model, error)
+        raised, trace = await self._log_failure(self._model, error)
         if not self._failure_hook_done:
             await proxy_server.proxy_logging_obj.post_call_failure_hook(
                 request_data=await self._data.prepared(),
@@ -309,6 +402,10 @@ class RequestEvents:
         return raised, trace
 
 
+UNKNOWN = ModelRoute("", (), None, None, hooks=False, events=True, reads=False, guardrails=())
+"""Of a request that was refused before its model was known."""
+
+
 def report_refused(
     surface: Surface,
     scope: MutableMapping[str, Any],
@@ -320,7 +417,7 @@ def report_refused(
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])
         data = RequestData(Request(without_credentials(scope)), caller, {}, surface, context)
-        in_background(RequestEvents(data).failed("", error))
+        in_background(RequestEvents(data, Fallbacks(UNKNOWN, Asker(), "")).failed(error))
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
@@ -335,40 +432,3 @@ def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
     if not stream:
         return response
     return ResponseCompletedEvent(type="response.completed", response=response)
-
-
-class Collected:
-    def __init__(self) -> None:
-        self._whole: Callable[[], Whole] | None = None
-        self._pieces: list[ResponseEvent] = []
-
-    @property
-    def has_begun(self) -> bool:
-        """A backend responds."""
-        return self._whole is not None
-
-    def begin(self, whole: Callable[[], Whole]) -> None:
-        """`whole` makes the response, to which the events are added."""
-        self._whole = whole
-
-    def note(self, pieces: Iterable[ResponseEvent]) -> None:
-        """Keep events of a streamed response."""
-        self._pieces += pieces
-
-    def whole(self) -> Whole:
-        """Return the response with the events so far."""
-        assert self._whole is not None  # it has begun
-        whole = self._whole()
-        whole.add(self._pieces)
-        return whole
-
-    async def frames(
-        self, stream: Stream, events: Events, context: RequestContext
-    ) -> AsyncGenerator[bytes, None]:
-        """Keep the events of a stream and yield its bytes."""
-        async for pieces in events:
-            self.note(pieces)
-            if data := stream.events(pieces):
-                yield data
-        context.complete = True
-        yield stream.end()

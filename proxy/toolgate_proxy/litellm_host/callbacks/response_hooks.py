@@ -5,8 +5,6 @@ changed or added must satisfy its schema, and so must the content under a `respo
 of a stream are sent as the hooks let them pass, up to the first part of a call. From there on they
 are held until the end of the stream; with a `response_format`, or a guardrail that reads the text
 only of whole responses, from its beginning.
-
-`ResponseGuard` also runs the hooks that run while a response is made.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from toolgate_core.errors import ToolgateError, ToolSchemaViolation
 
 from ...api.surface import Whole
 from ...state import gateway
-from ...validation.service import ValidationService
 from ..errors import HostRefused, own_error, own_errors
 from .configured import (
     AFTER_DEPLOYMENT,
@@ -49,35 +46,127 @@ CONTENT = "content"
 
 
 class ResponseHooks:
-    """`validators`: check changed calls of `request`. `owner`: the key of the request."""
+    """For the responses of all models at which one request is."""
 
-    def __init__(
-        self,
-        data: RequestData,
-        model: str,
-        request: ChatRequest,
-        validators: ValidationService,
-        owner: str,
-    ) -> None:
+    def __init__(self, data: RequestData) -> None:
         self._data = data
-        self._model = model
         self._form = FORMS[data.call_type]
-        self._tools = {tool.name: tool for tool in request.tools}
-        self._content_format = request.content_format
-        self._validators = validators
-        self._owner = owner
+        self._moderations: list[asyncio.Task[None]] = []
         self._so_far = ""
         """Text of the stream, for hooks on its chunks."""
-        self.error: ToolgateError | None = None
-        """The error of the stream itself, not of a hook."""
+        self.has_refused = False
+        """A hook failed or refused the request or the response. No other model gets it."""
+        self.shown: Mapping[str, Any] | None = None
+        """The body of the whole response as the hooks left it."""
 
-    async def whole(self, body: dict[str, Any]) -> dict[str, Any]:
+    def start(self) -> None:
+        """Start the hooks that run while the response is made. They run again for a fallback that
+        has guardrails of its own."""
+        moderation = asyncio.create_task(self._moderated())
+        moderation.add_done_callback(_retrieve)
+        self._moderations.append(moderation)
+
+    def end(self) -> None:
+        for moderation in self._moderations:
+            moderation.cancel()
+
+    @contextmanager
+    def noting_refusals(self) -> Iterator[None]:
+        """Note that a hook refuses, and raise its exception as a ToolgateError."""
+        try:
+            with own_errors():
+                yield
+        except ToolgateError:
+            self.has_refused = True
+            raise
+
+    async def body(self, whole: Whole, model: str, request: ChatRequest) -> Mapping[str, Any]:
+        """Return the body of a whole response as the hooks leave it. It is stored if they change
+        nothing. `model`: its name in the router. Raise ToolgateError."""
+        with self.noting_refusals():
+            await self._require_moderated()
+            body = whole.body()
+            self.shown = await self._whole(body, model, request)
+        if self.shown is not body:
+            return self.shown
+        await whole.keep()
+        return whole.body()
+
+    async def stream(
+        self,
+        frames: AsyncGenerator[bytes, None],
+        whole: Callable[[], Whole],
+        model: str,
+        request: ChatRequest,
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield a stream as the hooks leave it. `whole` makes the whole response at its end. It is
+        stored if they change nothing. Raise ToolgateError."""
+        with self.noting_refusals():
+            await self._require_moderated()
+        source = EventSource(frames, self._form.item)
+        try:
+            if not acts_on_response(await self._data.prepared()):
+                async with aclosing(frames) as parts:
+                    async for part in parts:
+                        yield part
+                await whole().keep()
+                return
+            data = await self._described(model, stream=True)
+            guardrails = guardrails_of_whole_responses(data)
+            is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
+            is_ended = True
+            self._so_far = ""
+            sent: list[bytes] = []
+            held: list[bytes] = []
+            await self._note_headers(data, None)
+            try:
+                async with (
+                    aclosing(source.items()) as items,
+                    aclosing(self._of_deployment(items, data)) as left_items,
+                    aclosing(
+                        hooks().async_post_call_streaming_iterator_hook(
+                            response=left_items,
+                            user_api_key_dict=self._data.caller,
+                            request_data=data,
+                        )
+                    ) as guarded,
+                ):
+                    async for item in guarded:
+                        left = await self._chunk(item, data)
+                        frame = source.frame(left)
+                        sent.append(frame)
+                        if held or is_held or self._is_held(frame, request):
+                            held.append(frame)
+                        else:
+                            yield frame
+                        if isinstance(left, str):
+                            is_ended = False
+                            break  # with an error, as in LiteLLM
+            except Exception:
+                if source.error is not None:
+                    raise source.error from None
+                raise
+            for guardrail in guardrails if is_ended else ():
+                await self._require_passed(guardrail, whole().body(), data, sent)
+            if sent == source.taken:
+                await whole().keep()
+            else:
+                taken = self._streamed(source.taken)
+                await self._require_valid(request, taken, self._streamed(sent))
+            yield b"".join([*held, source.end])
+        except Exception as error:
+            self.has_refused = error is not source.error
+            raise own_error(error) from error
+
+    async def _whole(
+        self, body: dict[str, Any], model: str, request: ChatRequest
+    ) -> dict[str, Any]:
         """Return the body as the hooks leave it. Raise their exceptions, and ToolgateError."""
         if not acts_on_response(await self._data.prepared()):
             return body
         response = self._form.response(body)
         before = body_of(response)
-        data = await self._described(stream=False)
+        data = await self._described(model, stream=False)
         if having(AFTER_DEPLOYMENT):
             response = await litellm.utils.async_post_call_success_deployment_hook(
                 request_data=data, response=response, call_type=self._data.call_type
@@ -93,61 +182,19 @@ class ResponseHooks:
         if after == before:
             return body
         changed: dict[str, Any] = _patched(body, before, after)
-        await self._require_valid(self._form.calls(body), self._form.calls(changed))
+        await self._require_valid(request, self._form.calls(body), self._form.calls(changed))
         return changed
 
-    async def stream(
-        self, frames: AsyncGenerator[bytes, None], whole: Callable[[], Whole]
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield the events as the hooks leave them. `whole` makes the whole response at the end. It
-        is stored if they change nothing. Raise their exceptions, and ToolgateError."""
-        if not acts_on_response(await self._data.prepared()):
-            async with aclosing(frames) as parts:
-                async for part in parts:
-                    yield part
-            await whole().keep()
-            return
-        data = await self._described(stream=True)
-        guardrails = guardrails_of_whole_responses(data)
-        is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
-        is_ended = True
-        source = EventSource(frames, self._form.item)
-        sent: list[bytes] = []
-        held: list[bytes] = []
-        await self._note_headers(data, None)
-        try:
-            async with (
-                aclosing(source.items()) as items,
-                aclosing(self._of_deployment(items, data)) as left_items,
-                aclosing(
-                    hooks().async_post_call_streaming_iterator_hook(
-                        response=left_items, user_api_key_dict=self._data.caller, request_data=data
-                    )
-                ) as guarded,
-            ):
-                async for item in guarded:
-                    left = await self._chunk(item, data)
-                    frame = source.frame(left)
-                    sent.append(frame)
-                    if held or is_held or self._is_held(frame):
-                        held.append(frame)
-                    else:
-                        yield frame
-                    if isinstance(left, str):
-                        is_ended = False
-                        break  # with an error, as in LiteLLM
-        except Exception:
-            self.error = source.error
-            if source.error is not None:
-                raise source.error from None
-            raise
-        for guardrail in guardrails if is_ended else ():
-            await self._require_passed(guardrail, whole().body(), data, sent)
-        if sent == source.taken:
-            await whole().keep()
-        else:
-            await self._require_valid(self._streamed(source.taken), self._streamed(sent))
-        yield b"".join([*held, source.end])
+    async def _moderated(self) -> None:
+        await hooks().during_call_hook(
+            data=await self._data.prepared(),
+            user_api_key_dict=self._data.caller,
+            call_type=self._data.call_type,
+        )
+
+    async def _require_moderated(self) -> None:
+        for moderation in self._moderations:
+            await moderation
 
     async def _require_passed(
         self,
@@ -175,15 +222,15 @@ class ResponseHooks:
                 400,
             )
 
-    async def _described(self, *, stream: bool) -> dict[str, Any]:
-        data = await self._data.described(self._model, stream=stream)
-        data["model"] = self._model
+    async def _described(self, model: str, *, stream: bool) -> dict[str, Any]:
+        data = await self._data.described(model, stream=stream)
+        data["model"] = model
         return data
 
     async def _note_headers(self, data: dict[str, Any], response: Any) -> None:
         """Take the response headers of the hooks for them."""
         if hooks().has_post_call_response_headers_callbacks():
-            self._data.context.extra_headers |= await hooks().post_call_response_headers_hook(
+            self._data.context.notes.headers |= await hooks().post_call_response_headers_hook(
                 data=data,
                 user_api_key_dict=self._data.caller,
                 response=response,
@@ -223,17 +270,20 @@ class ResponseHooks:
             self._so_far += litellm.get_response_string(response_obj=left)
         return left
 
-    def _is_held(self, frame: bytes) -> bool:
-        return self._content_format is not None or any(mark in frame for mark in self._form.marks)
+    def _is_held(self, frame: bytes, request: ChatRequest) -> bool:
+        return request.content_format is not None or any(mark in frame for mark in self._form.marks)
 
     def _streamed(self, frames: Iterable[bytes]) -> Iterable[Call]:
         return self._form.streamed_calls(events_of(b"".join(frames)))
 
-    async def _require_valid(self, before: Iterable[Call], after: Iterable[Call]) -> None:
+    async def _require_valid(
+        self, request: ChatRequest, before: Iterable[Call], after: Iterable[Call]
+    ) -> None:
         """Raise ToolSchemaViolation if a call that the hooks changed or added is invalid."""
+        tools = {tool.name: tool for tool in request.tools}
         for call in Counter(after) - Counter(before):
             is_content = call.name is None
-            tool = self._content_format if call.name is None else self._tools.get(call.name)
+            tool = request.content_format if call.name is None else tools.get(call.name)
             if tool is None and is_content:
                 continue  # it has no format
             what = "the content" if is_content else f"a call of {call.name!r}"
@@ -242,8 +292,8 @@ class ResponseHooks:
                     f"A callback of the gateway added {what}, which the request does not offer. "
                     "The response is not sent. Ask the operator of the gateway."
                 )
-            violation = await self._validators.check(
-                tool, call.arguments, unique=True, owner=self._owner
+            violation = await gateway().engine.validators.check(
+                tool, call.arguments, unique=True, owner=self._data.context.caller.sender
             )
             if violation is not None:
                 raise ToolSchemaViolation(
@@ -343,84 +393,6 @@ def _content(item: Any) -> bytes:
     if isinstance(content, dict) and isinstance(content.get("response"), Mapping):
         content["response"] = {**content["response"], UNSEEN: None}
     return orjson.dumps(content)
-
-
-class ResponseGuard:
-    def __init__(self, data: RequestData) -> None:
-        self._data = data
-        self._moderations: list[asyncio.Task[None]] = []
-        self.has_refused = False
-        """A hook failed or refused the request or the response. No other model gets it."""
-        self.shown: Mapping[str, Any] | None = None
-        """The body of the whole response as the hooks left it."""
-
-    def start(self) -> None:
-        """Start the hooks that run while the response is made. They run again for a fallback that
-        has guardrails of its own."""
-        moderation = asyncio.create_task(self._moderated())
-        moderation.add_done_callback(_retrieve)
-        self._moderations.append(moderation)
-
-    def end(self) -> None:
-        for moderation in self._moderations:
-            moderation.cancel()
-
-    @contextmanager
-    def noting_refusals(self) -> Iterator[None]:
-        """Note that a hook refuses, and raise its exception as a ToolgateError."""
-        try:
-            with own_errors():
-                yield
-        except ToolgateError:
-            self.has_refused = True
-            raise
-
-    async def body(self, whole: Whole, model: str, request: ChatRequest) -> Mapping[str, Any]:
-        """Return the body of a whole response as the hooks leave it. It is stored if they change
-        nothing. `model`: its name in the router. Raise ToolgateError."""
-        with self.noting_refusals():
-            await self._require_moderated()
-            body = whole.body()
-            self.shown = await self._hooks(model, request).whole(body)
-        if self.shown is not body:
-            return self.shown
-        await whole.keep()
-        return whole.body()
-
-    async def stream(
-        self,
-        frames: AsyncGenerator[bytes, None],
-        whole: Callable[[], Whole],
-        model: str,
-        request: ChatRequest,
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield a stream as the hooks leave it. `whole` makes the whole response at its end. It is
-        stored if they change nothing. Raise ToolgateError."""
-        response_hooks = self._hooks(model, request)
-        with self.noting_refusals():
-            await self._require_moderated()
-        try:
-            async with aclosing(response_hooks.stream(frames, whole)) as stream:
-                async for data in stream:
-                    yield data
-        except Exception as error:
-            self.has_refused = response_hooks.error is None
-            raise own_error(error) from error
-
-    def _hooks(self, model: str, request: ChatRequest) -> ResponseHooks:
-        validators, owner = gateway().engine.validators, self._data.context.sender
-        return ResponseHooks(self._data, model, request, validators, owner)
-
-    async def _moderated(self) -> None:
-        await hooks().during_call_hook(
-            data=await self._data.prepared(),
-            user_api_key_dict=self._data.caller,
-            call_type=self._data.call_type,
-        )
-
-    async def _require_moderated(self) -> None:
-        for moderation in self._moderations:
-            await moderation
 
 
 def _retrieve(moderation: asyncio.Task[None]) -> None:

@@ -1,4 +1,5 @@
-"""Decision by model: our own route, or LiteLLM's handler with our provider.
+"""Decision by model: our own route, or LiteLLM's handler with our provider. It is made before
+LiteLLM checks a key.
 
 `litellm_reason` is the rule. `toolgate proxy` prints the decision for each model at start-up, and
 `GET /toolgate/status` returns it.
@@ -13,10 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 import litellm
+from starlette.types import Scope
 
 from ...api.chat_completions.parameters import BY_NAME
+from ...context import context_of
+from ...keys.header import key_of
 from ...settings import Settings
 from ...state import gateway
+from .. import auth
 from ..callbacks.configured import (
     chooses_deployments,
     reads_responses,
@@ -26,7 +31,8 @@ from ..callbacks.configured import (
 )
 from ..callbacks.response_cache import is_semantic
 from ..private_names import either
-from .fallbacks import configured_parameters
+from .fallback_entries import configured_parameters
+from .key_settings import ALIASES, key_settings
 from .router import PRICES, Asker, Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
@@ -124,6 +130,48 @@ class ModelRoutes:
 def model_routes() -> ModelRoutes:
     """Return the routes of this process."""
     return ModelRoutes(gateway().settings)
+
+
+def own_route(model: str, asker: Asker) -> ModelRoute | None:
+    """Return how our own route serves a model, or None if requests take LiteLLM's route."""
+    route = model_routes().find(model, asker)
+    return None if route is None or route.reason is not None else route
+
+
+def litellms_reason(model: str, asker: Asker | None = None) -> str | None:
+    """Return why requests for a model with a Toolgate deployment take LiteLLM's route; None: they
+    take our own. `asker`: None for the deployments of all teams."""
+    route = model_routes().find(model, asker)
+    return "it also has deployments of another provider" if route is None else route.reason
+
+
+async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
+    """Return the model that a request is for, and its sender. In LiteLLM's database, keys and teams
+    have aliases of models."""
+    from litellm.proxy import proxy_server
+    from litellm.proxy.auth.auth_checks import get_key_object
+    from litellm.proxy.utils import hash_token
+
+    if (caller := context_of(scope).caller).authenticated:
+        return model, Asker(is_administrator=caller.key is None)
+    sent = key_of(scope["headers"]) or ""
+    if auth.is_master_key(sent):
+        return model, Asker(is_administrator=True)
+    if not auth.has_database() or proxy_server.user_custom_auth is not None:
+        return model, Asker()
+    try:
+        key = await get_key_object(
+            hashed_token=hash_token(sent),
+            prisma_client=proxy_server.prisma_client,
+            user_api_key_cache=proxy_server.user_api_key_cache,
+        )
+    except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
+        return model, Asker()
+    of_router = (await key_settings(key)).get(ALIASES)
+    for aliases in (key.team_model_aliases, key.aliases, of_router):
+        target = (aliases or {}).get(model, model)
+        model = target["model"] if isinstance(target, dict) else target
+    return model, auth.asker(key)
 
 
 def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:

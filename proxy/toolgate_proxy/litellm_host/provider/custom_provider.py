@@ -43,7 +43,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                 whole = WholeResponse(answer)
                 async for pieces in events:
                     whole.add(pieces)
-            context.complete = True
+            context.meter.complete = True
             return ModelResponse(**whole.body())
 
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
@@ -55,7 +55,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                     whole.add(pieces)
                     for chunk in chunks.from_events(pieces):
                         yield ModelResponseStream(**_kept(chunk))
-            context.complete = True
+            context.meter.complete = True
             if answer.request.include_usage:
                 yield ModelResponseStream(**chunks.usage())
             note_whole(call.logging, ModelResponse(**whole.body()))
@@ -93,14 +93,15 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, E
     base = {"api_base": placement.api_base}
     call.logging.pre_call(messages, None, additional_args=base)
     context, model = current(), placement.model
-    request = here.reader.read(COMPLETIONS, call.body, context, model=model, owner=call.owner)
+    notes, owner = context.notes, call.owner
+    request = here.reader.read(COMPLETIONS, call.body, notes, model=model, owner=owner)
     if any(tool.custom for tool in request.tools):
         raise UnsupportedParameter(
             "Custom tools are not supported on LiteLLM's route, which has no form for their calls. "
             "Use the gateway's own route (docs/guide/gateway.md), or offer functions.",
             param="tools",
         )
-    request = await here.documents.read(request, call.owner, context)
+    request = await here.documents.read(request, owner, context)
     respond = here.failover.respond
     async with respond(request, placement, call.alternatives, context) as responding:
         yield responding

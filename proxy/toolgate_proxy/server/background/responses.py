@@ -221,7 +221,7 @@ class Run:
         async with Disconnect(receive) as disconnect:
             await self._known.wait()
             disconnect.ignore()
-            context.show(context_of(self._scope))
+            context.notes.show(context_of(self._scope).notes)
             for message in self._refusal if self.turn is None else ():
                 await send(message)
             if self.turn is not None and not self._stream:
@@ -325,12 +325,12 @@ def follow(place: Place, after: int) -> ASGIApp:
             await reply.begin()
             try:
                 async for data, number in place.events(after):
-                    if context.require_key is not None:
-                        context.require_key()
+                    if context.caller.require_key is not None:
+                        context.caller.require_key()
                     await reply.event(data)
                     following = number
             except errors.ToolgateError as error:
-                context.failed, context.error_code = True, error.code
+                context.outcome.failed, context.outcome.code = True, error.code
                 end = error_event(error.body()["error"], following)
             disconnect.ignore()
             await reply.end(end)

@@ -43,9 +43,11 @@ def set_up() -> None:
 def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> None:
     """Writes the line of a request. Values that a request does not have are left out. `probe`: the
     request is a health probe, whose 503 is no error but its result."""
-    failed = (context.status or 500) >= 500 and not (probe and context.status == 503)
-    changes = dict.fromkeys(change.kind for change in context.history_changes)
-    noted = changes or context.omitted_tools or context.invalid_tools
+    caller, meter = context.caller, context.meter
+    outcome, notes = context.outcome, context.notes
+    failed = (outcome.status or 500) >= 500 and not (probe and outcome.status == 503)
+    changes = dict.fromkeys(change.kind for change in notes.history_changes)
+    noted = changes or notes.omitted_tools or notes.invalid_tools
     of_model = context.model is not None
     record = {
         "time": timestamp(time.time()),
@@ -54,22 +56,22 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
         "call_id": context.call_id,
         "method": context.method,
         "path": context.path,
-        "key": context.key_name,
-        "team": context.key.terms.team if context.key is not None else None,
+        "key": caller.name,
+        "team": caller.team,
         "model": context.model,
-        "status": context.status,
-        "error": context.error_code,
-        "cause": context.cause,
-        "prompt_tokens": context.prompt_tokens if of_model else None,
-        "completion_tokens": context.completion_tokens if of_model else None,
-        "seconds": round(time.monotonic() - context.began, 4),
-        "first_byte_seconds": context.first_byte_seconds,
-        "tool_calls": context.tool_calls or None,
-        "grammar": None if context.enforced is None else context.grammars_note,
-        "omitted_tools": ",".join(context.omitted_tools) or None,
+        "status": outcome.status,
+        "error": outcome.code,
+        "cause": outcome.cause,
+        "prompt_tokens": meter.prompt_tokens if of_model else None,
+        "completion_tokens": meter.completion_tokens if of_model else None,
+        "seconds": round(time.monotonic() - outcome.began, 4),
+        "first_byte_seconds": outcome.first_byte_seconds,
+        "tool_calls": meter.tool_calls or None,
+        "grammar": None if notes.enforced is None else notes.grammars_note,
+        "omitted_tools": ",".join(notes.omitted_tools) or None,
         "history": ",".join(changes) or None,
-        "invalid_tools": len(context.invalid_tools) or None,
-        "whole": context.sent_whole,
+        "invalid_tools": len(notes.invalid_tools) or None,
+        "whole": outcome.sent_whole,
     }
     logger.info(line(record, as_json=as_json))
 

@@ -15,7 +15,7 @@ import traceback
 
 from toolgate_core.errors import InternalFault, ToolgateError
 
-from ...context import RequestContext
+from ...context import Outcome
 from ...litellm_host.context import carried
 from ...litellm_host.errors import HostRefused, own_error
 
@@ -40,9 +40,9 @@ class _OfRequests(logging.Filter):
             return True
         error = record.exc_info[1] if record.exc_info else sys.exception()
         if error is not None:
-            note_cause(context, error)
-        elif context.cause is None:
-            context.cause = f"logged at {_short(record.pathname)}:{record.lineno}"
+            note_cause(context.outcome, error)
+        elif context.outcome.cause is None:
+            context.outcome.cause = f"logged at {_short(record.pathname)}:{record.lineno}"
         return False
 
 
@@ -63,12 +63,12 @@ def set_up() -> None:
     logging.getLogger("uvicorn.error").addFilter(_Uncaught())
 
 
-def note_cause(context: RequestContext, error: BaseException) -> None:
+def note_cause(outcome: Outcome, error: BaseException) -> None:
     """Set the request's cause, unless the error is the client's or one of Toolgate's, whose code
     says enough."""
     known = own_error(error) if isinstance(error, Exception) else None
     if isinstance(known, HostRefused) and known.status >= 500:
-        context.cause = context.cause or place(error)
+        outcome.cause = outcome.cause or place(error)
 
 
 def as_own_error(error: Exception) -> ToolgateError:

@@ -18,7 +18,7 @@ from toolgate_core import tracing
 from toolgate_core.metric_series import begin_at_zero
 
 from ...api.surfaces import SURFACES
-from ...context import RequestContext
+from ...context import Caller, Meter, Outcome, RequestContext
 from ...state import gateway
 from . import metrics
 
@@ -85,68 +85,67 @@ def end(context: RequestContext, surface: str | None, span: Span = tracing.NONE)
         metrics.IN_FLIGHT.labels(surface).dec()
     if context.model is None:
         return
-    name, status = surface or OTHER, status_of(context)
+    meter, outcome, notes = context.meter, context.outcome, context.notes
+    name, status, first = surface or OTHER, status_of(outcome), outcome.first_event_seconds
     # A client can name any model: a name that was refused is not worth a time series.
     model = MODELS.of(context.model, trusted=not status.startswith("4"))
-    metrics.REQUESTS.labels(model, _key(context), name, status).inc()
+    metrics.REQUESTS.labels(model, _key(context.caller), name, status).inc()
     metrics.FAILED.labels(model).inc(status.startswith("5") or status == "stream_error")
     if status.startswith("2"):
-        metrics.SECONDS.labels(model, name).observe(time.monotonic() - context.began)
-    if context.first_event is not None:
-        first_token = metrics.FIRST_TOKEN_SECONDS.labels(model, name)
-        first_token.observe(context.first_event - context.began)
-    if context.counted:
-        _tokens(context, model, name)
+        metrics.SECONDS.labels(model, name).observe(time.monotonic() - outcome.began)
+    if first is not None:
+        metrics.FIRST_TOKEN_SECONDS.labels(model, name).observe(first)
+    if meter.counted:
+        _tokens(meter, outcome, model, name)
     else:
-        context.on_counted = partial(_tokens, context, model, name)
-    omissions: set[str] = {change.kind for change in context.history_changes}
-    if context.omitted_tools:
+        meter.on_counted = partial(_tokens, meter, outcome, model, name)
+    omissions: set[str] = {change.kind for change in notes.history_changes}
+    if notes.omitted_tools:
         omissions.add(metrics.HOSTED_TOOL)
-    if context.invalid_tools:
+    if notes.invalid_tools:
         omissions.add(metrics.INVALID_TOOL)
     for what in omissions:
         metrics.OMISSIONS.labels(what).inc()
     if surface is not None:
-        first = None if context.first_event is None else context.first_event - context.began
         gateway().recent_requests.note(status, first, omitted=bool(omissions))
 
 
 def _end_span(span: Span, context: RequestContext) -> None:
     if not span.is_recording():
         return
-    status = status_of(context)
-    first = context.first_event
+    meter, outcome, notes = context.meter, context.outcome, context.notes
+    status = status_of(outcome)
     tracing.note(
         span,
         {
-            "http.response.status_code": context.status,
+            "http.response.status_code": outcome.status,
             "gen_ai.request.model": context.model,
-            "gen_ai.usage.input_tokens": context.prompt_tokens or None,
-            "gen_ai.usage.output_tokens": context.completion_tokens or None,
-            "gen_ai.response.time_to_first_chunk": None if first is None else first - context.began,
+            "gen_ai.usage.input_tokens": meter.prompt_tokens or None,
+            "gen_ai.usage.output_tokens": meter.completion_tokens or None,
+            "gen_ai.response.time_to_first_chunk": outcome.first_event_seconds,
             "toolgate.request_id": context.request_id,
-            "toolgate.enforced": context.enforced,
-            "toolgate.grammars": context.grammars or None,
-            "toolgate.new_grammars": context.has_new_grammars or None,
-            "toolgate.resamples": context.resamples or None,
+            "toolgate.enforced": notes.enforced,
+            "toolgate.grammars": notes.grammars or None,
+            "toolgate.new_grammars": notes.has_new_grammars or None,
+            "toolgate.resamples": notes.resamples or None,
             "toolgate.status": status,
         },
     )
     if not status.startswith(("2", "4")):
-        tracing.fail(span, context.error_code or status)
+        tracing.fail(span, outcome.code or status)
     elif status.startswith("4"):  # by convention an error of the client is none of the server
-        span.set_attribute("error.type", context.error_code or status)
+        span.set_attribute("error.type", outcome.code or status)
     span.end()
 
 
-def status_of(context: RequestContext) -> str:
-    if context.status is None:
+def status_of(outcome: Outcome) -> str:
+    if outcome.status is None:
         return "disconnected"
-    if context.status >= 400:
-        return str(context.status)
-    if context.failed:
+    if outcome.status >= 400:
+        return str(outcome.status)
+    if outcome.failed:
         return "stream_error"
-    return str(context.status) if context.sent_whole else "disconnected"
+    return str(outcome.status) if outcome.sent_whole else "disconnected"
 
 
 def noting_events(send: Send, context: RequestContext) -> Send:
@@ -159,25 +158,25 @@ def noting_events(send: Send, context: RequestContext) -> Send:
         if message["type"] == "http.response.start":
             is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith(STREAM)
         elif is_stream and DELTA in message.get("body", b""):
-            context.note_event()
+            context.outcome.note_event()
         await send(message)
 
     return noted
 
 
-def _tokens(context: RequestContext, model: str, surface: str) -> None:
+def _tokens(meter: Meter, outcome: Outcome, model: str, surface: str) -> None:
     """Record the tokens, and what depends on their number."""
-    if context.prompt_tokens:
-        metrics.TOKENS.labels(model, surface, "input").inc(context.prompt_tokens)
-    if context.completion_tokens:
-        metrics.TOKENS.labels(model, surface, "output").inc(context.completion_tokens)
-    first, last = context.first_event, context.last_event
-    if first is not None and last is not None and context.completion_tokens > 1:
-        mean = (last - first) / (context.completion_tokens - 1)
+    if meter.prompt_tokens:
+        metrics.TOKENS.labels(model, surface, "input").inc(meter.prompt_tokens)
+    if meter.completion_tokens:
+        metrics.TOKENS.labels(model, surface, "output").inc(meter.completion_tokens)
+    first, last = outcome.first_event, outcome.last_event
+    if first is not None and last is not None and meter.completion_tokens > 1:
+        mean = (last - first) / (meter.completion_tokens - 1)
         metrics.INTER_TOKEN_SECONDS.labels(model, surface).observe(mean)
 
 
-def _key(context: RequestContext) -> str:
-    if context.key is not None:
-        return KEYS.of(context.key.alias or OTHER)
-    return "master" if context.authenticated else "none"
+def _key(caller: Caller) -> str:
+    if caller.key is not None:
+        return KEYS.of(caller.key.alias or OTHER)
+    return caller.name or "none"

@@ -105,11 +105,11 @@ class Reply:
 
     async def fail(self, error: ToolgateError) -> None:
         """Send an error: as the whole response, or as the last event if the response has begun."""
-        self._context.error_code = error.code
+        self._context.outcome.code = error.code
         shown = self._shown(error)
         async with self._lock:
             if self._begun:
-                self._context.failed = True
+                self._context.outcome.failed = True
                 await self._end(self._event(shown))
                 return
             content = orjson.dumps(shown)
@@ -128,7 +128,7 @@ class Reply:
                     self._begun = True
                     await self._client(message)
                 elif message["status"] >= 400:
-                    self._context.failed = True
+                    self._context.outcome.failed = True
                 return
             self._ended = not message.get("more_body", False)
             if self._is_stream or not self._commented:

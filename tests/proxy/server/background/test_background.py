@@ -280,7 +280,7 @@ async def test_the_limits_of_a_key_hold_until_it_ends(gateway, script):
     assert (await ask(gateway, key=sent)).status == 429
     script.hang_after = None
     limiter = gateway.here.limiter
-    await until(lambda: not limiter.reservations._entries)
+    await until(lambda: not limiter.leases._held)
     assert (await ask(gateway, key=sent)).status == 200
 
 

@@ -68,7 +68,7 @@ async def test_a_key_is_accepted(gateway, database, api, stream):
         assert response.status == 200
         assert stream or b"there" in b"".join(response.bodies)
     assert not gateway.host.passed
-    assert response.context.identity == f"team_id {team}"
+    assert response.context.caller.identity == f"team_id {team}"
 
 
 @sampled("api, name", PATHS, REFUSED, one_in=3)

@@ -92,7 +92,7 @@ async def test_a_response_that_breaks_off_moves_unless_a_part_was_sent(gateway, 
     gateway.backend.scripts["hi"] = Script(("Hello there you",), error_after=3, pause=0.02)
     response = await ask(gateway, api, stream=stream)
     if stream:
-        assert response.context.error_code == "enforcement_failed"
+        assert response.context.outcome.code == "enforcement_failed"
         assert large.requests == []
     else:
         assert response.status == 200
@@ -148,14 +148,14 @@ async def test_a_request_names_its_own_fallbacks(gateway, large, monkeypatch, ap
     assert own_headers(response.context)["x-litellm-attempted-fallbacks"] == "2"
     assert large.requests[0].sampling.temperature == 0.25
     refused = await ask(gateway, api, fallbacks=[{"api_base": "http://x"}])
-    assert (refused.status, refused.context.error_code) == (400, "invalid_request")
+    assert (refused.status, refused.context.outcome.code) == (400, "invalid_request")
 
 
 @ANY_API
 async def test_a_fallback_of_a_request_sets_parameters_only(gateway, large, api):
     for model in ("large", "hosted"):
         refused = await ask(gateway, api, fallbacks=[{"model": model, "api_base": "http://x"}])
-        assert (refused.status, refused.context.error_code) == (400, "unsupported_parameter")
+        assert (refused.status, refused.context.outcome.code) == (400, "unsupported_parameter")
         assert not gateway.backend.requests
     unknown = await ask(gateway, api, fallbacks=[{"model": "large", "no_parameter": 1}])
     assert (unknown.status, large.requests) == (502, [])
@@ -178,7 +178,7 @@ async def test_a_key_must_be_allowed_the_fallbacks_that_it_names(gateway, large,
     """As in LiteLLM, it needs no permission for configured ones, unless a setting requires it."""
     gateway.add_key("sk-1", key_of("sk-1", models=("tiny",)))
     refused = await ask(gateway, api, key="sk-1", fallbacks=["large"])
-    assert (refused.status, refused.context.error_code) == (403, "permission_denied")
+    assert (refused.status, refused.context.outcome.code) == (403, "permission_denied")
     assert not gateway.backend.requests
     assert (await ask(gateway, api, key="sk-1", fallbacks=["tiny"])).status == 502
     assert (await ask(gateway, api, key="sk-1")).status == 200

@@ -212,7 +212,7 @@ async def test_a_stream_that_is_refused_later_ends_with_the_error(gateway, monke
     gateway.backend.scripts["hi"] = Script(("Hello there",), pause=0.02)
     use_callback(monkeypatch, Team(refuses="stream", passes=3))
     response = await ask(gateway, api, stream=True)
-    assert (response.status, response.context.failed) == (200, True)
+    assert (response.status, response.context.outcome.failed) == (200, True)
     assert "Not on Mondays." in shown(response)
     assert "there" not in shown(response)
 
@@ -227,7 +227,7 @@ async def test_valid_change_of_a_call_is_sent(gateway, monkeypatch, way, change)
     (api, stream), (old, new, sent) = way, change
     use_callback(monkeypatch, Team(replacing(old, new)))
     response = await ask(gateway, api, content="call", stream=stream, tools=TOOLS[api])
-    assert (response.status, response.context.failed) == (200, False)
+    assert (response.status, response.context.outcome.failed) == (200, False)
     assert sent in shown(response)
     assert sent == "ZZ" or "ZZ" not in shown(response)
 
@@ -237,7 +237,7 @@ async def test_invalid_change_of_a_call_is_an_error(gateway, monkeypatch, way, c
     api, stream = way
     use_callback(monkeypatch, Team(replacing(*change)))
     response = await ask(gateway, api, content="call", stream=stream, tools=TOOLS[api])
-    assert response.context.error_code == "tool_schema_violation"
+    assert response.context.outcome.code == "tool_schema_violation"
     sent, _, error = shown(response).partition("A callback of the gateway")
     assert error
     assert "YY" not in sent or "function_call" not in sent  # the tools are in the first event
@@ -252,7 +252,7 @@ async def test_text_of_a_custom_tool_may_change(gateway, monkeypatch, stream):
     for new in ("Z", "Y"):
         use_callback(monkeypatch, Team(replacing("Z", new)))
         response = await ask(gateway, "chat", content="call", tools=tools, stream=stream)
-        assert (response.status, response.context.failed) == (200, False)
+        assert (response.status, response.context.outcome.failed) == (200, False)
         assert new in shown(response)
     assert "ZZ" not in shown(response)
 
@@ -269,7 +269,8 @@ async def test_changed_content_must_satisfy_its_format(gateway, monkeypatch, api
     for new, failed in (("Q", False), ("Y", True)):
         use_callback(monkeypatch, Team(replacing("Z", new)))
         response = await ask(gateway, api, content="call", stream=stream, **formats[api])
-        assert (response.status >= 400 or response.context.failed) == failed, shown(response)
+        ended = response.context.outcome
+        assert (response.status >= 400 or ended.failed) == failed, shown(response)
 
 
 # --- hooks right before and after a deployment ----------------------------------------------------
@@ -327,7 +328,7 @@ async def test_hook_after_a_deployment_changes_the_text_and_its_calls_are_valida
     for new, code in (("Q", None), ("Y", "tool_schema_violation")):
         use_callback(monkeypatch, AtDeployment(replacing("Z", new)))
         response = await ask(gateway, api, content="call", stream=stream, tools=TOOLS[api])
-        assert response.context.error_code == code
+        assert response.context.outcome.code == code
 
 
 @ANY_API
@@ -338,7 +339,7 @@ async def test_hook_that_fails_at_a_chunk_changes_nothing(gateway, monkeypatch, 
     use_callback(monkeypatch, AtDeployment(fails))
     for stream in (True, False):
         response = await ask(gateway, api, stream=stream)
-        assert (response.status, response.context.failed) == (200, False)
+        assert (response.status, response.context.outcome.failed) == (200, False)
         assert "there" in shown(response)
 
 

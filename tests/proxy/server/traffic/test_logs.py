@@ -14,7 +14,7 @@ import pytest
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.errors import EnforcementFailed
-from toolgate_proxy.context import RequestContext
+from toolgate_proxy.context import Caller, Notes, Outcome, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import host_error
@@ -43,11 +43,12 @@ def written(context, monkeypatch, **more):
 
 def test_record_has_key_model_status_tokens_and_times(monkeypatch):
     key = key_of(new_key(), alias="web-1", team="web")
-    context = RequestContext("mine", call_id="call-1", key=key, model="tiny", sent_whole=True)
-    context.begin_response(200)
-    context.note_tokens(11, 8, complete=True)
-    context.note_enforcement(True, {})
-    context.note_grammars(2, new=True)
+    context = RequestContext("mine", call_id="call-1", caller=Caller(key), model="tiny")
+    context.outcome.begin(200)
+    context.outcome.sent_whole = True
+    context.meter.note_tokens(11, 8, complete=True)
+    context.notes.note_enforcement(True, {})
+    context.notes.note_grammars(2, new=True)
     record = written(context, monkeypatch)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(record.pop("time")))
     times = {name: record.pop(name) for name in ("seconds", "first_byte_seconds")}
@@ -69,19 +70,23 @@ def test_what_the_model_did_not_see_is_a_warning(monkeypatch):
         ({"invalid_tools": {"orders": "/type"}}, [], "invalid_tools", 1),
         ({}, history, "history", "left_out,image"),
     ):
-        context = RequestContext(model="tiny", status=200, **about)
-        context.note_changes(changes)
+        context = RequestContext(model="tiny", notes=Notes(**about))
+        context.outcome.status = 200
+        context.notes.note_changes(changes)
         record = written(context, monkeypatch)
         assert (record["level"], record[field]) == ("warning", expected)
         assert len({"omitted_tools", "invalid_tools", "history"} & {*record}) == 1
 
 
 def test_records_of_the_master_key_of_no_model_and_of_a_repeated_attempt(monkeypatch):
-    record = written(RequestContext(model="m" * 500, authenticated=True), monkeypatch)
+    record = written(
+        RequestContext(model="m" * 500, caller=Caller(authenticated=True)), monkeypatch
+    )
     assert (record["key"], record["model"], record["whole"]) == ("master", "m" * 200, False)
     assert "status" not in record
-    context = RequestContext("mine", method="GET", path="/v1/models", error_code="invalid_api_key")
-    context.status = 401
+    context = RequestContext("mine", method="GET", path="/v1/models")
+    context.outcome.code = "invalid_api_key"
+    context.outcome.status = 401
     record = written(context, monkeypatch)
     assert record.pop("time")
     assert record.pop("seconds") is not None
@@ -89,8 +94,8 @@ def test_records_of_the_master_key_of_no_model_and_of_a_repeated_attempt(monkeyp
         "level": "info", "request_id": "mine", "method": "GET", "path": "/v1/models", "status": 401,
         "error": "invalid_api_key", "whole": False,
     }  # fmt: skip
-    context = RequestContext(model="tiny", error_code="backend_unavailable")
-    context.begin_response(200)
+    context = RequestContext(model="tiny", outcome=Outcome(code="backend_unavailable"))
+    context.outcome.begin(200)
     record = written(context, monkeypatch)
     assert "error" not in record
 
@@ -98,7 +103,7 @@ def test_records_of_the_master_key_of_no_model_and_of_a_repeated_attempt(monkeyp
 def test_the_503_of_a_probe_is_no_error(monkeypatch):
     for status, level in ((200, "info"), (503, "info"), (500, "error")):
         context = RequestContext(path="/toolgate/ready")
-        context.begin_response(status)
+        context.outcome.begin(status)
         assert written(context, monkeypatch, probe=True)["level"] == level
 
 
@@ -236,8 +241,8 @@ def test_record_of_a_request_is_dropped_and_a_server_error_leaves_its_cause(capl
     ):
         context = RequestContext()
         assert logged(caplog, error, context) == []
-        assert str(context.cause).startswith(left)
-        assert SECRET not in str(context.cause)
+        assert str(context.outcome.cause).startswith(left)
+        assert SECRET not in str(context.outcome.cause)
 
 
 def test_records_outside_requests_and_verbose_logs_are_kept(caplog):

@@ -21,7 +21,7 @@ from tests.tools import tool
 from toolgate_core import tracing
 from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.app import Gateway as App
-from toolgate_proxy.context import RequestContext
+from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.recent_requests import RecentRequests
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.request_scope import RequestScope
@@ -42,15 +42,15 @@ def value(name, **labels):
 
 
 def served(model, *, status=200, whole=True):
-    context = RequestContext(model=model, authenticated=True)
-    context.begin_response(status)
-    context.sent_whole = whole
+    context = RequestContext(model=model, caller=Caller(authenticated=True))
+    context.outcome.begin(status)
+    context.outcome.sent_whole = whole
     return context
 
 
 def test_a_request_is_counted_with_its_tokens_and_times():
     context = served("counted-model")
-    context.note_tokens(7, 5, complete=True)
+    context.meter.note_tokens(7, 5, complete=True)
     recording.end(context, None)
     labels = {"model": "counted-model", "surface": "other"}
     assert value("toolgate_requests_total", **labels, key="master", status="200") == 1
@@ -59,8 +59,9 @@ def test_a_request_is_counted_with_its_tokens_and_times():
     assert value("toolgate_request_seconds_count", **labels) == 1
     assert value("toolgate_first_token_seconds_count", **labels) == 0
     context = served("streamed-model")
-    context.note_tokens(1, 5, complete=True)
-    context.first_event, context.last_event = context.began + 2.0, context.began + 3.0
+    context.meter.note_tokens(1, 5, complete=True)
+    outcome = context.outcome
+    outcome.first_event, outcome.last_event = outcome.began + 2.0, outcome.began + 3.0
     recording.end(context, None)
     labels = {"model": "streamed-model", "surface": "other"}
     assert value("toolgate_first_token_seconds_sum", **labels) == pytest.approx(2.0)
@@ -70,7 +71,7 @@ def test_a_request_is_counted_with_its_tokens_and_times():
 
 def test_the_status_tells_errors_and_disconnections_of_streams_apart():
     broken = served("m")
-    broken.failed = True
+    broken.outcome.failed = True
     for context, status in (
         (served("m"), "200"),
         (served("m", status=503), "503"),
@@ -78,7 +79,7 @@ def test_the_status_tells_errors_and_disconnections_of_streams_apart():
         (RequestContext(), "disconnected"),
         (broken, "stream_error"),
     ):
-        assert recording.status_of(context) == status
+        assert recording.status_of(context.outcome) == status
 
 
 def test_what_the_model_did_not_see_is_counted_once_per_request():
@@ -88,9 +89,9 @@ def test_what_the_model_did_not_see_is_counted_once_per_request():
 
     before = counts()
     context = served("m")
-    context.omitted_tools = ("web_search", "mcp")
-    context.invalid_tools = {"look": "/not", "tools[2]": ""}
-    context.note_changes(HistoryChange("left_out", f"input[{at}]") for at in range(3))
+    context.notes.omitted_tools = ("web_search", "mcp")
+    context.notes.invalid_tools = {"look": "/not", "tools[2]": ""}
+    context.notes.note_changes(HistoryChange("left_out", f"input[{at}]") for at in range(3))
     recording.end(context, None)
     recording.end(served("m"), None)
     assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 1, 0, 1, 0]
@@ -101,7 +102,7 @@ def test_a_request_without_an_invalid_tool_is_among_those_with_omissions(monkeyp
     state = SimpleNamespace(recent_requests=recent)
     monkeypatch.setattr(recording, "gateway", lambda: state)
     left = served("m")
-    left.invalid_tools = {"look": "/not"}
+    left.notes.invalid_tools = {"look": "/not"}
     for context in (served("m"), left):
         recording.begin(SCOPE, "responses")
         recording.end(context, "responses")

@@ -57,7 +57,7 @@ async def through(*steps, seconds=TICK, context=None):
 
     async def gate(message):
         if message["type"] == START:
-            context.begin_response(message["status"])
+            context.outcome.begin(message["status"])
         await sent(message)
 
     reply = Reply(gate, context)
@@ -121,9 +121,10 @@ async def test_errors_after_comments_are_events_and_a_failed_app_leaves_no_task(
 
 @pytest.mark.parametrize(("status", "used"), [(503, 0), (200, 60)])
 async def test_error_after_a_comment_releases_the_reservation(status, used):
-    context = RequestContext(uncounted=Tokens(20, 40))
+    context = RequestContext()
+    context.meter.uncounted = Tokens(20, 40)
     await through(5, start(status), part(b"{}"), END, context=context)
-    assert (context.status, context.used_tokens().total) == (200, used)
+    assert (context.outcome.status, context.meter.used_tokens().total) == (200, used)
 
 
 # --- errors of our own ----------------------------------------------------------------------------
@@ -134,7 +135,7 @@ async def test_an_error_that_comes_first_is_the_response():
     reply = Reply(sent, context)
     reply.headers = ((b"x-own", b"1"),)
     await reply.fail(RateLimited("Too many requests.", retry_after=7))
-    assert (sent.status, context.error_code) == (429, RateLimited.code)
+    assert (sent.status, context.outcome.code) == (429, RateLimited.code)
     assert sent.headers[b"retry-after"] == b"7"
     assert sent.headers[b"x-own"] == b"1"
     assert sent.headers[b"content-length"] == str(len(sent.body)).encode()

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ....documents.pdf import END, begin, wrapped
+from ....pdf import END, begin, wrapped
 from ....request_fields import Fields, invalid_value
 from ...shared.documents import read_file
 from ...shared.tool_changes import ADDITION, REMOVAL, Define, ToolChanges, text_part

@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from ..context import RequestContext
+from ..context import Meter
 from ..keys.limit_kinds import Tokens
+from ..limits.estimate import MAX_TOKENS, text_tokens
 from ..request_fields import as_integer
-from .estimate import MAX_TOKENS, text_tokens
 
 MAX_BYTES = 8_000_000
 """Size from which a whole response or an event is not read. Its reservation counts, unless LiteLLM
@@ -26,20 +26,20 @@ INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens
 class ProviderUsage:
     """One response. `content_type`: its header."""
 
-    def __init__(self, context: RequestContext, content_type: bytes) -> None:
-        self._context = context
+    def __init__(self, meter: Meter, content_type: bytes) -> None:
+        self._meter = meter
         self._is_stream = content_type.startswith(b"text/event-stream")
         self._is_json = content_type.startswith(b"application/json")
         self._rest = b""
         self._written = 0
         """Estimated tokens of the stream so far."""
-        self._prompt = context.uncounted.input
+        self._prompt = meter.uncounted.input
         self._noted = False
         """This response has reported usage. A later event of a stream may report more."""
 
     def read(self, body: bytes, *, last: bool) -> None:
         """Note the usage that `body`, a part of the response's body, reports."""
-        counted_elsewhere = self._context.counted and not self._noted
+        counted_elsewhere = self._meter.counted and not self._noted
         if counted_elsewhere or not (self._is_stream or self._is_json):
             return
         if len(self._rest) + len(body) > MAX_BYTES:
@@ -60,7 +60,7 @@ class ProviderUsage:
             if self._is_stream and not found.input:  # the last event of Anthropic's API
                 found = Tokens(self._prompt, found.output)
             self._noted = True
-            self._context.note_tokens(found.input, found.output)
+            self._meter.note_tokens(found.input, found.output)
             return
         if not self._is_stream:
             return
@@ -68,7 +68,7 @@ class ProviderUsage:
         if isinstance(began, Mapping) and (found := _usage(began)) is not None:
             self._prompt = found.input
         self._written += _written(value)
-        self._context.uncounted = Tokens(self._prompt, self._written)
+        self._meter.uncounted = Tokens(self._prompt, self._written)
 
 
 def _parsed(data: bytes) -> Mapping[str, Any]:
