@@ -85,6 +85,17 @@ class FingerprintMismatch(ToolgateError):
     code = "fingerprint_mismatch"
 
 
+class BodyRewritten(FingerprintMismatch):
+    """A router between gateway and backend changed the order of members or the form of numbers.
+    The gateway repeats the request in a form that no router changes, so clients do not see this
+    error.
+
+    Nothing.
+    """
+
+    code = "body_rewritten"
+
+
 class BackendUnavailable(ToolgateError):
     """No backend is reachable, responds to health checks and accepts the gateway's key, or the
     backend is at capacity.

@@ -20,6 +20,7 @@ from toolgate_core.errors import (
     BackendFailed,
     BackendTimeout,
     BackendUnavailable,
+    BodyRewritten,
     InvalidRequest,
     ToolgateError,
 )
@@ -89,6 +90,8 @@ class Backend:
         self._last_info: wire.Info | None = None
         self._info_at = 0.0
         self._info_request: asyncio.Task[wire.Info] | None = None
+        self._seals = False
+        """Whether messages are sealed: a router has rewritten one."""
         self._note = note
 
     async def info(self) -> wire.Info:
@@ -119,18 +122,21 @@ class Backend:
         self._info = None
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], info: wire.Info
     ) -> tuple[wire.GrammarVerdict, ...]:
-        """Compile and load grammars. Returns one verdict for each source, in any order."""
-        message = wire.LoadGrammars(grammars=tuple(sources))
+        """Compile and load grammars. Returns one verdict for each source, in any order. `info`: the
+        description on which the sources are based."""
+        message = wire.LoadGrammars(grammars=tuple(sources), fingerprint=info.fingerprint)
         verdicts = await self._json("grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 
     async def walk_instances(
-        self, source: wire.GrammarSource, instances: Sequence[Any]
+        self, source: wire.GrammarSource, instances: Sequence[Any], info: wire.Info
     ) -> wire.InstanceWalks:
-        """Walk instances through the masks of a tool."""
-        message = wire.WalkInstances(grammar=source, instances=tuple(instances))
+        """Walk instances through the masks of a tool. `info`: as in `load_grammars`."""
+        message = wire.WalkInstances(
+            grammar=source, instances=tuple(instances), fingerprint=info.fingerprint
+        )
         walks = await self._json("instances", message, GRAMMARS)
         result = _checked(wire.InstanceWalks, walks, "a walk of instances")
         if result.verdict.status == "ready" and len(result.walks) != len(message.instances):
@@ -219,7 +225,8 @@ class Backend:
     ) -> aiohttp.ClientResponse:
         """Return the response, with its body not read yet. Raises the error of an unsuccessful
         one."""
-        content = encoded(op, message, self._last_info.model if self._last_info else self._model)
+        model = self._last_info.model if self._last_info else self._model
+        content = encoded(op, message, model, sealed=self._seals)
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
         due, repeated = time.monotonic() + limit, 0
         while True:
@@ -296,7 +303,9 @@ class Backend:
         if status in (401, 403):
             # The body reports an invalid key. Our client would take that for its own key.
             return from_body(status, None)
-        return backend_error(status, body)
+        error = backend_error(status, body)
+        self._seals |= isinstance(error, BodyRewritten)
+        return error
 
 
 def session_of(message: wire.GenerateRequest) -> str:

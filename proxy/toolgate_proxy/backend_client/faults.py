@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import wraps
 from types import TracebackType
+from typing import ParamSpec, TypeVar
 
 import aiohttp
 
@@ -13,9 +17,12 @@ from toolgate_core.errors import (
     BackendLost,
     BackendTimeout,
     BackendUnavailable,
+    FingerprintMismatch,
     ToolgateError,
 )
 
+P = ParamSpec("P")
+T = TypeVar("T")
 UNREACHABLE = "No backend of this model can be reached. Retry shortly."
 UNRESPONSIVE = "No backend of this model responds. Retry shortly."
 CONNECTION_LOST = "The connection to the backend was lost. Retry the request."
@@ -98,6 +105,26 @@ def refused_connection(error: ToolgateError) -> bool:
     """Return whether no connection could be made: nothing listens, or the host can't be found."""
     cause = error.__cause__
     return isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+
+
+def based_on_info(ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Decorate a function whose message is based on the description of a backend, which it gets
+    first. If a replica refuses that message, the function is called once more. Raise
+    BackendUnavailable if it is refused again."""
+
+    @wraps(ask)
+    async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(2):
+            with suppress(FingerprintMismatch):
+                return await ask(*args, **kwargs)
+        raise BackendUnavailable(
+            "The replicas behind one address of this model differ, so the response can't be "
+            "enforced. Retry shortly. If this continues, start all replicas with the same release, "
+            "model and flags.",
+            retry_after=RETRY_AFTER,
+        )
+
+    return asked
 
 
 def backend_error(status: int, body: object) -> ToolgateError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -36,29 +37,33 @@ class Pieces:
         yield self._around[-1]
 
 
-def encoded(op: str, message: wire.Message | None, model: str) -> bytes | Pieces:
+def encoded(
+    op: str, message: wire.Message | None, model: str, *, sealed: bool = False
+) -> bytes | Pieces:
     """Return the body of a message in the shape of a chat completion.
 
-    `model`: for messages that do not name one. Raise InvalidRequest for values that JSON can't
-    represent: pydantic's serializer nests about 250 levels, and the depth of a request's fields is
-    not limited."""
+    `model`: for messages that do not name one. `sealed`: as in chat_shape.py. Raise InvalidRequest
+    for values that JSON can't represent: pydantic's serializer nests about 250 levels, and the
+    depth of a request's fields is not limited."""
     prompt = getattr(message, "prompt", None)
     if message is not None and isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
-        return _pieces(op, message, prompt)
-    return _encoded(op, message, model)
+        return _pieces(partial(_encoded, op, sealed=sealed), message, prompt)
+    return _encoded(op, message, model, sealed=sealed)
 
 
-def _pieces(op: str, message: wire.Message, prompt: wire.ChatPrompt) -> bytes | Pieces:
+def _pieces(
+    encode: Callable[[wire.Message], bytes], message: wire.Message, prompt: wire.ChatPrompt
+) -> bytes | Pieces:
     mark = secrets.token_hex(16)
     long: list[str] = []
     try:
         messages = tuple(_marked(each, mark, long) for each in prompt.messages)
     except RecursionError:
-        return _encoded(op, message)
+        return encode(message)
     if not all(map(_is_valid, long)):
-        return _encoded(op, message)
+        return encode(message)
     short = prompt.model_copy(update={"messages": messages})
-    content = _encoded(op, message.model_copy(update={"prompt": short}))
+    content = encode(message.model_copy(update={"prompt": short}))
     return Pieces(content.split(f'"{mark}"'.encode()), long)
 
 
@@ -99,9 +104,9 @@ def _is_valid(text: str) -> bool:
         return False
 
 
-def _encoded(op: str, message: wire.Message | None, model: str = "") -> bytes:
+def _encoded(op: str, message: wire.Message | None, model: str = "", *, sealed: bool) -> bytes:
     try:
-        return body_of(op, message, model)
+        return body_of(op, message, model, sealed=sealed)
     except (PydanticSerializationError, UnicodeEncodeError):
         assert message is not None
         param, value = _unencodable(message)

@@ -20,12 +20,12 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     BackendFailed,
     ContextLengthExceeded,
-    FingerprintMismatch,
     GrammarsRefused,
     InvalidRequest,
     PermissionDenied,
 )
 
+from ..backend_client.faults import based_on_info
 from ..context import RequestContext
 from ..grammars.service import read_verdicts
 from ..routing.deployments import Deployment
@@ -33,21 +33,15 @@ from ..settings import Settings
 from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
-from .generation import (
-    Generation,
-    Unconstrained,
-    begun,
-    begun_unconstrained,
-    replicas_differ,
-)
+from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .request.preparation import Preparation, prepared
 from .request.shortening import edited, fitted
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
 
 MAX_SENDS = 3
-"""Maximum number of times a request is sent: again if new schemas are refused, without their tools
-if the settings omit them, and once if the backend is not the one that described itself."""
+"""Maximum number of times a request is sent to a backend that described itself: again if new
+schemas are refused, without their tools if the settings omit them."""
 
 NO_VERDICT = (
     "The backend doesn't say which grammars of this request it can enforce. Install the same "
@@ -92,6 +86,7 @@ class Engine:
             generation = await self.generate(shorter, deployment, context)
         return generation.response(self.validators, context.sender, self._resamples), generation
 
+    @based_on_info
     async def generate(
         self,
         request: ChatRequest,
@@ -102,7 +97,6 @@ class Engine:
     ) -> Generation:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
-        mismatched = False
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
@@ -110,11 +104,6 @@ class Engine:
             answers = None if request.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
-            except FingerprintMismatch:
-                if mismatched:
-                    raise replicas_differ() from None
-                mismatched = True
-                continue
             except GrammarsRefused as refused:
                 deployment.grammars.learn(
                     read_verdicts(refused.verdicts), plan.grammars, found.info
@@ -198,6 +187,7 @@ class Engine:
         request = await self.edited(request, deployment, context)
         return await self._count(request, deployment, context)
 
+    @based_on_info
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
@@ -216,6 +206,7 @@ class Engine:
         context.cleared_tokens = sum(edit.tokens for edit in request.applied_edits)
         return request
 
+    @based_on_info
     async def _count(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> int:
