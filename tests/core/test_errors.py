@@ -15,7 +15,6 @@ from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
     BackendFailed,
     BackendUnavailable,
-    BodyRewritten,
     ContextLengthExceeded,
     FingerprintMismatch,
     GrammarsRefused,
@@ -48,7 +47,7 @@ def test_every_error_class_documents_its_cause_and_remedy():
         SchemaNotEnforceable("not this", pointer="/properties/a/not", param="tools"),
         GrammarsRefused([{"key": "k1", "status": "refused"}]),
         FingerprintMismatch("another replica"),
-        BodyRewritten("sorted"),
+        FingerprintMismatch("sorted", param="toolgate"),
         ContextLengthExceeded("too long", param="messages"),
         ContextLengthExceeded.of_tokens(4096),
         ContextLengthExceeded.of_tokens(4096, 4000, 100, param="max_tokens"),

@@ -139,13 +139,15 @@ def test_a_bad_value_beside_a_long_string_is_refused_before_anything_is_sent(con
         [user("a") | {"tool_calls": [{"function": {"arguments": "x" * (LONG + 1)}}], "n": 2**70}],
     ],
 )
-async def test_long_strings_are_sent_in_pieces_of_the_same_message(messages):
+@pytest.mark.parametrize("sealed", [False, True])
+async def test_long_strings_are_sent_in_pieces_of_the_same_message(messages, sealed):
     message = request(*messages)
-    pieces = encoded("generate", message, "")
+    pieces = encoded("generate", message, "", sealed=sealed)
     assert isinstance(pieces, Pieces)
     for _ in range(2):
         sent = [each async for each in pieces]
-        assert json.loads(b"".join(sent)) == json.loads(body_of("generate", message, ""))
+        whole = body_of("generate", message, "", sealed=sealed)
+        assert json.loads(b"".join(sent)) == json.loads(whole)
         assert max(map(len, sent)) <= 6 * LONG
 
 

@@ -15,8 +15,8 @@ from vllm.lora.request import LoRARequest
 from vllm.sampling_params import SamplingParams
 
 from toolgate_core import tracing, wire
+from toolgate_core.chat_shape import MEMBER
 from toolgate_core.errors import (
-    BodyRewritten,
     ContextLengthExceeded,
     FingerprintMismatch,
     GrammarsRefused,
@@ -252,10 +252,9 @@ class Service:
             )
 
     def _require_same(self, request: wire.Request) -> None:
-        """Raise FingerprintMismatch, or BodyRewritten, for a message that its gateway must make
-        anew."""
+        """Raise FingerprintMismatch for a message that its gateway must make anew."""
         if request.rewritten:
-            raise BodyRewritten("A router has changed the order of members. Seal the message.")
+            raise FingerprintMismatch("A router has changed the message. Seal it.", param=MEMBER)
         if request.fingerprint not in ("", self._fingerprint):
             raise FingerprintMismatch(
                 "This replica differs from the one whose description the request is based on. "

@@ -74,8 +74,9 @@ class GrammarsRefused(ToolgateError):
 
 class FingerprintMismatch(ToolgateError):
     """The replica that got the request differs from the one that the gateway's message is based on,
-    for example in its model or its limits. The gateway repeats the request with a new description,
-    so clients do not see this error.
+    for example in its model or its limits; or a router has changed the message (`param` is
+    `toolgate`). The gateway repeats the request with a new description, or in a form that no router
+    changes, so clients do not see this error.
 
     Nothing.
     """
@@ -83,17 +84,6 @@ class FingerprintMismatch(ToolgateError):
     status = 409
     type = "invalid_request_error"
     code = "fingerprint_mismatch"
-
-
-class BodyRewritten(FingerprintMismatch):
-    """A router between gateway and backend changed the order of members or the form of numbers.
-    The gateway repeats the request in a form that no router changes, so clients do not see this
-    error.
-
-    Nothing.
-    """
-
-    code = "body_rewritten"
 
 
 class BackendUnavailable(ToolgateError):

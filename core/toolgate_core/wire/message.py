@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT = 8
+FORMAT = 9
 """Version of the protocol. Gateway and backend refuse a peer of another version."""
 
 MAX_COUNT = 2**31 - 1

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from .grammars import NeededGrammar
-from .message import FORMAT, Count, Message, Request
+from .message import Count, Message, Request
 
 
 class Tokenizing(Message):
@@ -119,7 +119,6 @@ class Enforcement(Message):
 
 
 class GenerateRequest(Request):
-    format: int = FORMAT
     request_id: str
     model: str
     prompt: Prompt
@@ -165,7 +164,6 @@ class GenerateRequest(Request):
 class CountTokens(Request):
     """The tokens of a prompt: `POST /v1/toolgate/count`."""
 
-    format: int = FORMAT
     model: str
     prompt: Prompt
     max_tokens: int = Field(default=0, ge=0)

@@ -13,7 +13,6 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool
 
-from ..backend_client.faults import based_on_info
 from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
@@ -103,19 +102,15 @@ async def report_instances(
     return [reports[at] for at in sorted(reports)]
 
 
-@based_on_info
-async def _walks(deployment: Deployment, tool: Tool, values: Sequence[Any]) -> wire.InstanceWalks:
-    info = await deployment.backend.info()
-    key = grammar_key(tool, info)
-    source = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
-    return await deployment.backend.walk_instances(source, values, info)
-
-
 async def _walked(
     deployment: Deployment, tool: Tool, values: Sequence[Any]
 ) -> list[InstanceReport]:
     try:
-        result = await _walks(deployment, tool, values)
+        info = await deployment.backend.info()
+        source = wire.GrammarSource(
+            key=grammar_key(tool, info), name=tool.name, parameters=tool.parameters
+        )
+        result = await deployment.backend.walk_instances(source, values)
     except ToolgateError as error:
         failed = InstanceReport(tool=tool.name, code=error.code, error=error.message)
         return [failed.model_copy() for _ in values]

@@ -25,7 +25,7 @@ from toolgate_core.errors import (
     PermissionDenied,
 )
 
-from ..backend_client.faults import based_on_info
+from ..backend_client.faults import asked_again
 from ..context import RequestContext
 from ..grammars.service import read_verdicts
 from ..routing.deployments import Deployment
@@ -86,7 +86,7 @@ class Engine:
             generation = await self.generate(shorter, deployment, context)
         return generation.response(self.validators, context.sender, self._resamples), generation
 
-    @based_on_info
+    @asked_again
     async def generate(
         self,
         request: ChatRequest,
@@ -187,7 +187,7 @@ class Engine:
         request = await self.edited(request, deployment, context)
         return await self._count(request, deployment, context)
 
-    @based_on_info
+    @asked_again
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
@@ -206,7 +206,7 @@ class Engine:
         context.cleared_tokens = sum(edit.tokens for edit in request.applied_edits)
         return request
 
-    @based_on_info
+    @asked_again
     async def _count(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> int:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
-from ..backend_client.faults import RETRY_AFTER, UNRESPONSIVE, refused_connection, repeats
+from ..backend_client.faults import refused_connection, repeats, unresponsive
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
@@ -158,7 +158,7 @@ def _require_up(deployment: Deployment) -> None:
     """Raise BackendUnavailable for a backend that is down according to its health checks. A
     request that is sent to a hung one would wait for its time limit."""
     if deployment.state.is_down:
-        raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER)
+        raise unresponsive()
 
 
 def _may_have_another(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> bool:

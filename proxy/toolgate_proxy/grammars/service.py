@@ -27,7 +27,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
 from ..backend_client.client import Backend
-from ..backend_client.faults import SAME_RELEASE, based_on_info
+from ..backend_client.faults import SAME_RELEASE, asked_again
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
 from .tool_check import check_tool, subject
@@ -142,7 +142,7 @@ class GrammarService:
         if self._shared_cache is not None:
             self._shared_cache.put(found)
 
-    @based_on_info
+    @asked_again
     async def prepare(self, tools: Sequence[Tool]) -> dict[str, wire.GrammarVerdict]:
         """Load tools that passed `check_tool` at the backend, before requests need them. Return the
         verdicts, among them refusals, by tool hash. Raise the backend's errors."""

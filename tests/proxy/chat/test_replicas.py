@@ -22,7 +22,6 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ContentDelta
 from toolgate_core.errors import BackendFailed, BackendUnavailable
 from toolgate_core.tools import Tool
-from toolgate_proxy.admin.schema_report import Instance, report_instances
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.chat.failover import Failover
 from toolgate_proxy.context import RequestContext
@@ -30,7 +29,6 @@ from toolgate_proxy.routing import deployments as deployments_module
 from toolgate_proxy.routing.deployments import Deployments, Placement, Replicas
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.validation.service import ValidationService
 
 LONGER = INFO.limits.model_copy(update={"max_model_len": 8192})
 OTHER = INFO.model_copy(update={"limits": LONGER})
@@ -162,14 +160,12 @@ async def test_replicas_that_differ_are_an_error_that_names_the_cause(
     assert await gateway.text() == "Hello"
 
 
-ONE, VALIDATORS = Instance(arguments={}), ValidationService()
 MESSAGES: dict[str, Callable[[Gateway], Awaitable[object]]] = {
     "count": lambda to: to.failover.count(request(), to.placement, lambda _: [], to.context),
     "unconstrained": lambda to: to.engine.unconstrained(request(), to.deployment),
     "grammars": lambda to: to.deployment.grammars.prepare([tool("t")]),
-    "instances": lambda to: report_instances(to.deployment, [ONE], [tool("t")], VALIDATORS),
 }
-"""What sends each message but that of a response."""
+"""What sends the other messages with a fingerprint."""
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -188,6 +184,13 @@ async def test_every_message_is_made_anew_for_a_replica_with_another_description
 
 
 # --- routers that write bodies anew ---
+
+
+async def test_the_first_message_may_be_any(gateway, replicas, router):
+    router.rewrites = True
+    source = wire.GrammarSource(key="k", name="t", parameters={})
+    assert (await gateway.backend.walk_instances(source, [1])).walks[0].accepted
+    assert router.sent == 2
 
 
 async def test_schemas_are_the_same_behind_a_router_that_sorts_members(gateway, replicas, router):
@@ -360,7 +363,7 @@ async def test_counts_and_walks_are_those_of_any_replica(gateway, replicas):
     source = wire.GrammarSource(key="k", name="t", parameters={})
     for _ in range(2):
         assert await gateway.backend.count(wire.CountTokens(model="tiny", prompt=prompt)) == 11
-        assert (await gateway.backend.walk_instances(source, [1], INFO)).walks[0].accepted
+        assert (await gateway.backend.walk_instances(source, [1])).walks[0].accepted
     assert sum(len(each.counts) for each in replicas) == 2
 
 

@@ -22,8 +22,8 @@ from tests.support.servers.loopback import in_thread
 from tests.support.servers.script import Script, events
 from toolgate_backend.endpoint.needed_grammars import needed_sources
 from toolgate_core import wire
-from toolgate_core.chat_shape import SHAPED, ChatShape, message_in
-from toolgate_core.errors import BodyRewritten, FingerprintMismatch, GrammarsRefused, ToolgateError
+from toolgate_core.chat_shape import MEMBER, SHAPED, ChatShape, message_in
+from toolgate_core.errors import FingerprintMismatch, GrammarsRefused, ToolgateError
 from toolgate_core.grammar_key import grammar_key, tool_hash
 
 KEY = "backend-key"
@@ -61,7 +61,7 @@ async def message_of(kind: type[Body], request: Request, fingerprint: str) -> Bo
         return kind.model_validate_json(await request.body())
     message = kind.model_validate(message_in(shaped))
     if message.rewritten:
-        raise BodyRewritten("Sorted.")
+        raise FingerprintMismatch("Sorted.", param=MEMBER)
     if message.fingerprint not in ("", fingerprint):
         raise FingerprintMismatch("Another replica.")
     return message
