@@ -27,6 +27,7 @@ from tests.support.servers.routers import routing
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
 from toolgate_core import wire
+from toolgate_proxy.backend_client import client
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 from toolgate_verify.terms import Api
@@ -329,10 +330,12 @@ async def test_a_killed_replica_cuts_only_streams_that_had_begun(routed, monkeyp
 
 async def until_both_are_used(routed: Routed) -> None:
     """Wait until the router has found the replica that is back."""
+    # Connections to the other replica are used until they have been idle for some seconds.
+    pause = client.KEEPALIVE_SECONDS + 1 if routed.model == "haproxy-tcp" else 0.2
     async with asyncio.timeout(60):
         used = [0, 0]
         while min(used) == 0:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(pause)
             with routed.backends.counted() as now:
                 await all_at_once(AT_ONCE, lambda _: calls(routed, "known", f"{next(NUMBERS)}"))
             used = [some + more for some, more in zip(used, now, strict=True)]
