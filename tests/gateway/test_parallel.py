@@ -1,6 +1,5 @@
-"""One backend of several processes: data-parallel engines, also on a second node, several API
-processes on one port, and one model in stages or on two nodes. Each API process has a registry of
-its own, and a request may reach any.
+"""One backend of several processes: data-parallel engines, also on a second node, and several API
+processes on one port. Each API process has a registry of its own, and a request may reach any.
 
 The second node is a process on the same machine. So these tests show neither a slow network nor a
 machine that loses power: to the head, that is the same as a stopped process."""
@@ -39,7 +38,6 @@ REQUESTS, AT_ONCE = repeats(40, nightly=200), 16
 TWO_ENGINES = ("--data-parallel-size", "2")
 LOST_SECONDS = 60
 """Ample: an engine counts as lost after 10 seconds. An RPC would wait for 60 seconds."""
-ONE_MODEL = ("--master-addr", "127.0.0.1", "--master-port", "{free_port}", "--nnodes", "2")
 TWO_NODES = (
     *("--data-parallel-size-local", "1"),
     *("--data-parallel-address", "127.0.0.1", "--data-parallel-rpc-port", "{free_port}"),
@@ -49,15 +47,9 @@ SERVERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "two_engines_second_adapter": (adapters()[-1], (*TWO_ENGINES, "--api-server-count", "1")),
     "two_api_processes": (adapters()[0], ("--api-server-count", "2")),
     "two_nodes": (adapters()[0], (*TWO_ENGINES, *TWO_NODES)),
-    "two_stages": (adapters()[0], ("--pipeline-parallel-size", "2")),
-    "two_stages_second_adapter": (adapters()[-1], ("--pipeline-parallel-size", "2")),
-    "one_model_on_two_nodes": (adapters()[0], ("--tensor-parallel-size", "2", *ONE_MODEL)),
 }
 """The adapter and the flags of each backend. By default, it has an API process for each engine."""
-SECOND_NODES = {
-    "two_nodes": ("--headless", "--data-parallel-start-rank", "1"),
-    "one_model_on_two_nodes": ("--headless", "--node-rank", "1"),
-}
+SECOND_NODES = {"two_nodes": ("--headless", "--data-parallel-start-rank", "1")}
 """The further flags of a backend's second node."""
 with_two_engines = pytest.mark.parametrize(
     "parallel",
