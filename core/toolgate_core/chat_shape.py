@@ -3,12 +3,16 @@
 `POST /v1/chat/completions` has the fields that routers read (`model`, `messages`, `tools`,
 `stream`, `max_tokens`), and a member `toolgate` with `op`, the name of the message, and its other
 fields. A body without this member is vLLM's own.
+
+Some routers parse a body and write it anew: with sorted members, and numbers as floats. Schemas
+depend on both. So a *sealed* message has its other fields, and the tools of the prompt, as a text.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,6 +24,7 @@ SHAPED = "toolgate.chat_shape"
 """Where an ASGI scope has the parsed body."""
 PROMPT = ("messages", "tools")
 """Fields of a prompt that are members of the body."""
+SEALED = "sealed"
 TRANSFER = "kv_transfer_params"
 """Member by which routers connect an engine for prefill and one for decode. No gateway sends it."""
 
@@ -28,51 +33,66 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-def body_of(op: str, message: BaseModel | None, model: str) -> bytes:
+def body_of(op: str, message: BaseModel | None, model: str, *, sealed: bool = False) -> bytes:
     """Return the body of a message. `model`: for messages that do not name one. Raise what
     pydantic's serializer raises."""
     prompt = getattr(message, "prompt", None)
-    fields = {"prompt", "model", "stream"}
-    rest = "{}" if message is None else message.model_dump_json(exclude_none=True, exclude=fields)
+    apart = {"prompt", "model", "stream"}
+    rest = "{}" if message is None else message.model_dump_json(exclude_none=True, exclude=apart)
     outer = [f'"model":{json.dumps(getattr(message, "model", model))}']
     if (stream := getattr(message, "stream", None)) is not None:
         outer.append(f'"stream":{json.dumps(stream)}')
     sampling = getattr(message, "sampling", None)
     if sampling is not None and sampling.max_tokens is not None:
         outer.append(f'"max_tokens":{sampling.max_tokens}')
-    inner = [f'"op":"{op}"']
-    if rest != "{}":
-        inner.append(rest[1:-1])
+    inner = [] if rest == "{}" else [rest[1:-1]]
     if prompt is not None:
         # pydantic takes six times as long for a prompt that is a member.
-        asked = prompt.model_dump_json(exclude_none=True, exclude={*PROMPT})
+        left_out = {"messages"} if sealed else {*PROMPT}
+        asked = prompt.model_dump_json(exclude_none=True, exclude=left_out)
         inner.append(f'"prompt":{asked}')
+    if sealed:
+        fields = json.dumps("{" + ",".join(inner) + "}", ensure_ascii=False)
+        inner = [f'"{SEALED}":{fields}']
     shown = "" if prompt is None else prompt.model_dump_json(exclude_none=True, include={*PROMPT})
     outer.append(shown[1:-1] if len(shown) > 2 else '"messages":[]')
+    inner.insert(0, f'"op":"{op}"')
     return f'{{{",".join(outer)},"{MEMBER}":{{{",".join(inner)}}}}}'.encode()
 
 
 def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the message in a body. A router may have changed `stream`, and made it
     one of the two steps of separate prefill and decode engines."""
-    fields = {name: value for name, value in body[MEMBER].items() if name != "op"}
+    member = body[MEMBER]
+    fields = _opened(member)
+    op = fields.pop("op", None)
     if isinstance(prompt := fields.get("prompt"), dict):
         shown = {name: body[name] for name in PROMPT if name in body}
-        fields["prompt"] = prompt | (shown if prompt.get("kind") == "chat" else {})
+        fields["prompt"] = (shown if prompt.get("kind") == "chat" else {}) | prompt
         fields["model"] = body.get("model")
     if "stream" in body:
         fields["stream"] = body["stream"]
-    if body[MEMBER].get("op") == "generate":
+    if op == "generate":
         fields[TRANSFER] = body.get(TRANSFER)
-        fields["prefill_only"] = _is_prefill_step(body) or None
+        fields["prefill_only"] = _is_prefill_step(body, fields.get("sampling")) or None
+    # A prefill step has no grammars, and its routers do not pass refusals on.
+    if next(iter(member), "op") != "op" and SEALED not in member and not fields.get("prefill_only"):
+        fields["rewritten"] = True
     return fields
 
 
-def _is_prefill_step(body: Mapping[str, Any]) -> bool:
+def _opened(member: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a message. If it is sealed by nobody who knows how, it stays so."""
+    with suppress(KeyError, RecursionError, TypeError, ValueError):
+        return {"op": member.get("op"), **_parsed(member[SEALED])}
+    return dict(member)
+
+
+def _is_prefill_step(body: Mapping[str, Any], sampling: object) -> bool:
     """Return whether a router drops the response and needs only the KV cache of the prompt. It asks
     for that by `do_remote_decode`, or by lowering `max_tokens` to 1 if the engines share their
     storage. The gateway's own `max_tokens` is also in the message, where no router changes it."""
-    transfer, sampling = body.get(TRANSFER), body[MEMBER].get("sampling")
+    transfer = body.get(TRANSFER)
     if isinstance(transfer, dict) and transfer.get("do_remote_decode"):
         return True
     own = sampling.get("max_tokens") if isinstance(sampling, dict) else None

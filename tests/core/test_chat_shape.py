@@ -21,6 +21,7 @@ TOOL = {
     "function": {
         "name": "look",
         "parameters": {"type": "object", "default": None, "enum": [None, 1.0, 2**70, "é\u2028"]},
+        "description": "Looks.",
     },
 }
 CHAT = wire.ChatPrompt(messages=(USER,), tools=(TOOL,), template_kwargs={"a": None, "b": 1})
@@ -65,6 +66,11 @@ def test_a_message_is_the_same_behind_the_shape(name, message):
     assert type(message).model_validate(message_in(body)) == message
 
 
+def rewritten(body: bytes) -> Any:
+    """The body behind a router that sorts members, and reads numbers as floats."""
+    return json.loads(json.dumps(json.loads(body, parse_int=float), sort_keys=True))
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 floats = st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
@@ -78,7 +84,39 @@ json_values = st.recursive(
 def test_any_messages_are_the_same_behind_the_shape(messages):
     prompt = wire.ChatPrompt(messages=tuple(messages), tools=tuple(messages))
     message = FULL.model_copy(update={"prompt": prompt})
-    assert wire.GenerateRequest.model_validate(message_in(shaped(message))) == message
+    for sealed in (False, True):
+        body = json.loads(body_of("generate", message, "", sealed=sealed))
+        assert wire.GenerateRequest.model_validate(message_in(body)) == message
+
+
+@pytest.mark.parametrize(("name", "message"), MESSAGES.items(), ids=MESSAGES)
+def test_a_sealed_message_is_the_same_behind_a_router_that_writes_it_anew(name, message):
+    op = name if name in ("count", "grammars", "instances") else "generate"
+    body = rewritten(body_of(op, message, "other", sealed=True))
+    found = type(message).model_validate(message_in(body))
+    assert found.model_dump_json(exclude={"prompt": {"messages"}}) == message.model_dump_json(
+        exclude={"prompt": {"messages"}}
+    )
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_that_a_router_wrote_anew_says_so(name):
+    op = name if name in ("count", "grammars", "instances") else "generate"
+    body = body_of(op, MESSAGES[name], "other")
+    assert message_in(rewritten(body))["rewritten"] is True
+    assert "rewritten" not in message_in(json.loads(body))
+
+
+def test_a_prefill_step_may_be_written_anew():
+    """It has no grammars, and a router may not pass a refusal on."""
+    body = rewritten(body_of("generate", FULL, "")) | {"kv_transfer_params": PREFILL}
+    assert "rewritten" not in message_in(body)
+
+
+@pytest.mark.parametrize("sealed", [1, None, "", "[]", "{", "[" * 100_000])
+def test_a_text_that_is_no_sealed_message_stays_an_unknown_field(sealed):
+    found = message_in({MEMBER: {"op": "count", "sealed": sealed}})
+    assert found == {"sealed": sealed}
 
 
 def test_routers_find_what_they_read():

@@ -47,6 +47,7 @@ def test_every_error_class_documents_its_cause_and_remedy():
         SchemaNotEnforceable("not this", pointer="/properties/a/not", param="tools"),
         GrammarsRefused([{"key": "k1", "status": "refused"}]),
         FingerprintMismatch("another replica"),
+        FingerprintMismatch("sorted", param="toolgate"),
         ContextLengthExceeded("too long", param="messages"),
         ContextLengthExceeded.of_tokens(4096),
         ContextLengthExceeded.of_tokens(4096, 4000, 100, param="max_tokens"),

@@ -5,6 +5,7 @@ import json
 import time
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -139,13 +140,15 @@ def test_a_bad_value_beside_a_long_string_is_refused_before_anything_is_sent(con
         [user("a") | {"tool_calls": [{"function": {"arguments": "x" * (LONG + 1)}}], "n": 2**70}],
     ],
 )
-async def test_long_strings_are_sent_in_pieces_of_the_same_message(messages):
+@pytest.mark.parametrize("sealed", [False, True])
+async def test_long_strings_are_sent_in_pieces_of_the_same_message(messages, sealed):
     message = request(*messages)
-    pieces = encoded("generate", message, "")
+    pieces = encoded("generate", message, "", sealed=sealed)
     assert isinstance(pieces, Pieces)
     for _ in range(2):
         sent = [each async for each in pieces]
-        assert json.loads(b"".join(sent)) == json.loads(body_of("generate", message, ""))
+        whole = body_of("generate", message, "", sealed=sealed)
+        assert json.loads(b"".join(sent)) == json.loads(whole)
         assert max(map(len, sent)) <= 6 * LONG
 
 
@@ -318,16 +321,32 @@ async def test_a_long_message_is_sent_again_in_its_pieces():
 async def test_a_refused_connection_is_tried_again_at_the_address(monkeypatch):
     url, tried = f"http://127.0.0.1:{free_port()}", []
     client = Backend(url, None, Settings())
-    connect = client._request
+    connect = client._sent
 
     async def counted(*arguments):
         tried.append(arguments)
         return await connect(*arguments)
 
-    monkeypatch.setattr(client, "_request", counted)
+    monkeypatch.setattr(client, "_sent", counted)
     with pytest.raises(BackendUnavailable):
         await client.info()
     assert len(tried) == 3
+    await client.aclose()
+
+
+async def test_a_connection_that_takes_too_long_is_tried_twice(monkeypatch):
+    """A process that was stalled finds its time-out expired, though the backend responded."""
+    tried = []
+
+    async def expired(*arguments, **_):
+        tried.append(arguments)
+        raise aiohttp.ConnectionTimeoutError
+
+    monkeypatch.setattr(aiohttp.ClientSession, "post", expired)
+    client = Backend("http://127.0.0.1:1", None, Settings())
+    with pytest.raises(BackendUnavailable):
+        await client.info()
+    assert len(tried) == 2
     await client.aclose()
 
 

@@ -81,7 +81,6 @@ async def walk_instances(raw_request: Request) -> Response:
 async def count(raw_request: Request) -> Response:
     """Request body `CountTokens`, response body `TokenCount`."""
     request = await _message(wire.CountTokens, raw_request)
-    _require_format(request.format)
     return _json(await _service(raw_request).count(request))
 
 
@@ -90,7 +89,6 @@ async def generate(raw_request: Request) -> Response:
     """Request body `GenerateRequest`. The response is an SSE stream of StreamEvents, or an array of
     them with `stream=false`. With `prefill_only` it is a chat completion without choices."""
     request = await _message(wire.GenerateRequest, raw_request)
-    _require_format(request.format)
     if request.prefill_only:
         prefilled: Response = await _prefill(request, raw_request)
         return prefilled
@@ -104,16 +102,6 @@ async def generate(raw_request: Request) -> Response:
         events = batched(events)
     first = await anext(events)
     return EventStreamResponse(_sse(first, events), KEEPALIVE_SECONDS)
-
-
-def _require_format(version: int) -> None:
-    """Raise InvalidRequest."""
-    if version != wire.FORMAT:
-        raise InvalidRequest(
-            f"This backend uses wire format {wire.FORMAT}, but the request uses format "
-            f"{version}. Install the same Toolgate version on the gateway and the backend.",
-            param="format",
-        )
 
 
 @with_cancellation  # type: ignore[misc]

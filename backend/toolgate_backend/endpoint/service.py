@@ -15,6 +15,7 @@ from vllm.lora.request import LoRARequest
 from vllm.sampling_params import SamplingParams
 
 from toolgate_core import tracing, wire
+from toolgate_core.chat_shape import MEMBER
 from toolgate_core.errors import (
     ContextLengthExceeded,
     FingerprintMismatch,
@@ -231,22 +232,33 @@ class Service:
         """Load the new grammars on every rank. Returns when each has a verdict. Raises
         BackendUnavailable as `info` does."""
         self._in_flight.require_open()
-        self._require_calls()
+        self._require_calls(wanted)
         verdicts = await self._registry.load(wanted.grammars)
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def walk_instances(self, wanted: wire.WalkInstances) -> wire.InstanceWalks:
         """Walk instances through a tool's masks, in the quarantine and under its limits."""
-        self._require_calls()
+        self._require_calls(wanted)
         check_instances(wanted.instances, self._vocabulary.dialect)
         return await self._registry.walk(wanted.grammar, wanted.instances)
 
-    def _require_calls(self) -> None:
+    def _require_calls(self, wanted: wire.Request) -> None:
+        self._require_same(wanted)
         if not self._vocabulary.dialect.calls:
             raise UnsupportedParameter(
                 "This model's tokenizer has no tool-call marks of a supported dialect, so tools "
                 "cannot be enforced. Remove tools, or use a supported model.",
                 param="tools",
+            )
+
+    def _require_same(self, request: wire.Request) -> None:
+        """Raise FingerprintMismatch for a message that its gateway must make anew."""
+        if request.rewritten:
+            raise FingerprintMismatch("A router has changed the message. Seal it.", param=MEMBER)
+        if request.fingerprint not in ("", self._fingerprint):
+            raise FingerprintMismatch(
+                "This replica differs from the one whose description the request is based on. "
+                "Start all replicas behind one address with the same release and flags."
             )
 
     async def status(self) -> wire.Status:
@@ -261,6 +273,7 @@ class Service:
     async def count(self, request: wire.CountTokens) -> wire.TokenCount:
         """The number of tokens of a prompt, rendered as for a response."""
         with self._in_flight.track():
+            self._require_same(request)
             self._lora(request.model)
             prompt, _ = await self._renderer.render(request.prompt, request.max_tokens)
         return wire.TokenCount(tokens=len(prompt["prompt_token_ids"]))
@@ -366,11 +379,7 @@ class Service:
         }
         span = tracing.begin("toolgate.generate", SpanKind.SERVER, attributes, headers=headers)
         with tracing.ended(span), self._in_flight.track():
-            if request.fingerprint not in (None, self._fingerprint):
-                raise FingerprintMismatch(
-                    "This replica differs from the one whose description the request is based on. "
-                    "Start all replicas behind one address with the same release and flags."
-                )
+            self._require_same(request)
             self._lora(request.model)
             yield span
 

@@ -158,8 +158,7 @@ class GrammarRegistry:
         if source.key != expected:
             raise InvalidRequest(
                 "A grammar's key does not match its name and schema. Install the same Toolgate "
-                "version on the gateway and the backend, and no router between them that sorts the "
-                "members of a body.",
+                "version on the gateway and the backend.",
                 param="grammars",
             )
         return source

@@ -74,8 +74,9 @@ class GrammarsRefused(ToolgateError):
 
 class FingerprintMismatch(ToolgateError):
     """The replica that got the request differs from the one that the gateway's message is based on,
-    for example in its model or its limits. The gateway repeats the request with a new description,
-    so clients do not see this error.
+    for example in its model or its limits; or a router has changed the message (`param` is
+    `toolgate`). The gateway repeats the request with a new description, or in a form that no router
+    changes, so clients do not see this error.
 
     Nothing.
     """

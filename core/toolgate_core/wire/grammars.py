@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from ..errors import SchemaTooComplex
-from .message import Count, Many, Message
+from .message import Count, Many, Message, Request
 
 Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -90,7 +90,7 @@ class NeededGrammar(Message):
     """Whether the start event has the verdict."""
 
 
-class LoadGrammars(Message):
+class LoadGrammars(Request):
     """Grammars to load before a request needs them: `POST /v1/toolgate/grammars`."""
 
     grammars: tuple[GrammarSource, ...]
@@ -106,7 +106,7 @@ MAX_INSTANCE_LENGTH = 100_000
 """Maximum length of an instance as JSON, in characters."""
 
 
-class WalkInstances(Message):
+class WalkInstances(Request):
     grammar: GrammarSource
     instances: tuple[Any, ...]
     """JSON values, with their members in the order in which the model would write them."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT = 8
+FORMAT = 9
 """Version of the protocol. Gateway and backend refuse a peer of another version."""
 
 MAX_COUNT = 2**31 - 1
@@ -26,3 +26,13 @@ million entries would take much more memory than the message."""
 
 class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Request(Message):
+    """A message that a gateway bases on the description of a backend."""
+
+    fingerprint: Name = ""
+    """That of the description. A replica with another one refuses the message. Empty disables the
+    check."""
+    rewritten: Literal[True] | None = None
+    """Whether a router has parsed the body and written it anew. Gateways leave the field out."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from .grammars import NeededGrammar
-from .message import FORMAT, Count, Message
+from .message import Count, Message, Request
 
 
 class Tokenizing(Message):
@@ -118,8 +118,7 @@ class Enforcement(Message):
     """Number of the first choice of the response. Choices have different ids of calls."""
 
 
-class GenerateRequest(Message):
-    format: int = FORMAT
+class GenerateRequest(Request):
     request_id: str
     model: str
     prompt: Prompt
@@ -135,9 +134,6 @@ class GenerateRequest(Message):
     """None disables all masks. The stream then has all tokens, including marker tokens."""
     grammars: tuple[NeededGrammar, ...] = ()
     """Those that `enforcement` names."""
-    fingerprint: str | None = None
-    """That of the description on which this message is based. A replica with another one refuses
-    it. None disables the check."""
     open_objects: Literal[True] | None = None
     """Whether objects that declare properties may have further ones, in the schemas of the prompt's
     tools. None leaves the field out."""
@@ -165,10 +161,9 @@ class GenerateRequest(Message):
     Gateways leave the field out."""
 
 
-class CountTokens(Message):
+class CountTokens(Request):
     """The tokens of a prompt: `POST /v1/toolgate/count`."""
 
-    format: int = FORMAT
     model: str
     prompt: Prompt
     max_tokens: int = Field(default=0, ge=0)

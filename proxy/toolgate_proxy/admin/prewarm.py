@@ -48,8 +48,7 @@ async def verdicts_at(
     for at in range(0, len(tools), BATCH):
         batch = tools[at : at + BATCH]
         try:
-            info = await deployment.backend.info()
-            verdicts = await deployment.grammars.prepare(batch, info)
+            verdicts = await deployment.grammars.prepare(batch)
         except ToolgateError as error:
             for tool in batch:
                 yield tool, error

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
@@ -14,12 +13,12 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import from_json
 
 from toolgate_core import tracing, wire
-from toolgate_core.chat_shape import PATH
+from toolgate_core.chat_shape import MEMBER, PATH
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
     BackendFailed,
     BackendTimeout,
-    BackendUnavailable,
+    FingerprintMismatch,
     InvalidRequest,
     ToolgateError,
 )
@@ -30,7 +29,7 @@ from ..discovery import PinnedResolver, addressed
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
-from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error, repeats
+from .faults import SAME_RELEASE, Within, asked_again, backend_error, repeats, unresponsive
 from .message_json import Pieces, encoded
 
 IDLE_SECONDS = 120.0
@@ -89,6 +88,8 @@ class Backend:
         self._last_info: wire.Info | None = None
         self._info_at = 0.0
         self._info_request: asyncio.Task[wire.Info] | None = None
+        self._seals = False
+        """Whether messages are sealed: a router has rewritten one."""
         self._note = note
 
     async def info(self) -> wire.Info:
@@ -119,13 +120,15 @@ class Backend:
         self._info = None
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], info: wire.Info
     ) -> tuple[wire.GrammarVerdict, ...]:
-        """Compile and load grammars. Returns one verdict for each source, in any order."""
-        message = wire.LoadGrammars(grammars=tuple(sources))
+        """Compile and load grammars. Returns one verdict for each source, in any order. `info`: the
+        description on which the sources are based."""
+        message = wire.LoadGrammars(grammars=tuple(sources), fingerprint=info.fingerprint)
         verdicts = await self._json("grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 
+    @asked_again
     async def walk_instances(
         self, source: wire.GrammarSource, instances: Sequence[Any]
     ) -> wire.InstanceWalks:
@@ -186,7 +189,7 @@ class Backend:
             self._note(self._info)
             return self._info
         except BackendTimeout as error:
-            raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER) from error
+            raise unresponsive() from error
         except InvalidRequest as error:
             raise BackendFailed(
                 "The server behind this model is not a Toolgate backend. Start it with "
@@ -219,7 +222,8 @@ class Backend:
     ) -> aiohttp.ClientResponse:
         """Return the response, with its body not read yet. Raises the error of an unsuccessful
         one."""
-        content = encoded(op, message, self._last_info.model if self._last_info else self._model)
+        model = self._last_info.model if self._last_info else self._model
+        content = encoded(op, message, model, sealed=self._seals)
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
         due, repeated = time.monotonic() + limit, 0
         while True:
@@ -236,8 +240,14 @@ class Backend:
         self, content: bytes | Pieces, session: str, limit: float
     ) -> aiohttp.ClientResponse:
         """As `_send`, without sending again."""
+        headers = tracing.outgoing() | {"Content-Type": "application/json"}
+        if session:
+            headers["x-session-id"] = session
+        url = self._base_url + PATH
         async with Within(limit, "start its response", begun=False):
-            response = await self._request(content, session)
+            response = await self._open_session().post(
+                url, data=content, headers=headers, allow_redirects=False
+            )
         if 200 <= response.status < 300:
             return response
         try:
@@ -247,25 +257,6 @@ class Backend:
             raise self._error(response.status, await body.parsed(refusal, _parsed))
         finally:
             response.close()
-
-    async def _request(self, content: bytes | Pieces, session: str) -> aiohttp.ClientResponse:
-        """Try to connect twice, which sends no request twice. In a process that was stalled for
-        longer than the connect time-out, the time-out expires though the backend had responded."""
-        headers = tracing.outgoing() | {"Content-Type": "application/json"}
-        if session:
-            headers["x-session-id"] = session
-        send = partial(
-            self._open_session().request,
-            "POST",
-            self._base_url + PATH,
-            data=content,
-            headers=headers,
-            allow_redirects=False,
-        )
-        try:
-            return await send()
-        except aiohttp.ConnectionTimeoutError:
-            return await send()
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Return the session, created on first use because aiohttp needs a running event loop for
@@ -296,7 +287,9 @@ class Backend:
         if status in (401, 403):
             # The body reports an invalid key. Our client would take that for its own key.
             return from_body(status, None)
-        return backend_error(status, body)
+        error = backend_error(status, body)
+        self._seals |= isinstance(error, FingerprintMismatch) and error.param == MEMBER
+        return error
 
 
 def session_of(message: wire.GenerateRequest) -> str:
@@ -337,10 +330,7 @@ def _checked_info(body: object) -> wire.Info:
             f"The backend speaks version {version!r} of the wire format, this gateway version "
             f"{wire.FORMAT}. {SAME_RELEASE}"
         )
-    try:
-        return wire.Info.model_validate(body)
-    except ValidationError as error:
-        raise BackendFailed(f"Invalid /info response from the backend. {SAME_RELEASE}") from error
+    return _checked(wire.Info, body, "'info'")
 
 
 def _parsed(body: bytes | bytearray) -> object:

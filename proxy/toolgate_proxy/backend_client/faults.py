@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import wraps
 from types import TracebackType
+from typing import ParamSpec, TypeVar
 
 import aiohttp
 
@@ -13,11 +17,14 @@ from toolgate_core.errors import (
     BackendLost,
     BackendTimeout,
     BackendUnavailable,
+    FingerprintMismatch,
     ToolgateError,
 )
 
+P = ParamSpec("P")
+T = TypeVar("T")
+NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 UNREACHABLE = "No backend of this model can be reached. Retry shortly."
-UNRESPONSIVE = "No backend of this model responds. Retry shortly."
 CONNECTION_LOST = "The connection to the backend was lost. Retry the request."
 SAME_RELEASE = "Install the same release of toolgate on the gateway and the backend."
 RETRY_AFTER = 2
@@ -54,7 +61,7 @@ class Within:
             raise failure from error
 
     def _failure(self, error: BaseException) -> ToolgateError | None:
-        if isinstance(error, aiohttp.ConnectionTimeoutError):
+        if isinstance(error, NOT_CONNECTED):
             return BackendUnavailable(UNREACHABLE, retry_after=RETRY_AFTER)
         if isinstance(error, TimeoutError):
             return BackendTimeout(f"The backend did not {self._what} in time.")
@@ -62,9 +69,14 @@ class Within:
             return None
         if self._begun:
             return BackendLost(CONNECTION_LOST, retry_after=RETRY_AFTER)
-        unreachable = isinstance(error, aiohttp.ClientConnectorError)
-        text = UNREACHABLE if unreachable else CONNECTION_LOST
-        return BackendUnavailable(text, retry_after=RETRY_AFTER)
+        return BackendUnavailable(CONNECTION_LOST, retry_after=RETRY_AFTER)
+
+
+def unresponsive() -> BackendUnavailable:
+    """Return the error for a backend that does not respond, though nothing was asked of it yet."""
+    return BackendUnavailable(
+        "No backend of this model responds. Retry shortly.", retry_after=RETRY_AFTER
+    )
 
 
 class NoReplica(Exception):
@@ -86,9 +98,7 @@ def repeats(error: ToolgateError) -> int:
     cause = error.__cause__
     if isinstance(cause, NoReplica):
         return 2 if cause.status == 503 else 1
-    if isinstance(cause, aiohttp.ConnectionTimeoutError):
-        return 0  # it was tried twice, which took seconds
-    if refused_connection(error):
+    if isinstance(cause, aiohttp.ClientConnectorError):
         return 2
     broke = isinstance(cause, aiohttp.ClientError | ConnectionError)
     return int(broke and isinstance(error, BackendUnavailable))
@@ -96,8 +106,26 @@ def repeats(error: ToolgateError) -> int:
 
 def refused_connection(error: ToolgateError) -> bool:
     """Return whether no connection could be made: nothing listens, or the host can't be found."""
-    cause = error.__cause__
-    return isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    return isinstance(error.__cause__, NOT_CONNECTED)
+
+
+def asked_again(ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Decorate a function that is called once more if a replica refuses its message: it then has a
+    new description of the backend. Raise BackendUnavailable if that is refused, too."""
+
+    @wraps(ask)
+    async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(2):
+            with suppress(FingerprintMismatch):
+                return await ask(*args, **kwargs)
+        raise BackendUnavailable(
+            "The replicas behind one address of this model differ, so the response can't be "
+            "enforced. Retry shortly. If this continues, start all replicas with the same release, "
+            "model and flags.",
+            retry_after=RETRY_AFTER,
+        )
+
+    return asked
 
 
 def backend_error(status: int, body: object) -> ToolgateError:

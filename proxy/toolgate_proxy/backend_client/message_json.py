@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -36,30 +37,37 @@ class Pieces:
         yield self._around[-1]
 
 
-def encoded(op: str, message: wire.Message | None, model: str) -> bytes | Pieces:
+def encoded(
+    op: str, message: wire.Message | None, model: str, *, sealed: bool = False
+) -> bytes | Pieces:
     """Return the body of a message in the shape of a chat completion.
 
-    `model`: for messages that do not name one. Raise InvalidRequest for values that JSON can't
-    represent: pydantic's serializer nests about 250 levels, and the depth of a request's fields is
-    not limited."""
-    prompt = getattr(message, "prompt", None)
-    if message is not None and isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
-        return _pieces(op, message, prompt)
-    return _encoded(op, message, model)
-
-
-def _pieces(op: str, message: wire.Message, prompt: wire.ChatPrompt) -> bytes | Pieces:
-    mark = secrets.token_hex(16)
-    long: list[str] = []
+    `model`: for messages that do not name one. `sealed`: as in chat_shape.py. Raise InvalidRequest
+    for values that JSON can't represent: pydantic's serializer nests about 250 levels, and the
+    depth of a request's fields is not limited."""
+    mark, long = secrets.token_hex(16), list[str]()
+    short = _without_long(message, mark, long)
     try:
+        content = body_of(op, short, model, sealed=sealed)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        assert message is not None
+        raise _invalid(message) from None
+    return Pieces(content.split(f'"{mark}"'.encode()), long) if long else content
+
+
+def _without_long(message: wire.Message | None, mark: str, long: list[str]) -> wire.Message | None:
+    """Return the message with `mark` in place of its long strings, which are added to `long`; the
+    message itself if it is not valid."""
+    prompt = getattr(message, "prompt", None)
+    if message is None or not isinstance(prompt, wire.ChatPrompt) or not _has_long(prompt.messages):
+        return message
+    with suppress(RecursionError):
         messages = tuple(_marked(each, mark, long) for each in prompt.messages)
-    except RecursionError:
-        return _encoded(op, message)
-    if not all(map(_is_valid, long)):
-        return _encoded(op, message)
-    short = prompt.model_copy(update={"messages": messages})
-    content = _encoded(op, message.model_copy(update={"prompt": short}))
-    return Pieces(content.split(f'"{mark}"'.encode()), long)
+        if all(map(_is_valid, long)):
+            short = prompt.model_copy(update={"messages": messages})
+            return message.model_copy(update={"prompt": short})
+    long.clear()
+    return message
 
 
 def _has_long(messages: Iterable[Any]) -> bool:
@@ -99,20 +107,16 @@ def _is_valid(text: str) -> bool:
         return False
 
 
-def _encoded(op: str, message: wire.Message | None, model: str = "") -> bytes:
-    try:
-        return body_of(op, message, model)
-    except (PydanticSerializationError, UnicodeEncodeError):
-        assert message is not None
-        param, value = _unencodable(message)
-        what = "The request" if param is None else repr(param)
-        half = half_pair_in(value)
-        problem = "a value that is nested too deeply" if half is None else half.problem
-        raise InvalidRequest(
-            f"{what} can't be sent to the backend, because it contains {problem}. Remove or "
-            "replace it.",
-            param=param,
-        ) from None
+def _invalid(message: wire.Message) -> InvalidRequest:
+    param, value = _unencodable(message)
+    what = "The request" if param is None else repr(param)
+    half = half_pair_in(value)
+    problem = "a value that is nested too deeply" if half is None else half.problem
+    return InvalidRequest(
+        f"{what} can't be sent to the backend, because it contains {problem}. Remove or replace "
+        "it.",
+        param=param,
+    )
 
 
 def _is_json(message: wire.Message) -> bool:

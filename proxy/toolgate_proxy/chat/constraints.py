@@ -81,7 +81,7 @@ class ConstraintLoader:
         needed, offered = await self._needed(tools, prepared, deployment, context)
         if needed.unknown:
             new = [tool for tool in tools if needed.keys.get(tool.hash) in needed.unknown]
-            await deployment.grammars.prepare(new, prepared.info)
+            await deployment.grammars.prepare(new)
             _, offered = await self._needed(tools, prepared, deployment, context)
         return offered
 
@@ -143,7 +143,7 @@ def backend_request(
         ),
         grammars=_grammars(request, plan, needed),
         open_objects=True if open_objects else None,
-        fingerprint=fingerprint or None,
+        fingerprint=fingerprint,
         # Only the tokens of a stream are known before its end. Otherwise one response with all
         # tokens costs less.
         stream=needs_each_token or metered,

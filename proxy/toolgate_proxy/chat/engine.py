@@ -20,12 +20,12 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     BackendFailed,
     ContextLengthExceeded,
-    FingerprintMismatch,
     GrammarsRefused,
     InvalidRequest,
     PermissionDenied,
 )
 
+from ..backend_client.faults import asked_again
 from ..context import RequestContext
 from ..grammars.service import read_verdicts
 from ..routing.deployments import Deployment
@@ -33,21 +33,15 @@ from ..settings import Settings
 from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
-from .generation import (
-    Generation,
-    Unconstrained,
-    begun,
-    begun_unconstrained,
-    replicas_differ,
-)
+from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .request.preparation import Preparation, prepared
 from .request.shortening import edited, fitted
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
 
 MAX_SENDS = 3
-"""Maximum number of times a request is sent: again if new schemas are refused, without their tools
-if the settings omit them, and once if the backend is not the one that described itself."""
+"""Maximum number of times a request is sent to a backend that described itself: again if new
+schemas are refused, without their tools if the settings omit them."""
 
 NO_VERDICT = (
     "The backend doesn't say which grammars of this request it can enforce. Install the same "
@@ -93,6 +87,7 @@ class Engine:
         sender = context.caller.sender
         return generation.response(self.validators, sender, self._resamples), generation
 
+    @asked_again
     async def generate(
         self,
         request: ChatRequest,
@@ -103,7 +98,6 @@ class Engine:
     ) -> Generation:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
-        mismatched = False
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
@@ -111,11 +105,6 @@ class Engine:
             answers = None if request.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
-            except FingerprintMismatch:
-                if mismatched:
-                    raise replicas_differ() from None
-                mismatched = True
-                continue
             except GrammarsRefused as refused:
                 deployment.grammars.learn(
                     read_verdicts(refused.verdicts), plan.grammars, found.info
@@ -199,6 +188,7 @@ class Engine:
         request = await self.edited(request, deployment, context)
         return await self._count(request, deployment, context)
 
+    @asked_again
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
@@ -217,6 +207,7 @@ class Engine:
         context.notes.cleared_tokens = sum(edit.tokens for edit in request.applied_edits)
         return request
 
+    @asked_again
     async def _count(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> int:

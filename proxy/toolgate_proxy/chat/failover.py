@@ -1,10 +1,11 @@
-"""Failover: moves a request to another backend of its model if the first one fails before the first
-event of the response."""
+"""Failover: moves a request to another backend of its model if the first one fails before its
+client gets anything: before the first event of a stream, or before the end of a whole response."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TypeVar
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
-from ..backend_client.faults import RETRY_AFTER, UNRESPONSIVE, refused_connection, repeats
+from ..backend_client.faults import refused_connection, repeats, unresponsive
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
@@ -123,32 +124,33 @@ class Failover:
 async def _begin(
     engine: Engine, context: RequestContext, request: ChatRequest, deployment: Deployment
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
-    """Yield a response and its events, whose first batch has arrived."""
+    """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
     respond = tool_loop.respond if request.compaction is None else compaction.respond
     async with respond(engine, request, deployment, context) as (response, events):
-        first_batch = await _first_batch(events)
-        yield response, _chain(first_batch, events, context.caller.require_key)
+        arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
+        # Calls that the gateway runs must not run twice.
+        at_once = request.stream or request.gateway_tools or request.pending_calls
+        async for batch in arriving:
+            held.append(batch)
+            if batch and at_once:
+                break
+        yield response, _chain(held, arriving)
 
 
-async def _first_batch(events: Events) -> list[ResponseEvent]:
-    """Wait for the first batch that is not empty."""
+async def _checked(events: Events, require_key: Callable[[], None] | None) -> Events:
+    """Raise RetiredKey if the key of the request is revoked meanwhile."""
     async for batch in events:
-        if batch:
-            return batch
-    return []
-
-
-async def _chain(
-    first: list[ResponseEvent], rest: Events, require_key: Callable[[], None] | None
-) -> Events:
-    """Raise RetiredKey if the key of the request is revoked before a batch is sent."""
-    if require_key is not None:
-        require_key()
-    yield first
-    async for batch in rest:
         if require_key is not None:
             require_key()
+        yield batch
+
+
+async def _chain(held: Iterable[list[ResponseEvent]], rest: Events) -> Events:
+    for batch in held:
+        yield batch
+        await asyncio.sleep(0)  # others have their turn between the batches of a long response
+    async for batch in rest:
         yield batch
 
 
@@ -156,7 +158,7 @@ def _require_up(deployment: Deployment) -> None:
     """Raise BackendUnavailable for a backend that is down according to its health checks. A
     request that is sent to a hung one would wait for its time limit."""
     if deployment.state.is_down:
-        raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER)
+        raise unresponsive()
 
 
 def _may_have_another(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> bool:

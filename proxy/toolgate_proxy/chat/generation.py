@@ -11,11 +11,9 @@ from opentelemetry.trace import Span, SpanKind
 
 from toolgate_core import tracing, wire
 from toolgate_core.chat_request import HistoryChange
-from toolgate_core.errors import BackendUnavailable
 
 from ..backend_client.client import Backend
 from ..backend_client.event_stream import EventStream
-from ..backend_client.faults import RETRY_AFTER
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
@@ -181,16 +179,6 @@ async def _sent(
         raise
 
 
-def replicas_differ() -> BackendUnavailable:
-    """Return the error of a request that two replicas have refused for its fingerprint."""
-    return BackendUnavailable(
-        "The replicas behind one address of this model differ, so the response can't be enforced. "
-        "Retry shortly. If this continues, start all replicas with the same release, model and "
-        "flags.",
-        retry_after=RETRY_AFTER,
-    )
-
-
 def _without_verdicts(event: wire.StreamEvent) -> wire.StreamEvent:
     if isinstance(event, wire.StartEvent) and event.verdicts:
         return event.model_copy(update={"verdicts": ()})
@@ -217,6 +205,7 @@ async def begun_unconstrained(prepared: Prepared, deployment: Deployment) -> Unc
     message = wire.GenerateRequest(
         request_id=request.request_id,
         model=request.model,
+        fingerprint=prepared.info.fingerprint,
         prompt=prepared.prompt,
         sampling=request.sampling,
         priority=request.priority,

@@ -27,7 +27,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
 from ..backend_client.client import Backend
-from ..backend_client.faults import SAME_RELEASE
+from ..backend_client.faults import SAME_RELEASE, asked_again
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
 from .tool_check import check_tool, subject
@@ -142,16 +142,17 @@ class GrammarService:
         if self._shared_cache is not None:
             self._shared_cache.put(found)
 
-    async def prepare(
-        self, tools: Sequence[Tool], info: wire.Info
-    ) -> dict[str, wire.GrammarVerdict]:
+    @asked_again
+    async def prepare(self, tools: Sequence[Tool]) -> dict[str, wire.GrammarVerdict]:
         """Load tools that passed `check_tool` at the backend, before requests need them. Return the
         verdicts, among them refusals, by tool hash. Raise the backend's errors."""
+        info = await self._backend.info()
         key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
-        response = await self._backend.load_grammars(
+        sources = (
             wire.GrammarSource(key=key_of[tool.hash], name=tool.name, parameters=tool.parameters)
             for tool in tools
         )
+        response = await self._backend.load_grammars(sources, info)
         found = {verdict.key: verdict for verdict in response}
         if missing := len({*key_of.values()} - found.keys()):
             raise BackendFailed(

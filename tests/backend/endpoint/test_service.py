@@ -303,7 +303,7 @@ async def test_a_request_that_is_based_on_another_description_is_refused(service
     """It gets no response, and needs no grammar first."""
     info = service.info()
     assert info.fingerprint == wire.fingerprint_of(info)
-    for fingerprint, accepted in ((None, True), (info.fingerprint, True), ("other", False)):
+    for fingerprint, accepted in (("", True), (info.fingerprint, True), ("other", False)):
         engine.asked.clear()
         request = chat("t").model_copy(update={"fingerprint": fingerprint})
         if accepted:
@@ -314,6 +314,27 @@ async def test_a_request_that_is_based_on_another_description_is_refused(service
             with pytest.raises(FingerprintMismatch):
                 await anext(service.generate(request))
             assert not engine.asked
+    assert service.info().in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "param"), [("fingerprint", "other", None), ("rewritten", True, "toolgate")]
+)
+async def test_every_message_is_refused_that_its_gateway_must_make_anew(
+    service, engine, field, value, param
+):
+    known = source("a")
+    for send, message in (
+        (service.load_grammars, wire.LoadGrammars(grammars=(known,))),
+        (service.walk_instances, wire.WalkInstances(grammar=known, instances=({},))),
+        (service.count, wire.CountTokens(model="t", prompt=chat("t").prompt)),
+        (service.prefill, chat("t")),
+        (lambda message: anext(service.generate(message)), chat("t")),
+    ):
+        with pytest.raises(FingerprintMismatch) as refused:
+            await send(message.model_copy(update={field: value}))
+        assert refused.value.param == param
+    assert not engine.asked
     assert service.info().in_flight == 0
 
 

@@ -4,14 +4,15 @@ reach different ones."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from tests.support.dialects.model import calls_in
-from tests.support.servers.fake_backend import ASKED, INFO, KEY, FakeBackend
+from tests.support.servers.fake_backend import ASKED, INFO, KEY, WITHOUT_MASKS, FakeBackend
 from tests.support.servers.fleet import tool
 from tests.support.servers.loopback import in_thread
 from tests.support.servers.round_robin import RoundRobin
@@ -34,6 +35,11 @@ OTHER = INFO.model_copy(update={"limits": LONGER})
 """The same model, started with another context."""
 
 
+def request(*tools: Tool, text: str = ASKED, **params: Any) -> ChatRequest:
+    messages = ({"role": "user", "content": text},)
+    return ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
+
+
 class Gateway:
     """A gateway with one address."""
 
@@ -44,16 +50,16 @@ class Gateway:
         self.backend = self.deployment.backend
         self.placement = Placement("tiny", None, None)
         self.health = Health(self.deployments, lambda: [self.placement])
-        self.failover = Failover(Engine(given), self.deployments)
+        self.engine = Engine(given)
+        self.failover = Failover(self.engine, self.deployments)
         self.context = RequestContext()
 
     async def ask(self, *tools: Tool, text: str = ASKED, **params: Any) -> list[Any]:
         """Return the events of the response. Raise the error that its client gets."""
         self.context = RequestContext()
-        messages = ({"role": "user", "content": text},)
-        request = ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
+        asked = request(*tools, text=text, **params)
         respond = self.failover.respond
-        async with respond(request, self.placement, lambda _: [], self.context) as (_, events):
+        async with respond(asked, self.placement, lambda _: [], self.context) as (_, events):
             return [each.event async for batch in events for each in batch]
 
     async def text(self, asked: str = ASKED, **params: Any) -> str:
@@ -154,6 +160,55 @@ async def test_replicas_that_differ_are_an_error_that_names_the_cause(
     assert await gateway.text() == "Hello"
 
 
+MESSAGES: dict[str, Callable[[Gateway], Awaitable[object]]] = {
+    "count": lambda to: to.failover.count(request(), to.placement, lambda _: [], to.context),
+    "unconstrained": lambda to: to.engine.unconstrained(request(), to.deployment),
+    "grammars": lambda to: to.deployment.grammars.prepare([tool("t")]),
+}
+"""What sends the other messages with a fingerprint."""
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+async def test_every_message_is_made_anew_for_a_replica_with_another_description(
+    gateway, replicas, router, name
+):
+    for each in replicas:
+        each.scripts |= dict.fromkeys((ASKED, ASKED + WITHOUT_MASKS), Script(("Hello",)))
+    await gateway.text()
+    for each in replicas:
+        each.info = OTHER
+    before = router.sent
+    await MESSAGES[name](gateway)
+    assert router.sent - before == 3, "refused, described, answered"
+    assert (await gateway.backend.info()).limits == LONGER
+
+
+# --- routers that write bodies anew ---
+
+
+async def test_the_first_message_may_be_any(gateway, replicas, router):
+    router.rewrites = True
+    source = wire.GrammarSource(key="k", name="t", parameters={})
+    assert (await gateway.backend.walk_instances(source, [1])).walks[0].accepted
+    assert router.sent == 2
+
+
+async def test_schemas_are_the_same_behind_a_router_that_sorts_members(gateway, replicas, router):
+    """Only the first message is sent twice: those after it have a form that no router changes."""
+    router.rewrites = True
+    given = {"z": {"enum": [2**70, 1.5]}, "a": {"type": "string"}}
+    for number in range(6):
+        await gateway.ask(tool(f"t{number}", **given), stream=number % 2 == 0)
+    for at, replica in enumerate(replicas):
+        assert len(replica.requests) == 3, at
+        for source in replica.sources:
+            assert json.dumps(source.parameters["properties"]) == json.dumps(given)
+        for asked in replica.requests:
+            [shown] = asked.prompt.tools
+            assert json.dumps(shown["function"]["parameters"]["properties"]) == json.dumps(given)
+    assert router.sent == 9, "described, refused, described, 6 responses"
+
+
 # --- identities ---
 
 
@@ -240,6 +295,23 @@ async def test_output_is_not_repeated_after_a_stream_was_cut(gateway, replicas):
     with pytest.raises(BackendFailed):
         await gateway.text("go", stream=True)
     assert sum(len(each.requests) for each in replicas) == 1
+
+
+@pytest.mark.parametrize("runs_calls", [False, True])
+async def test_a_whole_response_that_was_cut_is_generated_again(gateway, replicas, runs_calls):
+    """Its client has got nothing. Calls that the gateway ran would run twice."""
+    replicas[0].scripts["go"] = Script(("Hello there",), break_after=2)
+    replicas[1].scripts["go"] = Script(("Hello",))
+    await met(gateway, replicas)
+    more = {"gateway_tools": {"search": None}} if runs_calls else {}
+    found = list[str]()
+    for _ in range(4):
+        try:
+            found.append(await gateway.text("go", stop=("never",), **more))
+        except BackendFailed:
+            found.append("cut")
+    assert found.count("cut") == (2 if runs_calls else 0)
+    assert found.count("Hello") == (2 if runs_calls else 4)
 
 
 async def test_an_address_is_down_when_no_replica_responds(gateway, replicas, router):

@@ -41,8 +41,11 @@ class Compiling(Backend):
         self.loads: list[list[str]] = []
         self.silent = False
 
+    async def info(self) -> wire.Info:
+        return INFO
+
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], info: wire.Info
     ) -> tuple[wire.GrammarVerdict, ...]:
         taken = list(sources)
         self.loads.append([source.name for source in taken])
@@ -167,7 +170,7 @@ async def test_accepted_grammars_are_counted_by_their_verdicts():
 
 async def test_prepared_tools_are_known():
     grammars, (good, bad) = Known(), tools("good", "bad")
-    found = await grammars.prepare([good, bad], INFO)
+    found = await grammars.prepare([good, bad])
     assert {name: each.status for name, each in found.items()} == {
         good.hash: "ready",
         bad.hash: "refused",
@@ -182,7 +185,7 @@ async def test_a_load_without_verdicts_is_a_failure_of_the_backend():
     grammars = Known()
     grammars.backend.silent = True
     with pytest.raises(BackendFailed, match="no verdict for 2 of 2"):
-        await grammars.prepare(tools("a", "b"), INFO)
+        await grammars.prepare(tools("a", "b"))
 
 
 @pytest.mark.parametrize("given", [[7], [{}], [{"key": "a", "status": "perhaps"}]])

@@ -22,7 +22,7 @@ from tests.support.servers.loopback import in_thread
 from tests.support.servers.script import Script, events
 from toolgate_backend.endpoint.needed_grammars import needed_sources
 from toolgate_core import wire
-from toolgate_core.chat_shape import SHAPED, ChatShape, message_in
+from toolgate_core.chat_shape import MEMBER, SHAPED, ChatShape, message_in
 from toolgate_core.errors import FingerprintMismatch, GrammarsRefused, ToolgateError
 from toolgate_core.grammar_key import grammar_key, tool_hash
 
@@ -51,15 +51,20 @@ WITHOUT_MASKS = " (without masks)"
 
 MAX_BYTES = 64_000_000
 Verdicts = tuple[wire.GrammarVerdict, ...]
-Body = TypeVar("Body", bound=wire.Message)
+Body = TypeVar("Body", bound=wire.Request)
 
 
-async def message_of(kind: type[Body], request: Request) -> Body:
-    """The message of a request, in either form."""
+async def message_of(kind: type[Body], request: Request, fingerprint: str) -> Body:
+    """The message of a request, in either form. `fingerprint`: of the replica that got it."""
     shaped = request.scope.get(SHAPED)
-    if shaped is not None:
-        return kind.model_validate(message_in(shaped))
-    return kind.model_validate_json(await request.body())
+    if shaped is None:
+        return kind.model_validate_json(await request.body())
+    message = kind.model_validate(message_in(shaped))
+    if message.rewritten:
+        raise FingerprintMismatch("Sorted.", param=MEMBER)
+    if message.fingerprint not in ("", fingerprint):
+        raise FingerprintMismatch("Another replica.")
+    return message
 
 
 def refusal(_: Request, error: Exception) -> Response:
@@ -181,7 +186,7 @@ class FakeBackend:
         return JSONResponse(self.described.model_dump(mode="json"))
 
     async def _grammars(self, request: Request) -> Response:
-        message = await message_of(wire.LoadGrammars, request)
+        message = await self._message(wire.LoadGrammars, request)
         verdicts = await self._load(message.grammars)
         answer = wire.GrammarVerdicts(grammars=tuple(verdicts))
         return JSONResponse(answer.model_dump(mode="json"))
@@ -232,7 +237,7 @@ class FakeBackend:
 
     async def _instances(self, request: Request) -> Response:
         """Masks allow what `walk` says."""
-        message = await message_of(wire.WalkInstances, request)
+        message = await self._message(wire.WalkInstances, request)
         verdict = wire.GrammarVerdict(key=message.grammar.key, status="ready", engine="fake")
         answer = wire.InstanceWalks(verdict=verdict, walks=tuple(map(self.walk, message.instances)))
         return JSONResponse(answer.model_dump(mode="json"))
@@ -241,7 +246,7 @@ class FakeBackend:
         """The prompt's number of tokens is that of the script."""
         if refusal := self._unauthorized(request):
             return refusal
-        message = await message_of(wire.CountTokens, request)
+        message = await self._message(wire.CountTokens, request)
         self.counts.append(message)
         assert isinstance(message.prompt, wire.ChatPrompt)
         if self.model is not None:
@@ -255,11 +260,9 @@ class FakeBackend:
     async def _generate(self, request: Request) -> Response:
         if refusal := self._unauthorized(request):
             return refusal
-        message = await message_of(wire.GenerateRequest, request)
+        message = await self._message(wire.GenerateRequest, request)
         self.requests.append(message)
         self.headers.append(dict(request.headers))
-        if message.fingerprint not in (None, self.described.fingerprint):
-            raise FingerprintMismatch("Another replica.")
         verdicts = await self._load_needed(message)
         script = self.script_of(message)
         if script.error_status is not None:
@@ -312,6 +315,9 @@ class FakeBackend:
                 if await request.is_disconnected():
                     raise asyncio.CancelledError
         return JSONResponse(sent)
+
+    async def _message(self, kind: type[Body], request: Request) -> Body:
+        return await message_of(kind, request, self.described.fingerprint)
 
     def _unauthorized(self, request: Request) -> Response | None:
         if request.headers.get("authorization") == f"Bearer {self.key}":

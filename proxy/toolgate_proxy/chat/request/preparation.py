@@ -44,8 +44,12 @@ class Prepared:
 
     def count_message(self) -> wire.CountTokens:
         """Return the message that asks for the number of tokens of the prompt."""
-        most = self.request.sampling.max_tokens or 0
-        return wire.CountTokens(model=self.request.model, prompt=self.prompt, max_tokens=most)
+        return wire.CountTokens(
+            fingerprint=self.info.fingerprint,
+            model=self.request.model,
+            prompt=self.prompt,
+            max_tokens=self.request.sampling.max_tokens or 0,
+        )
 
 
 class Preparation:
