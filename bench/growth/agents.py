@@ -28,8 +28,8 @@ from tests.support.agents.agent_cli import ClaudeRun, CodexRun, launch_codex, ru
 from tests.support.agents.client_packages import bundled_claude
 from tests.support.markdown import table
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
-from toolgate_proxy.cli.launch.clients import catalog
-from toolgate_proxy.cli.launch.target import Target, Window
+from toolgate_proxy.ops.launch_clients import catalog
+from toolgate_proxy.ops.launch_target import Target, Window
 
 TASK = "Look up record 7 of shelf 3 with a tool, and say what you found."
 CONTEXT = 32_768

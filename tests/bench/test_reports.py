@@ -15,9 +15,9 @@ from bench.growth.agents import report as report_of_agents
 from bench.throughput.constant_load import Found, Measured, report
 from bench.throughput.streams import Seen, judge, token_count
 from bench.throughput.targets import Target
-from toolgate_proxy.cli.launch.clients import catalog
-from toolgate_proxy.cli.launch.target import Target as Launched
-from toolgate_proxy.cli.launch.target import Window
+from toolgate_proxy.ops.launch_clients import catalog
+from toolgate_proxy.ops.launch_target import Target as Launched
+from toolgate_proxy.ops.launch_target import Window
 
 ROOT = Path(__file__).parents[2]
 PATH = "/v1/messages"

@@ -1,0 +1,133 @@
+"""The extras of the distribution: are their packages installed, and how are they installed?
+
+The answer depends on where Toolgate came from: a clone, a wheel in a file, a repository or an
+index. Only a few packages of each extra are checked; pip installs them together.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from .stack.processes import StackFailed
+
+DISTRIBUTION = "toolgate-gateway"
+"""Its name at the package index. `toolgate` belongs to others there."""
+PACKAGES = {
+    "proxy": ("litellm", "fastapi", "uvicorn", "httpx", "aiohttp", "orjson", "lark"),
+    "backend": ("vllm", "xgrammar", "llguidance"),
+    "demo": ("openai", "jsonschema"),
+    "verify": ("toolgate_verify",),
+}
+"""Packages by extra. The demo's Redis and its model are looked for when they are needed."""
+FOLDERS = {"demo": "demo_model", "verify": "verify"}
+"""Folders of a clone with distributions of ours that extras require."""
+SOURCE = Path(__file__).parents[3]
+"""The clone, if Toolgate runs in one."""
+
+
+class MissingExtra(StackFailed):
+    """One sentence: the missing package, and the command that installs it."""
+
+
+def check(what: str, *extras: str) -> None:
+    """Raise MissingExtra if a package of an extra is not installed. `what`: the beginning of the
+    sentence, such as "`toolgate serve`"."""
+    missing = {
+        extra: absent
+        for extra in extras
+        if (absent := [name for name in PACKAGES[extra] if find_spec(name) is None])
+    }
+    if not missing:
+        return
+    names = ", ".join(name for each in missing.values() for name in each[:1])
+    verb = "is" if len(missing) == 1 else "are"
+    raise MissingExtra(
+        f"{what} needs packages that are not installed ({names} {verb} missing): run "
+        f"{install_command(*missing)}"
+    )
+
+
+def install_command(*extras: str) -> str:
+    """Return the shell command that adds the extras to this installation."""
+    on_cpu = "backend" in extras and shutil.which("nvidia-smi") is None
+    clone = _clone()
+    if clone is not None and Path(sys.prefix) == clone / ".venv":
+        return f"make -C {shlex.quote(str(clone))} setup"  # chooses vLLM's build for the machine
+    chosen = [f"{each}-cpu" if on_cpu and each == "backend" else each for each in extras]
+    named = ",".join(chosen)
+    if clone is not None:
+        paths = [str(clone / folder) for extra, folder in FOLDERS.items() if extra in extras]
+        paths.insert(0, f"{clone}[{named}]")
+    else:
+        paths = [_requirement(named)]
+    return package_command(*paths, torch_on_cpu=on_cpu)
+
+
+def package_command(*packages: str, torch_on_cpu: bool = False) -> str:
+    """Return the shell command that installs packages."""
+    python = [sys.executable, "-m"]
+    pip = [*python, "pip", "install"] if find_spec("pip") is not None else None
+    if pip is not None and not torch_on_cpu:
+        return shlex.join([*pip, *packages])
+    # Only uv chooses PyTorch's package index. Without pip, uv has made this environment.
+    first, uv = "", ["uv"]
+    if pip is not None and shutil.which("uv") is None:
+        uv = [*python, "uv"]
+        if find_spec("uv") is None:
+            first = shlex.join([*pip, "uv"]) + " && "
+    backend = ["--torch-backend", "cpu"] if torch_on_cpu else []
+    options = ["--python", sys.executable, *backend]
+    return first + shlex.join([*uv, "pip", "install", *options, *packages])
+
+
+def _clone() -> Path | None:
+    """Return the clone that Toolgate was installed from, or runs in."""
+    origin = _origin()
+    if "dir_info" in origin:
+        path = _path(origin)
+        return path if (path / "pyproject.toml").exists() else None
+    return SOURCE if (SOURCE / "core" / "toolgate_core").is_dir() else None
+
+
+def _requirement(extras: str) -> str:
+    origin = _origin()
+    url = str(origin.get("url", ""))
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        return f"{DISTRIBUTION}[{extras}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+    if "archive_info" in origin:
+        if not url.startswith("file:"):
+            return f"{DISTRIBUTION}[{extras}] @ {url}"
+        return f"{_path(origin)}[{extras}]"
+    found = _distribution()
+    return f"{DISTRIBUTION}[{extras}]" + (f"=={found.version}" if found is not None else "")
+
+
+def _path(origin: dict[str, Any]) -> Path:
+    return Path(unquote(urlsplit(str(origin.get("url", ""))).path))
+
+
+def _origin() -> dict[str, Any]:
+    """Return where pip installed the distribution from (PEP 610). Empty for an index."""
+    found = _distribution()
+    text = found.read_text("direct_url.json") if found is not None else None
+    try:
+        origin = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return origin if isinstance(origin, dict) else {}
+
+
+def _distribution() -> Distribution | None:
+    try:
+        return distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,152 @@
+"""The gateway that a command uses: its URL, its keys and requests to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from ..settings import settings
+from .key_file import key_path, read_key
+from .output import CommandFailed
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+DEFAULT_URL = "http://127.0.0.1:4000"
+GET_SECONDS = 10.0
+POST_SECONDS = 600.0
+"""Time limit for tools, which may be compiled."""
+LISTS = ("all-proxy-models", "all-team-models", "no-default-models")
+"""LiteLLM's names for lists of models."""
+
+Url = Annotated[str, typer.Option(help="URL of the gateway.")]
+Model = Annotated[str | None, typer.Option(help="Model name. Default: the gateway's only model.")]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        envvar=["TOOLGATE_API_KEY", "TOOLGATE_MASTER_KEY"],
+        help="API key of the gateway. Default for a gateway on this machine: the key that "
+        "`toolgate serve` keeps.",
+    ),
+]
+
+
+def root(url: str) -> str:
+    """Return the URL of a gateway without a path."""
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def find_master_key(url: str) -> str | None:
+    """Return TOOLGATE_MASTER_KEY. For a gateway on this machine also the key that `toolgate serve`
+    keeps, which is sent to no other host. Raises BadKeyFile."""
+    configured = settings().master_key
+    if configured is not None:
+        return configured.get_secret_value()
+    return read_key(key_path()) if urlsplit(url).hostname in LOCAL else None
+
+
+def master_key(url: str) -> str:
+    """Return the key of `find_master_key`. Raises typer.BadParameter if there is none."""
+    if (found := find_master_key(url)) is None:
+        raise typer.BadParameter(
+            "TOOLGATE_MASTER_KEY is not set. Set it to the master key of the gateway."
+        )
+    return found
+
+
+def api_key(url: str, given: str | None) -> str:
+    """Return the option `--key`, or the key of `find_master_key`. Raises typer.BadParameter if
+    there is none."""
+    if (found := given or find_master_key(url)) is None:
+        raise typer.BadParameter("Set --key or TOOLGATE_API_KEY to an API key of the gateway.")
+    return found
+
+
+def request(url: str, key: str | None, content: object = None) -> tuple[int, Any]:
+    """Send a GET request, or a POST request with `content`. Return the status and the JSON body,
+    or 0 and the name of the error if there is no response."""
+    import httpx
+
+    try:
+        response = httpx.request(
+            "GET" if content is None else "POST",
+            url,
+            json=content,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=GET_SECONDS if content is None else POST_SECONDS,
+            trust_env=False,
+        )
+    except httpx.HTTPError as error:
+        return 0, type(error).__name__
+    try:
+        return response.status_code, response.json()
+    except ValueError:
+        return response.status_code, None
+
+
+def ask(url: str, key: str, path: str, content: object = None) -> dict[str, Any]:
+    """Return the JSON body of the gateway's response. Raises CommandFailed."""
+    status, body = request(f"{root(url)}{path}", key, content)
+    if status == 0:
+        raise CommandFailed(
+            f"The gateway at {url} can't be reached ({body}). Start it with `toolgate serve` or "
+            "`toolgate proxy`, or set --url."
+        )
+    if status < 300 and isinstance(body, dict):
+        return body
+    refusal = body.get("error") if isinstance(body, dict) else None
+    message = refusal.get("message") if isinstance(refusal, dict) else None
+    hint = " Check --url."
+    if status in (401, 403):
+        hint = " Set --key, TOOLGATE_API_KEY or TOOLGATE_MASTER_KEY to a key of the gateway."
+    raise CommandFailed(
+        message or f"The gateway at {url} responded with HTTP status {status}.{hint}"
+    )
+
+
+def models(url: str, key: str, *, with_groups: bool = False) -> list[str]:
+    """Return the names of the models that the gateway serves. Raises CommandFailed."""
+    query = "?include_model_access_groups=true" if with_groups else ""
+    listed = ask(url, key, f"/v1/models{query}").get("data")
+    if not isinstance(listed, list):
+        raise CommandFailed(f"The server at {url} lists no models. Check --url.")
+    return [str(model["id"]) for model in listed]
+
+
+def chosen_model(url: str, key: str, wanted: str | None) -> str:
+    """Return `wanted`, if the gateway has it, or the gateway's only model. Raises
+    CommandFailed."""
+    names = models(url, key)
+    if wanted is not None and wanted not in names:
+        raise CommandFailed(
+            f"The gateway has no model {wanted!r}. Use one of: {', '.join(names) or 'none'}."
+        )
+    if wanted is None and len(names) != 1:
+        raise CommandFailed(
+            f"The gateway has {len(names)} models. Choose one with --model: {', '.join(names)}."
+        )
+    return wanted or names[0]
+
+
+def unserved(names: Sequence[str], url: str) -> Iterator[str]:
+    """Yield a warning for each model that the gateway does not serve. Nothing if it can't be asked:
+    keys can be created before the gateway runs."""
+    asked = [name for name in names if name not in LISTS]
+    if not asked or (key := find_master_key(url)) is None:
+        return
+    try:
+        served = models(url, key, with_groups=True)
+    except CommandFailed:
+        return
+    for name in asked:
+        if any(fnmatchcase(name, each) or fnmatchcase(each, name) for each in served):
+            continue
+        meant = get_close_matches(name, served, n=1)
+        hint = f" Did you mean {meant[0]!r}?" if meant else ""
+        yield (
+            f"Warning: the gateway at {url} serves no model {name!r}.{hint} It serves: "
+            f"{', '.join(served) or 'none'}."
+        )
