@@ -25,8 +25,8 @@ from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.reservations import Charge, Reservations
 from toolgate_proxy.ops.cli import app
+from toolgate_proxy.ops.keys import of_keys
 from toolgate_proxy.ops.stack.processes import free_port
-from toolgate_proxy.ops.stored_keys import of_keys
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0

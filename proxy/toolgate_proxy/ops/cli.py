@@ -1,23 +1,27 @@
-"""The command `toolgate`: a group that imports the module of a command when it runs."""
+"""The command `toolgate`: a group that imports the module of a command when it runs, and what the
+modules of commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 from typer.core import TyperGroup
 
 from toolgate_core.version import VERSION
 
 from .. import removed
-from .output import CommandFailed
-from .stack.processes import StackFailed
+from . import CommandFailed
 
 COMMANDS = {
-    "serve": "proxy",
-    "demo": "proxy",
+    "serve": "serve",
+    "demo": "demo.command",
     "launch": "launch",
     "proxy": "proxy",
     "backend": "proxy",
@@ -54,10 +58,10 @@ class LazyGroup(TyperGroup):
         """Print the errors of users as lines, without a traceback, and exit with status 2."""
         try:
             return super().invoke(ctx)
-        except (CommandFailed, StackFailed) as error:
+        except CommandFailed as error:
             lines = [str(error)]
         except ValueError as error:
-            from .settings_check import invalid_settings
+            from .configuration import invalid_settings
 
             lines = invalid_settings(error)
             if not lines:
@@ -95,6 +99,32 @@ def examples(*lines: str) -> str:
 
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 """`context_settings` of commands that pass unknown options on."""
+
+
+def table(
+    columns: Mapping[str, int],
+    rows: Iterable[Sequence[str]],
+    width: int,
+    right: Collection[str] = (),
+) -> str:
+    """Return a table as lines of at most `width` characters. `columns`: each with the least width
+    to which it may shrink before it is broken into lines, or 0 if it must not be broken. `right`:
+    those with numbers."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, least in columns.items():
+        made.add_column(
+            name,
+            overflow="fold",
+            no_wrap=not least,
+            min_width=least or None,
+            justify="right" if name in right else "left",
+        )
+    for row in rows:
+        made.add_row(*row)
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, markup=False).print(made)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
 
 app = new_app(
     name="toolgate",

@@ -1,19 +1,24 @@
-"""Checks LiteLLM's configuration file before the gateway starts.
+"""Checks before the gateway starts, of LiteLLM's configuration file and the TOOLGATE_ variables.
 
-LiteLLM checks its own fields. These checks find what would break the gateway's guarantees, or make
-a Toolgate model unusable, without an error of LiteLLM's.
+LiteLLM checks its own fields. The checks of its file find what would break the gateway's
+guarantees, or make a Toolgate model unusable, without an error of LiteLLM's.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 import yaml
+from pydantic import ValidationError
 
+from .. import removed
+from ..settings import Settings
 from ..yaml_nodes import InvalidYaml, compose
-from .output import CommandFailed
+from . import CommandFailed
 
 ENVIRONMENT = "os.environ/"
 """Beginning of a value that LiteLLM reads from an environment variable."""
@@ -36,25 +41,21 @@ MANAGERS = tuple(
 """Where a secret manager is configured, which LiteLLM asks for variables first."""
 
 
-class BadConfig(CommandFailed):
-    """The message has the file and the line."""
-
-
 def check(path: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Raise BadConfig for the first error."""
+    """Raise CommandFailed for the first error, with the file and the line."""
     try:
         root = compose(path.read_text(encoding="utf-8"))
     except InvalidYaml as error:
-        raise BadConfig(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
+        raise CommandFailed(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(
+        raise CommandFailed(
             f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
             "encoding (UTF-8)."
         ) from error
     if not isinstance(root, yaml.MappingNode):
-        raise BadConfig(f"{path}, line 1: expected a mapping with the field `model_list`.")
+        raise CommandFailed(f"{path}, line 1: expected a mapping with the field `model_list`.")
     for node, message in _errors(root, _Variables(root, environment)):
-        raise BadConfig(f"{path}, line {node.start_mark.line + 1}: {message}")
+        raise CommandFailed(f"{path}, line {node.start_mark.line + 1}: {message}")
 
 
 Errors = Iterator[tuple[yaml.Node, str]]
@@ -158,3 +159,46 @@ def _members(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
 
 def _text(node: yaml.Node | None) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) and node.tag != NULL else ""
+
+
+PREFIX = "TOOLGATE_"
+OTHERS = frozenset({
+    "ADAPTER", "CACHE_MB", "DIALECT", "FORCED_DRAFTS", "MAX_GRAMMARS", "MAX_REQUESTS",
+    "MEMBER_ORDER", "QUARANTINE_MEMORY_MB",
+    "API_KEY", "CONFIG", "MODEL", "PORT", "VERIFY_KEY",
+    "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
+    "TEST_SAMPLE",
+})  # fmt: skip
+"""Variables of the backend, of clients, and of tests, without the prefix."""
+OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
+"""Variables that Kubernetes sets for the services of a release called `toolgate`."""
+NEAR = 0.7
+"""Similarity from which a setting is suggested."""
+
+
+def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return a warning for each TOOLGATE_ variable that no part of Toolgate reads."""
+    known = {name.upper() for name in Settings.model_fields}
+    found = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known or name in OTHERS or OF_KUBERNETES.fullmatch(name):
+            continue
+        near = get_close_matches(name, known, n=1, cutoff=NEAR)
+        hint = removed.SETTINGS.get(name) or (
+            f"Did you mean {PREFIX}{near[0]}?" if near else "docs/reference/settings.md lists all."
+        )
+        found.append(f"{variable} is not a setting: it has no effect. {hint}")
+    return found
+
+
+def invalid_settings(error: Exception) -> list[str]:
+    """Return a line for each invalid variable, without its value, which may be a secret. Empty if
+    the error is not that of `settings()`."""
+    if not isinstance(error, ValidationError) or error.title != Settings.__name__:
+        return []
+    found = []
+    for each in error.errors(include_input=False, include_url=False):
+        name = f"{PREFIX}{'_'.join(map(str, each['loc'])).upper()}"
+        found.append(f"{name}: {each['msg'].removeprefix('Value error, ')}")
+    return found

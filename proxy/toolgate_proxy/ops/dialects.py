@@ -12,11 +12,12 @@ from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
 
-from .cli import command, examples
-from .output import CommandFailed, new_table, table_text
+from . import CommandFailed
+from .cli import command, examples, table
 
 WIDTH = 140
-COLUMNS = ("name", "models", "shape", "reasoning", "limits", "transcripts", "source")
+COLUMNS = {"name": 0}
+COLUMNS |= dict.fromkeys(("models", "shape", "reasoning", "limits", "transcripts", "source"), 1)
 CONTEXT = 40
 """Bytes of the text around an error that are shown on each side."""
 
@@ -34,14 +35,13 @@ def dialects(
     if as_json:
         typer.echo(json.dumps(listed, ensure_ascii=False))
         return
-    rows = new_table(*COLUMNS)
-    rows.columns[0].no_wrap = True
+    rows = []
     for each in listed:
         texts = each | {"models": ", ".join(each["models"]), "limits": " ".join(each["limits"])}
-        rows.add_row(*(str(texts[name] or "-") for name in COLUMNS))
+        rows.append([str(texts[name] or "-") for name in COLUMNS])
     used = {dialect.shape for dialect in DIALECTS.values()}
     meanings = [f"{name}: {text}" for name, text in SHAPES.items() if name in used]
-    typer.echo("\n".join([table_text(rows, WIDTH), "", *meanings]))
+    typer.echo("\n".join([table(COLUMNS, rows, WIDTH), "", *meanings]))
 
 
 def _shown(dialect: Dialect) -> dict[str, Any]:

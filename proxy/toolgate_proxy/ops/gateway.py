@@ -1,21 +1,31 @@
-"""The gateway that a command uses: its URL, its keys and requests to it."""
+"""The gateway that a command uses: its URL, its keys and requests to it.
+
+The master key that `toolgate serve` and `demo` generate is kept between starts in
+`$XDG_CONFIG_HOME/toolgate/master_key`, by default `~/.config/toolgate/master_key`, readable by its
+owner only. A client that was given the key thus works after the next start. The variable
+TOOLGATE_MASTER_KEY takes precedence, and the file is then neither read nor written.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
+import stat
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from ..settings import settings
-from .key_file import key_path, read_key
-from .output import CommandFailed
+from . import CommandFailed
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-DEFAULT_URL = "http://127.0.0.1:4000"
+PORT = 4000
+DEFAULT_URL = f"http://127.0.0.1:{PORT}"
 GET_SECONDS = 10.0
 POST_SECONDS = 600.0
 """Time limit for tools, which may be compiled."""
@@ -34,6 +44,66 @@ Key = Annotated[
 ]
 
 
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def user_folder(variable: str, default: str) -> Path:
+    """Return our folder in one of the user's. An empty or relative value of the variable counts as
+    unset (XDG Base Directory Specification)."""
+    configured = Path(os.environ.get(variable, ""))
+    return (configured if configured.is_absolute() else Path.home() / default) / "toolgate"
+
+
+def key_path() -> Path:
+    return user_folder("XDG_CONFIG_HOME", ".config") / "master_key"
+
+
+def read_key(path: Path) -> str | None:
+    """Return None if there is no file. Raises CommandFailed."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            key = file.read().strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _bad(path, f"it can't be read ({type(error).__name__})") from error
+    if status.st_uid != os.getuid() or status.st_mode & OTHERS:
+        raise _bad(path, "other users may read it")
+    if not key:
+        raise _bad(path, "it is empty")
+    return key
+
+
+def kept_key(path: Path) -> str:
+    """Return the key in the file, which is generated if there is none. Raises CommandFailed."""
+    while (key := read_key(path)) is None:
+        generated = f"sk-{secrets.token_urlsafe(24)}"
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{generated}\n")
+            try:
+                os.link(partial, path)  # fails if another start was faster
+            finally:
+                partial.unlink()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _bad(path, f"it can't be written ({type(error).__name__})") from error
+    return key
+
+
+def _bad(path: Path, problem: str) -> CommandFailed:
+    """Return the error, which has the path and what to do, but not the key."""
+    return CommandFailed(
+        f"The master key is kept in {path}, but {problem}. Run `chmod 600 {path}`, remove the "
+        "file, or set TOOLGATE_MASTER_KEY."
+    )
+
+
 def root(url: str) -> str:
     """Return the URL of a gateway without a path."""
     return url.rstrip("/").removesuffix("/v1")
@@ -41,7 +111,7 @@ def root(url: str) -> str:
 
 def find_master_key(url: str) -> str | None:
     """Return TOOLGATE_MASTER_KEY. For a gateway on this machine also the key that `toolgate serve`
-    keeps, which is sent to no other host. Raises BadKeyFile."""
+    keeps, which is sent to no other host. Raises CommandFailed if its file can't be used."""
     configured = settings().master_key
     if configured is not None:
         return configured.get_secret_value()

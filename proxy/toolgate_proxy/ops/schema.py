@@ -22,6 +22,7 @@ from toolgate_core.tools import Tool
 from toolgate_core.wire import GrammarVerdict
 
 from ..settings import Settings, settings
+from . import CommandFailed
 from . import gateway as gateways
 from .admin.reports import (
     SchemaReport,
@@ -32,7 +33,6 @@ from .admin.reports import (
 )
 from .admin.tools import UnknownForm, read_document
 from .cli import command, examples
-from .output import CommandFailed
 
 COMPILER = "toolgate_backend.grammars.offline"
 ENGINE = "llguidance"

@@ -10,23 +10,20 @@ from typing import Annotated, Any
 import typer
 
 from . import gateway as gateways
-from .cli import command, examples
-from .output import new_table, table_text
+from .cli import command, examples, table
 
 WIDTH = 80
-COLUMNS = ("model", "backend", "state", "since", "probe", "requests")
-COUNTED = {
+COLUMNS = {"model": 6, "backend": 6, "state": 6, "since": 0, "probe": 0, "requests": 0}
+LIMITS = {
     "fleet": "counted across all gateways",
     "process": "counted by each process alone",
     "unavailable": "not counted, because Redis does not respond",
 }
-STORED = {
+RESPONSES = {
     "fleet": "stored for all gateways",
     "process": "stored by each process alone",
     "unavailable": "not available, because Redis does not respond",
 }
-LEAST = 6
-"""Width to which a column shrinks before it is broken into lines."""
 
 
 @command(epilog=examples("toolgate status --url http://gateway:4000"))
@@ -47,23 +44,13 @@ def status(
 
 def text(url: str, status: Mapping[str, Any]) -> str:
     """Return the response of `GET /toolgate/status` as a table, with notes below it."""
-    rows = new_table()
-    for name in COLUMNS:
-        breaks = name in ("model", "backend", "state")
-        rows.add_column(
-            name,
-            overflow="fold",
-            no_wrap=not breaks,
-            min_width=LEAST if breaks else None,
-            justify="right" if name in ("probe", "requests") else "left",
-        )
-    notes = []
+    rows, notes = [], []
     for model in status["models"]:
         if model.get("reason"):
             notes.append(f"{model['model']} is on LiteLLM's route: {model['reason']}.")
         for backend in model["backends"]:
             probe = backend.get("probe_ms")
-            rows.add_row(
+            row = (
                 model["model"],
                 backend["url"].removeprefix("http://"),
                 "up" if backend["up"] else f"down: {backend.get('error') or 'unknown'}",
@@ -71,16 +58,21 @@ def text(url: str, status: Mapping[str, Any]) -> str:
                 "-" if probe is None else f"{probe:.0f} ms",
                 str(backend["requests"]),
             )
+            rows.append(row)
     limits, responses = status["limits"], status.get("responses")
+    counts = (
+        (len(status["models"]), "model"),
+        (status["keys"], "key"),
+        (limits["in_flight"], "active request"),
+    )
+    counted = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counts)
     lines = [
-        f"gateway {url}: {_count(len(status['models']), 'model')}, "
-        f"{_count(status['keys'], 'key')}, {_count(limits['in_flight'], 'active request')} of "
-        "limited keys",
-        table_text(rows, WIDTH),
+        f"gateway {url}: {counted} of limited keys",
+        table(COLUMNS, rows, WIDTH, right=("probe", "requests")),
         "",
-        f"limits: {COUNTED.get(limits['counted'], limits['counted'])}",
+        f"limits: {LIMITS.get(limits['counted'], limits['counted'])}",
         f"grammars: {'shared in Redis' if status['fleet_cache'] else 'not shared'}",
-        *([f"responses: {STORED.get(responses, responses)}"] if responses else []),
+        *([f"responses: {RESPONSES.get(responses, responses)}"] if responses else []),
         *notes,
     ]
     return "\n".join(lines)
@@ -89,10 +81,6 @@ def text(url: str, status: Mapping[str, Any]) -> str:
 def all_served(status: Mapping[str, Any]) -> bool:
     """Return whether each model has a backend that is up."""
     return all(any(each["up"] for each in model["backends"]) for model in status["models"])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("s" if number != 1 else "")
 
 
 def _time(since: str | None) -> str:

@@ -17,12 +17,12 @@ from tests.support.servers.virtual_keys import key_of, put
 from toolgate_backend.settings import Settings as BackendSettings
 from toolgate_proxy import removed
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.ops import installation
+from toolgate_proxy.ops import CommandFailed
+from toolgate_proxy.ops import doctor as doctor_module
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.ops.configuration import BadConfig, check
+from toolgate_proxy.ops.configuration import check, unknown_settings
 from toolgate_proxy.ops.demo import command as model
-from toolgate_proxy.ops.finding import Finding
-from toolgate_proxy.ops.settings_check import unknown_settings
+from toolgate_proxy.ops.doctor import Finding
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import Settings, settings
@@ -53,19 +53,21 @@ def test_configuration_errors_include_the_line(written):
     for before, after, at, said in beside(__file__)["changes"]:
         assert before in GOOD
         text = GOOD.replace(before, after)
-        with pytest.raises(BadConfig) as refused:
+        with pytest.raises(CommandFailed) as refused:
             check(written(text), SET)
         assert said in str(refused.value), after
         line = text[: text.index(at)].count("\n") + 1
         assert f"line {line}:" in str(refused.value), after
     for text in ("", "[]", "just text", "model_list: []", "model_lists: [x]"):
-        with pytest.raises(BadConfig, match="line 1:"):
+        with pytest.raises(CommandFailed, match="line 1:"):
             check(written(text), SET)
 
 
 def test_an_address_in_a_variable_needs_a_scheme(written):
     path = written(GOOD)
-    with pytest.raises(BadConfig, match=r"\(TOOLGATE_BACKEND_URL\) is 'gpu:8000', which has no"):
+    with pytest.raises(
+        CommandFailed, match=r"\(TOOLGATE_BACKEND_URL\) is 'gpu:8000', which has no"
+    ):
         check(path, SET | {"TOOLGATE_BACKEND_URL": "gpu:8000"})
     for scheme in ("http", "https", "dns+http", "dns+https"):
         check(path, SET | {"TOOLGATE_BACKEND_URL": f"{scheme}://gpu:8000"})
@@ -211,11 +213,11 @@ def test_a_key_that_others_may_read_is_a_problem(doctor, tmp_path):
 
 def test_versions_outside_the_tested_range_and_missing_tokenizers_are_problems(tmp_path):
     requirements = ["pytest<2; extra == 'proxy'", "no-such-package; extra == 'proxy'"]
-    findings = [*installation.packages_of("gateway", requirements)]
+    findings = [*doctor_module.packages_of("gateway", requirements)]
     assert findings[0].level == "problem"
     assert f"pytest {version('pytest')} is not in the tested range <2" in findings[0].text
     assert Finding("gateway", "not installed", "note") in findings
-    [finding] = installation.dialect(tmp_path)
+    [finding] = doctor_module.dialect(tmp_path)
     assert finding.level == "problem"
 
 
@@ -224,8 +226,8 @@ def test_a_gpu_is_described(monkeypatch, tmp_path):
     program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559 MiB, 570.1'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    [found] = installation.gpus()
+    [found] = doctor_module.gpus()
     assert found == Finding("GPU", "NVIDIA H100 80GB HBM3, 81559 MiB, driver 570.1")
     program.write_text("#!/bin/sh\necho 'No devices were found'; exit 6\n")
-    [found] = installation.gpus()
+    [found] = doctor_module.gpus()
     assert found == Finding("GPU", "nvidia-smi failed: No devices were found", "problem")

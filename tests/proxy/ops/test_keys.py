@@ -13,7 +13,7 @@ from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS
 from toolgate_proxy.keys.redis_store import KeyUsage
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.ops.stored_keys import of_keys, short
+from toolgate_proxy.ops.keys import of_keys, short
 from toolgate_proxy.settings import settings
 
 

@@ -12,9 +12,7 @@ from typer.testing import CliRunner
 
 from tests.proxy.kit import beside, listing
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.ops.launch import shell_lines
-from toolgate_proxy.ops.launch_clients import CLIENTS
-from toolgate_proxy.ops.launch_target import Target, Window
+from toolgate_proxy.ops.launch import CLIENTS, Target, Window, shell_lines
 
 TOLD = beside(__file__)
 """The variables, options or files in which each client gets the context length."""
@@ -75,7 +73,7 @@ def test_client_gets_gateway_key_model_and_context_length(
     assert result.exit_code == 0, result.output
     [(path, command, environment)] = executed
     assert (Path(path).name, command[-2:]) == (client.command, ["-p", "Hello"])
-    assert {environment[variable] for variable in client.key_variables} == {gateway.key}
+    assert {environment[variable] for variable in client.keys} == {gateway.key}
     assert not {*client.removed} & environment.keys()
     told = " ".join([*command, *environment.values()])
     assert gateway.url in told
@@ -130,7 +128,7 @@ def test_the_printed_commands_do_the_same(name, launched, gateway, executed, tmp
     done = subprocess.run(shell, env=set_here, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert lines[: len(command) - 1] == command[1:]
-    for variable in (*WINDOW[name], *CLIENTS[name].key_variables):
+    for variable in (*WINDOW[name], *CLIENTS[name].keys):
         assert f"{variable}={environment[variable]}" in lines
     assert {path: path.read_text().strip() for path in written} == written
 
@@ -162,7 +160,7 @@ def test_what_prevents_a_launch_is_explained(launched, executed, tmp_path, monke
 def test_values_of_codex_are_toml_and_keys_stay_in_the_shell_commands_of_others():
     target = Target("http://g", 'na"me', Window(40_000, 5_000))
     arguments = CLIENTS["codex"].arguments(target)
-    assert arguments[:2] == ("-c", 'model="na\\"me"')
+    assert arguments[:2] == ["-c", 'model="na\\"me"']
     assert arguments[-1].endswith('/toolgate/launch/codex-na%22me.json"')
     lines = shell_lines(CLIENTS["claude"], Target("http://gateway:4000", "qwen"), ["-p", "x"])
     assert 'export ANTHROPIC_AUTH_TOKEN="$TOOLGATE_API_KEY"' in lines

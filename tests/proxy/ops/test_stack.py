@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -21,20 +21,20 @@ from typer.testing import CliRunner
 from tests.support.effort import rotating
 from tests.support.installed import needs_vllm
 from tests.support.servers.loopback import Handler, handling
-from toolgate_proxy.ops import proxy as start_module
+from toolgate_proxy.ops import CommandFailed
 from toolgate_proxy.ops.cli import app
+from toolgate_proxy.ops.demo import command as demo_command
 from toolgate_proxy.ops.demo import run as demo_run
-from toolgate_proxy.ops.gateway import find_master_key
-from toolgate_proxy.ops.key_file import BadKeyFile, kept_key, key_path, read_key
+from toolgate_proxy.ops.gateway import find_master_key, kept_key, key_path, read_key
 from toolgate_proxy.ops.serve import announce, curl
-from toolgate_proxy.ops.stack import valkey_process
-from toolgate_proxy.ops.stack.processes import free_port, in_use
+from toolgate_proxy.ops.stack.processes import ChildFailed, free_port, in_use
 from toolgate_proxy.ops.stack.stack import Stack, StackOptions
 from toolgate_proxy.settings import settings
 
 PROGRAM = """
 from rich.console import Console
 from toolgate_proxy.ops import serve
+from toolgate_proxy.ops.stack import stack
 from toolgate_proxy.ops.stack.stack import Stack, StackOptions
 
 class SleepingStack(Stack):
@@ -51,8 +51,8 @@ class SleepingStack(Stack):
     def _send_first_request(self):
         (self._directory.path / "tmp" / "file").touch()
 
-serve.Stack = SleepingStack
-raise SystemExit(serve.serve(StackOptions("m", port=0)))
+stack.Stack = SleepingStack
+raise SystemExit(serve.run(StackOptions("m", port=0), serve.until_stopped))
 """
 SECONDS = 120
 """Only a failure takes so long."""
@@ -159,7 +159,7 @@ def test_the_demo_takes_a_free_port_if_nobody_uses_the_gateway_afterwards(monkey
     monkeypatch.setattr(demo_run, "demo", lambda options, once: ports.append(options.port) or 0)
     with listening() as server:
         used = server.getsockname()[1]
-        monkeypatch.setattr(start_module, "PORT", used)
+        monkeypatch.setattr(demo_command, "PORT", used)
         for arguments in (["--once"], [], ["--once", "--port", str(used)]):
             CliRunner().invoke(app, ["demo", "--model", str(tmp_path), *arguments])
     assert ports[0] != used
@@ -213,12 +213,12 @@ def test_a_file_that_others_may_read_is_refused_without_its_content():
     path = key_path()
     key = kept_key(path)
     path.chmod(0o640)
-    with pytest.raises(BadKeyFile, match="other users may read it") as raised:
+    with pytest.raises(CommandFailed, match="other users may read it") as raised:
         read_key(path)
     assert key not in str(raised.value)
     path.chmod(0o600)
     path.write_text("\n")
-    with pytest.raises(BadKeyFile, match="it is empty"):
+    with pytest.raises(CommandFailed, match="it is empty"):
         kept_key(path)
 
 
@@ -269,30 +269,18 @@ def test_the_printed_request_works_in_a_shell(in_file, tmp_path):
     assert b'"it\'s"' in seen["body"]
 
 
-@pytest.fixture
-def valkey(tmp_path):
-    """The process that runs a Valkey, the server's process, and its port."""
-    port = free_port()
-    command = [sys.executable, "-m", valkey_process.__name__, str(port), str(tmp_path / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
-        assert f"Valkey listens on port {port}." in started.stdout.readline()
-        [server] = psutil.Process(started.pid).children()
-        yield started, server, port
-        started.kill()
-        with suppress(psutil.NoSuchProcess):  # the test has ended it
-            server.kill()
-
-
-@pytest.mark.exhaustive
-def test_valkeys_process_outlives_a_pause_and_ends_with_valkey_and_says_how(valkey):
-    process, server, port = valkey
-    server.send_signal(signal.SIGSTOP)
-    time.sleep(2.5)
-    server.send_signal(signal.SIGCONT)
-    time.sleep(1.5)
-    assert process.poll() is None
-    assert Redis(port=port).ping()
-    server.kill()
-    output, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 1
-    assert output.endswith("Valkey exited with status -9.\n")
+def test_the_bundled_valkey_answers_and_its_end_is_reported(tmp_path, monkeypatch):
+    monkeypatch.delenv("TOOLGATE_REDIS_URL", raising=False)
+    settings.cache_clear()
+    started = stack()
+    started._directory, started._logs, started._cleanup = (
+        SimpleNamespace(path=tmp_path),
+        tmp_path,
+        None,
+    )
+    url = started._start_redis()
+    [child] = started._children
+    assert Redis.from_url(url).ping()
+    os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(ChildFailed, match=r"^The redis was killed by SIGKILL"):
+        started.watch()

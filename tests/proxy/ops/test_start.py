@@ -17,20 +17,22 @@ from typer.testing import CliRunner
 
 from tests.proxy.kit import beside
 from tests.support.installed import needs_vllm
-from toolgate_proxy.ops import extras
+from toolgate_proxy.ops import CommandFailed, extras
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.ops.extras import check, install_command
-from toolgate_proxy.ops.stack import model as model_module
-from toolgate_proxy.ops.stack.model import (
+from toolgate_proxy.ops.stack import progress
+from toolgate_proxy.ops.stack.processes import cause, ending
+from toolgate_proxy.ops.stack.progress import (
     Download,
-    NoModel,
+    LogFollower,
+    Phase,
+    StartDisplay,
     cache_folder,
     check_model,
     gigabytes,
+    phase_of,
     total_size,
 )
-from toolgate_proxy.ops.stack.processes import cause, ending
-from toolgate_proxy.ops.stack.progress import LogFollower, Phase, StartDisplay, phase_of
 
 PIP = [sys.executable, "-m", "pip", "install"]
 WHEEL = "toolgate-gateway[proxy]"
@@ -146,17 +148,17 @@ def test_commands_report_the_missing_package_in_one_sentence(
 
 @pytest.mark.parametrize("model", ["/nonexistent", "./none", "../none", "~/none", "a/b/c"])
 def test_a_path_without_a_model_is_an_error(model):
-    with pytest.raises(NoModel, match="does not exist"):
+    with pytest.raises(CommandFailed, match="does not exist"):
         check_model(model)
 
 
 def test_a_directory_must_contain_a_model_and_ids_are_left_to_vllm(tmp_path):
     for model in ("gpt2", "Qwen/Qwen3-8B", "unsloth/Qwen3-GGUF:Q4_K_M", "s3://bucket/model"):
         check_model(model)
-    with pytest.raises(NoModel, match=r"no config\.json"):
+    with pytest.raises(CommandFailed, match=r"no config\.json"):
         check_model(str(tmp_path))
     (tmp_path / "x.bin").touch()
-    with pytest.raises(NoModel, match="is a file"):
+    with pytest.raises(CommandFailed, match="is a file"):
         check_model(str(tmp_path / "x.bin"))
     for name in ("config.json", "params.json", "model.gguf"):
         (tmp_path / name).touch()
@@ -179,7 +181,7 @@ def test_new_bytes_in_hugging_faces_cache_are_a_download(monkeypatch, tmp_path):
     assert running.look() == Phase("downloading", None, "3 MB")
     running._total = 12_000_000
     assert running.look() == Phase("downloading", 25, "3 MB of 12 MB")
-    monkeypatch.setattr(model_module, "PAUSE", -1.0)
+    monkeypatch.setattr(progress, "PAUSE", -1.0)
     assert running.look() is None  # nothing has arrived lately
     assert Download(str(tmp_path)).look() is None, "a local model"
 
@@ -240,7 +242,7 @@ def shown(*sources, terminal=False):
         for _ in sources[0]:
             display.update()
             if terminal:
-                display._progress.refresh()
+                display._status._live.refresh()
     return out.getvalue()
 
 

