@@ -19,8 +19,8 @@ from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS, PLAIN
 from toolgate_core.segmenter import Segmenter
+from toolgate_core.turn_text import Message
 from toolgate_core.wire import MarkIds
-from toolgate_proxy.ops.turn_text import Message
 
 from .family_template import PASS_BACK, chat_template, turn_texts, write_macro
 from .tiny_family import MarkTokens, build, end_tokens, tokenizer

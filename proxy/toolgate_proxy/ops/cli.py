@@ -112,13 +112,8 @@ def table(
     those with numbers."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name, least in columns.items():
-        made.add_column(
-            name,
-            overflow="fold",
-            no_wrap=not least,
-            min_width=least or None,
-            justify="right" if name in right else "left",
-        )
+        how: Any = {"no_wrap": not least, "min_width": least or None, "overflow": "fold"}
+        made.add_column(name, justify="right" if name in right else "left", **how)
     for row in rows:
         made.add_row(*row)
     out = io.StringIO()

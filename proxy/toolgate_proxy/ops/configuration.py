@@ -35,9 +35,7 @@ AUTH_CHECKS = (
     ("general_settings", "custom_auth_run_common_checks"),
     ("litellm_settings", "enable_post_custom_auth_checks"),
 )
-MANAGERS = tuple(
-    (section, "key_management_system") for section in ("general_settings", "litellm_settings")
-)
+MANAGERS = [(each, "key_management_system") for each in ("general_settings", "litellm_settings")]
 """Where a secret manager is configured, which LiteLLM asks for variables first."""
 
 
@@ -54,31 +52,23 @@ def check(path: Path, environment: Mapping[str, str] = os.environ) -> None:
         ) from error
     if not isinstance(root, yaml.MappingNode):
         raise CommandFailed(f"{path}, line 1: expected a mapping with the field `model_list`.")
-    for node, message in _errors(root, _Variables(root, environment)):
+    for node, message in _errors(root, environment):
         raise CommandFailed(f"{path}, line {node.start_mark.line + 1}: {message}")
 
 
-Errors = Iterator[tuple[yaml.Node, str]]
+def _errors(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[tuple[yaml.Node, str]]:
+    given = _members(_get(root, "environment_variables"))
+    variables = {**environment, **{_text(name): _text(value) for name, value in given}}
+    elsewhere = any(_get(root, *names) is not None for names in MANAGERS)
 
-
-class _Variables:
-    """The environment variables as LiteLLM finds them."""
-
-    def __init__(self, root: yaml.Node, environment: Mapping[str, str]) -> None:
-        section = _get(root, "environment_variables")
-        self._values = {**environment, **{_text(n): _text(v) for n, v in _members(section)}}
-        self._may_be_elsewhere = any(_get(root, *names) is not None for names in MANAGERS)
-
-    def value(self, text: str) -> tuple[str | None, str]:
-        """Return the value of a field with this text, None if a secret manager may have it, and the
-        name of the variable that the field refers to, or ""."""
+    def found(text: str) -> tuple[str | None, str]:
+        """Return the value of a field with this text as LiteLLM finds it, None if a secret manager
+        may have it, and the name of the variable that the field refers to, or ""."""
         name = text.removeprefix(ENVIRONMENT)
         if name == text:
             return text, ""
-        return self._values.get(name) or (None if self._may_be_elsewhere else ""), name
+        return variables.get(name) or (None if elsewhere else ""), name
 
-
-def _errors(root: yaml.Node, variables: _Variables) -> Errors:
     models = _items(_get(root, "model_list"))
     if not models:
         yield root, "`model_list` must be a list of models, not empty."
@@ -92,53 +82,34 @@ def _errors(root: yaml.Node, variables: _Variables) -> Errors:
         if not _text(target).startswith(PROVIDER):
             continue
         if HANDLER not in handlers:
-            yield (
-                target,
-                "a `toolgate/…` model requires an entry in `litellm_settings.custom_provider_map` "
-                f"with `provider: toolgate` and `custom_handler: {HANDLER}`.",
-            )
+            entry = f"with `provider: toolgate` and `custom_handler: {HANDLER}`"
+            needs = "an entry in `litellm_settings.custom_provider_map`"
+            yield target, f"a `toolgate/…` model requires {needs} {entry}."
         address, weight = (_get(model, "litellm_params", each) for each in ("api_base", "weight"))
         if address is not None:
-            yield from _address_errors(address, variables)
+            url, variable = found(_text(address))
+            shown = f"`api_base` ({variable})" if variable else "`api_base`"
+            if url == "" and variable != DEFAULT:  # requests would be sent to the default address
+                yield address, f"{shown} is not set."
+            elif url and not url.startswith(SCHEMES):
+                meant = f"Write http://{url} or https://…."
+                yield address, f"{shown} is {url!r}, which has no scheme. {meant}"
         if weight is not None and weight.tag not in NUMBERS:
             yield weight, "`weight` must be a number."
-    yield from _key_errors(root, variables)
-
-
-def _address_errors(node: yaml.Node, variables: _Variables) -> Errors:
-    """Find an address without a scheme, and one that is missing: requests would be sent to the
-    default address."""
-    address, variable = variables.value(_text(node))
-    shown = f"`api_base` ({variable})" if variable else "`api_base`"
-    if address == "" and variable != DEFAULT:
-        yield node, f"{shown} is not set."
-    elif address and not address.startswith(SCHEMES):
-        yield (
-            node,
-            f"{shown} is {address!r}, which has no scheme. Write http://{address} or https://….",
-        )
-
-
-def _key_errors(root: yaml.Node, variables: _Variables) -> Errors:
-    """Find what would leave requests, or the models of virtual keys, without a check."""
+    # What would leave requests, or the models of virtual keys, without a check:
     general = _get(root, "general_settings")
     master = _get(general, "master_key")
-    key, variable = variables.value(_text(master) if master else "os.environ/LITELLM_MASTER_KEY")
+    key, variable = found(_text(master) if master else "os.environ/LITELLM_MASTER_KEY")
     if key == "":
-        unset = f" ({variable} is not set)" if master else ""
-        yield (
-            master or general or root,
-            f"`general_settings.master_key` is missing{unset}. Without a master key the "
-            "gateway would accept all requests. Set it to os.environ/TOOLGATE_MASTER_KEY.",
-        )
+        missing = "missing" + (f" ({variable} is not set)" if master else "")
+        why = "Without a master key the gateway would accept all requests"
+        meant = f"{why}. Set it to os.environ/TOOLGATE_MASTER_KEY."
+        yield master or general or root, f"`general_settings.master_key` is {missing}. {meant}"
     auth = _get(general, "custom_auth")
     for section, name in AUTH_CHECKS:
         if auth and _text(auth) == AUTH and _text(_get(root, section, name)).lower() != "true":
-            yield (
-                auth,
-                f"`custom_auth` requires `{section}.{name}: true`. Without it LiteLLM does not "
-                "check the models of virtual keys.",
-            )
+            why = "Without it LiteLLM does not check the models of virtual keys."
+            yield auth, f"`custom_auth` requires `{section}.{name}: true`. {why}"
 
 
 def _get(node: yaml.Node | None, *names: str) -> yaml.Node | None:
@@ -172,8 +143,6 @@ OTHERS = frozenset({
 """Variables of the backend, of clients, and of tests, without the prefix."""
 OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
 """Variables that Kubernetes sets for the services of a release called `toolgate`."""
-NEAR = 0.7
-"""Similarity from which a setting is suggested."""
 
 
 def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -182,9 +151,9 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
     found = []
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)
-        if name == variable or name in known or name in OTHERS or OF_KUBERNETES.fullmatch(name):
+        if name in {variable, *known, *OTHERS} or OF_KUBERNETES.fullmatch(name):
             continue
-        near = get_close_matches(name, known, n=1, cutoff=NEAR)
+        near = get_close_matches(name, known, n=1, cutoff=0.7)
         hint = removed.SETTINGS.get(name) or (
             f"Did you mean {PREFIX}{near[0]}?" if near else "docs/reference/settings.md lists all."
         )
@@ -197,8 +166,8 @@ def invalid_settings(error: Exception) -> list[str]:
     the error is not that of `settings()`."""
     if not isinstance(error, ValidationError) or error.title != Settings.__name__:
         return []
-    found = []
-    for each in error.errors(include_input=False, include_url=False):
-        name = f"{PREFIX}{'_'.join(map(str, each['loc'])).upper()}"
-        found.append(f"{name}: {each['msg'].removeprefix('Value error, ')}")
-    return found
+    return [
+        f"{PREFIX}{'_'.join(map(str, each['loc'])).upper()}: "
+        + each["msg"].removeprefix("Value error, ")
+        for each in error.errors(include_input=False, include_url=False)
+    ]

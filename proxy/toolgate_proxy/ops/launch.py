@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NoReturn
 from urllib.parse import quote
 
 import typer
@@ -35,31 +35,24 @@ MAX_RESERVE = 20_000
 """Most tokens that OpenCode reserves for a response."""
 
 
-class Window(NamedTuple):
-    """The context of a model, in tokens."""
-
-    tokens: int
-    output: int
-    """What a client reserves for the response."""
-
-    @classmethod
-    def of_model(cls, shown: dict[str, Any]) -> Window | None:
-        """Return the window that `GET /v1/models/{id}` shows. None if it has none, because no
-        backend has responded yet, or a smaller one than MIN_WINDOW."""
-        tokens, output = shown.get("max_model_len"), shown.get("max_output_tokens")
-        if not isinstance(tokens, int) or not isinstance(output, int) or tokens < MIN_WINDOW:
-            return None
-        return cls(tokens, output)
-
-
 @dataclass(frozen=True)
 class Target:
-    """What a client is to use."""
+    """What a client is to use: a gateway (its URL without a path), a model, and the lengths of the
+    model's context and of a response, in tokens. Both are None if they are not to be set."""
 
     url: str
-    """Of the gateway, without a path."""
     model: str
-    window: Window | None = None
+    tokens: int | None = None
+    output: int | None = None
+
+    @classmethod
+    def of_model(cls, url: str, model: str, shown: dict[str, Any]) -> Target:
+        """`shown`: by `GET /v1/models/{id}`. It has no lengths if no backend has responded yet. A
+        context below MIN_WINDOW is not to be set."""
+        tokens, output = shown.get("max_model_len"), shown.get("max_output_tokens")
+        if not isinstance(tokens, int) or not isinstance(output, int) or tokens < MIN_WINDOW:
+            return cls(url, model)
+        return cls(url, model, tokens, output)
 
     def file(self, client: str) -> Path:
         """Return the path of the file that Toolgate writes for a client. It is not the user's, and
@@ -70,9 +63,8 @@ class Target:
     def values(self, client: str) -> dict[str, str | int]:
         """Return what the texts in launch.yaml may name."""
         values: dict[str, str | int] = {"url": self.url, "model": self.model}
-        if self.window is None:
+        if (tokens := self.tokens) is None or (output := self.output) is None:
             return values
-        tokens, output = self.window
         return values | {
             "file": str(self.file(client)),
             "tokens": tokens,
@@ -84,32 +76,24 @@ class Target:
         }
 
 
-class _LeftOut(Exception):
-    """A value is not known."""
-
-
 def _filled(template: Any, values: Mapping[str, str | int]) -> Any:
-    """Return a part of launch.yaml with its values. Raises _LeftOut if it needs one that is not
-    known; a member of a mapping is then left out, and a mapping of which nothing is left."""
+    """Return a part of launch.yaml with its values, or None if it needs one that is not known.
+    Mappings are without such members, and None if nothing is left of them."""
     if isinstance(template, dict):
-        found = {}
-        for name, member in template.items():
-            try:
-                found[_filled(name, values)] = _filled(member, values)
-            except _LeftOut:
-                continue
-        if template and not found:
-            raise _LeftOut
-        return found
+        pairs = [(_filled(name, values), _filled(each, values)) for name, each in template.items()]
+        found = {name: each for name, each in pairs if name is not None and each is not None}
+        return found if found or not template else None
     if isinstance(template, list):
-        return [_filled(each, values) for each in template]
+        parts = [_filled(each, values) for each in template]
+        return None if None in parts else parts
     if not isinstance(template, str):
         return template
+    if whole := re.fullmatch(r"\{(\w+)\}", template):
+        return values.get(whole[1])
     try:
-        whole = re.fullmatch(r"\{(\w+)\}", template)
-        return values[whole[1]] if whole else template.format_map(values)
+        return template.format_map(values)
     except KeyError:
-        raise _LeftOut from None
+        return None
 
 
 @dataclass(frozen=True)
@@ -118,46 +102,33 @@ class LaunchedClient:
 
     command: str
     install: str
-    keys: tuple[str, ...]
-    removed: tuple[str, ...] = ()
-    templates: Mapping[str, Any] = field(default_factory=dict)
+    keys: list[str]
+    removed: list[str] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)
+    arguments: list[list[Any]] = field(default_factory=list)
+    file: Any = None
 
-    def variables(self, target: Target) -> dict[str, str]:
+    def variables_for(self, target: Target) -> dict[str, str]:
         """Return environment variables, without those of the key."""
-        found = _filled(self.templates.get("variables", {}), target.values(self.command))
+        found = _filled(self.variables, target.values(self.command))
         return {n: json.dumps(v) if isinstance(v, dict) else str(v) for n, v in found.items()}
 
-    def arguments(self, target: Target) -> list[str]:
+    def arguments_for(self, target: Target) -> list[str]:
         """Return the arguments before those of the user."""
         values, found = target.values(self.command), []
-        for group in self.templates.get("arguments", ()):
-            try:
-                filled = _filled(group, values)
-            except _LeftOut:
-                continue
-            for part in filled:
+        for group in self.arguments:
+            for part in _filled(group, values) or ():
                 pairs = part.items() if isinstance(part, dict) else ()
                 found += [f"{n}={json.dumps(v)}" for n, v in pairs] or [part]
         return found
 
     def content(self, target: Target) -> Any:
         """Return the content of the client's file, or None if it needs none."""
-        if target.window is None or "file" not in self.templates:
-            return None
-        return _filled(self.templates["file"], target.values(self.command))
+        return target.tokens and _filled(self.file, target.values(self.command))
 
 
-def _read() -> dict[str, LaunchedClient]:
-    given = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return {
-        name: LaunchedClient(
-            name, each.pop("install"), tuple(each.pop("keys")), tuple(each.pop("removed", ())), each
-        )
-        for name, each in given.items()
-    }
-
-
-CLIENTS = _read()
+_GIVEN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+CLIENTS = {name: LaunchedClient(name, **each) for name, each in _GIVEN.items()}
 ASSUMED = "The client assumes a context length of its own"
 UNKNOWN = (
     "The gateway does not know the context length of the model, because no backend of it has "
@@ -189,14 +160,16 @@ def launch(
     yours is changed."""
     if client not in CLIENTS:
         raise typer.BadParameter(f"{client!r} is not one of {', '.join(CLIENTS)}.")
-    url, key = gateways.root(url), gateways.api_key(url, key)
+    url = gateways.root(url)
+    if (key := key or gateways.find_master_key(url)) is None:
+        raise typer.BadParameter("Set --key or TOOLGATE_API_KEY to an API key of the gateway.")
     model = gateways.chosen_model(url, key, model)
     try:
         shown = gateways.ask(url, key, f"/v1/models/{quote(model)}")
     except CommandFailed:  # LiteLLM answers, for example, if the gateway has another authentication
         shown = {}
-    chosen, target = CLIENTS[client], Target(url, model, Window.of_model(shown))
-    if target.window is None:
+    chosen, target = CLIENTS[client], Target.of_model(url, model, shown)
+    if target.tokens is None:
         small = (
             f"The context of the model has {shown.get('max_model_len', 0):,} tokens. Clients need "
             f"{MIN_WINDOW:,} for their own prompts and tools. {ASSUMED}."
@@ -212,25 +185,20 @@ def launch(
 
 def file_lines(client: LaunchedClient, target: Target) -> list[str]:
     """Return shell commands that write the client's file, if it has one."""
-    if (content := client.content(target)) is None:
-        return []
-    path = target.file(client.command)
-    return [
-        f"mkdir -p {shlex.quote(str(path.parent))}",
-        f"cat > {shlex.quote(str(path))} <<'END'",
-        json.dumps(content, indent=2),
-        "END",
-    ]
+    content, path = client.content(target), target.file(client.command)
+    folder, file = shlex.quote(str(path.parent)), shlex.quote(str(path))
+    lines = [f"mkdir -p {folder}", f"cat > {file} <<'END'", json.dumps(content, indent=2), "END"]
+    return lines if content is not None else []
 
 
 def shell_lines(client: LaunchedClient, target: Target, arguments: Sequence[str]) -> list[str]:
     """Return what `run` does as shell commands, with the variable of the key instead of the key."""
-    variables = client.variables(target)
+    variables = client.variables_for(target)
     return [
         *(f"unset {name}" for name in client.removed),
         *(f'export {name}="${KEY_VARIABLE}"' for name in client.keys if name != KEY_VARIABLE),
         *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
-        shlex.join([client.command, *client.arguments(target), *arguments]),
+        shlex.join([client.command, *client.arguments_for(target), *arguments]),
     ]
 
 
@@ -245,8 +213,8 @@ def run(client: LaunchedClient, target: Target, key: str, arguments: Sequence[st
     if (content := client.content(target)) is not None:
         _write(target.file(client.command), content)
     inherited = {name: value for name, value in os.environ.items() if name not in client.removed}
-    environment = {**inherited, **client.variables(target), **dict.fromkeys(client.keys, key)}
-    os.execve(program, [client.command, *client.arguments(target), *arguments], environment)
+    environment = {**inherited, **client.variables_for(target), **dict.fromkeys(client.keys, key)}
+    os.execve(program, [client.command, *client.arguments_for(target), *arguments], environment)
 
 
 def _write(path: Path, content: object) -> None:

@@ -54,8 +54,7 @@ def proxy(
     except CommandFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
-    as_json = settings().log_format == "json"
-    event_log.warn(unknown_settings(), as_json=as_json)
+    event_log.warn(unknown_settings(), as_json=settings().log_format == "json")
     if config is not None:
         check(config)
         launcher.serve(config, host=host, port=port, workers=workers)

@@ -89,14 +89,9 @@ def announce(stack: Stack, console: Console) -> None:
     """Print the URLs, the model, where the key is, and a request to paste into a shell."""
     file = stack.key_file
     where = f"in {file}" if file else f"the value of {KEY_VARIABLE}"
-    for name, value in (
-        ("base URL", f"{stack.url}/v1"),
-        ("model", stack.model),
-        ("page", f"{stack.url}/"),
-        ("API key", where),
-    ):
-        console.print(f"{name + ':':<10}{value}", markup=False, soft_wrap=True)
-    console.print(curl(stack.url, stack.model, file), markup=False, soft_wrap=True)
+    lines = (f"base URL: {stack.url}/v1", f"model:    {stack.model}", f"page:     {stack.url}/")
+    for line in (*lines, f"API key:  {where}", curl(stack.url, stack.model, file)):
+        console.print(line, markup=False, soft_wrap=True)
     print(f"TOOLGATE READY {stack.url}", flush=True)
 
 

@@ -14,16 +14,10 @@ from .cli import command, examples, table
 
 WIDTH = 80
 COLUMNS = {"model": 6, "backend": 6, "state": 6, "since": 0, "probe": 0, "requests": 0}
-LIMITS = {
-    "fleet": "counted across all gateways",
-    "process": "counted by each process alone",
-    "unavailable": "not counted, because Redis does not respond",
-}
-RESPONSES = {
-    "fleet": "stored for all gateways",
-    "process": "stored by each process alone",
-    "unavailable": "not available, because Redis does not respond",
-}
+LIMITS = {"fleet": "counted across all gateways", "process": "counted by each process alone"}
+LIMITS["unavailable"] = "not counted, because Redis does not respond"
+RESPONSES = {"fleet": "stored for all gateways", "process": "stored by each process alone"}
+RESPONSES["unavailable"] = "not available, because Redis does not respond"
 
 
 @command(epilog=examples("toolgate status --url http://gateway:4000"))
@@ -60,12 +54,9 @@ def text(url: str, status: Mapping[str, Any]) -> str:
             )
             rows.append(row)
     limits, responses = status["limits"], status.get("responses")
-    counts = (
-        (len(status["models"]), "model"),
-        (status["keys"], "key"),
-        (limits["in_flight"], "active request"),
-    )
-    counted = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counts)
+    numbers = (len(status["models"]), status["keys"], limits["in_flight"])
+    nouns = zip(numbers, ("model", "key", "active request"), strict=True)
+    counted = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in nouns)
     lines = [
         f"gateway {url}: {counted} of limited keys",
         table(COLUMNS, rows, WIDTH, right=("probe", "requests")),
@@ -88,5 +79,5 @@ def _time(since: str | None) -> str:
     if since is None:
         return "-"
     moment = datetime.fromisoformat(since).astimezone(UTC)
-    same_day = moment.date() == datetime.now(UTC).date()
-    return f"{moment:%H:%M:%SZ}" if same_day else f"{moment:%Y-%m-%d}"
+    is_today = moment.date() == datetime.now(UTC).date()
+    return f"{moment:%H:%M:%SZ}" if is_today else f"{moment:%Y-%m-%d}"

@@ -15,14 +15,15 @@ from tests.support.installed import needs_vllm
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import parse_tools
+from toolgate_core.turn_text import NotInDialect
+from toolgate_core.turn_text import parse as parse_turn
 from toolgate_core.version import VERSION
 from toolgate_proxy import removed
 from toolgate_proxy.api.chat_completions.request import parse_request
 from toolgate_proxy.ops.cli import COMMANDS, app
+from toolgate_proxy.ops.dialects import body_of
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.ops.status import all_served, text
-from toolgate_proxy.ops.turn_text import NotInDialect
-from toolgate_proxy.ops.turn_text import parse as parse_turn
 from toolgate_proxy.server import launcher
 from toolgate_proxy.settings import settings
 
@@ -195,7 +196,7 @@ def test_transcripts_of_every_dialect_become_their_messages(dialect):
     tools = parse_tools(TOOLS)
     for golden in dialect.goldens:
         parsed = parse_turn(golden.text, dialect, tools, reasoning_open=golden.reasoning_open)
-        message = parsed.body()
+        message = body_of(parsed)
         for call, expected in zip(message.get("tool_calls", []), golden.calls, strict=True):
             function = call["function"]
             found = (function["name"], json.loads(function["arguments"]))

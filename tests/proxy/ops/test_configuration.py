@@ -213,7 +213,7 @@ def test_a_key_that_others_may_read_is_a_problem(doctor, tmp_path):
 
 def test_versions_outside_the_tested_range_and_missing_tokenizers_are_problems(tmp_path):
     requirements = ["pytest<2; extra == 'proxy'", "no-such-package; extra == 'proxy'"]
-    findings = [*doctor_module.packages_of("gateway", requirements)]
+    findings = [*doctor_module.packages_of("gateway", "proxy", requirements)]
     assert findings[0].level == "problem"
     assert f"pytest {version('pytest')} is not in the tested range <2" in findings[0].text
     assert Finding("gateway", "not installed", "note") in findings

@@ -24,8 +24,8 @@ from toolgate_proxy.ops.cli import app
 from toolgate_proxy.ops.demo import command as model
 from toolgate_proxy.ops.demo import comparison
 from toolgate_proxy.ops.demo import run as demo_run
-from toolgate_proxy.ops.demo.cases import ChoiceOutput, cases, properties
-from toolgate_proxy.ops.demo.comparison import REQUESTS, SAMPLES
+from toolgate_proxy.ops.demo.cases import REQUESTS, ChoiceOutput, cases, properties
+from toolgate_proxy.ops.demo.comparison import SAMPLES
 from toolgate_proxy.ops.demo.run import Demo, environment, python, uses_results
 from toolgate_proxy.ops.extras import install_command
 from toolgate_proxy.ops.stack.stack import StackOptions

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.proxy.kit import beside, listing
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.ops.launch import CLIENTS, Target, Window, shell_lines
+from toolgate_proxy.ops.launch import CLIENTS, Target, shell_lines
 
 TOLD = beside(__file__)
 """The variables, options or files in which each client gets the context length."""
@@ -158,8 +158,8 @@ def test_what_prevents_a_launch_is_explained(launched, executed, tmp_path, monke
 
 
 def test_values_of_codex_are_toml_and_keys_stay_in_the_shell_commands_of_others():
-    target = Target("http://g", 'na"me', Window(40_000, 5_000))
-    arguments = CLIENTS["codex"].arguments(target)
+    target = Target("http://g", 'na"me', 40_000, 5_000)
+    arguments = CLIENTS["codex"].arguments_for(target)
     assert arguments[:2] == ["-c", 'model="na\\"me"']
     assert arguments[-1].endswith('/toolgate/launch/codex-na%22me.json"')
     lines = shell_lines(CLIENTS["claude"], Target("http://gateway:4000", "qwen"), ["-p", "x"])

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -36,7 +37,7 @@ def read(tmp_path):
         paths = [tmp_path / f"{at}.json" for at in range(len(texts))]
         for path, text in zip(paths, texts, strict=True):
             path.write_text(text, encoding="utf-8")
-        return read_tools(paths)
+        return SimpleNamespace(**dict(zip(("tools", "skipped"), read_tools(paths), strict=True)))
 
     return read
 

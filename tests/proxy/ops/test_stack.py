@@ -46,7 +46,8 @@ class SleepingStack(Stack):
         if FAILING:
             import time
             time.sleep(0.5)
-        self._check()
+        for child in self._children:
+            child.check()
 
     def _send_first_request(self):
         (self._directory.path / "tmp" / "file").touch()

@@ -1,1 +1,1 @@
-"""`/toolgate/*`: status, prewarming of grammars, and the report on tool schemas."""
+"""`/toolgate/…`: the administrator's routes."""

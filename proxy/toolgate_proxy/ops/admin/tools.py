@@ -11,17 +11,9 @@ a list of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-
-from pydantic import BaseModel
-
-from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
-from toolgate_core.tools import Tool, parse_tools
-
-from ...grammars.tool_check import check_tool
-from ...settings import Settings
 
 KINDS = ("function", "custom")
 """Types of OpenAI's tools that the client runs. `custom` is also a type of Anthropic's."""
@@ -136,7 +128,8 @@ def _in_namespace(entry: Any, space: object) -> Any:
 
 def _problem(entry: object) -> str:
     if not isinstance(entry, dict):
-        return f"this is a {_json_type(entry)}, not a tool."
+        names = {str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
+        return f"this is a {names.get(type(entry), type(entry).__name__)}, not a tool."
     if "mcpServers" in entry:
         return (
             "this is a configuration of MCP servers, not a list of tools. Save the result of "
@@ -148,56 +141,3 @@ def _problem(entry: object) -> str:
         return 'this is a JSON Schema without a tool: write {"name": …, "input_schema": …}.'
     fields = ", ".join(list(map(str, entry))[:MAX_FIELDS]) or "none"
     return f"unknown form of a tool (its fields: {fields})."
-
-
-def _json_type(value: object) -> str:
-    names = {str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
-    return names.get(type(value), type(value).__name__)
-
-
-class ToolReport(BaseModel):
-    """Result of loading one tool into one backend."""
-
-    name: str
-    status: str
-    """ready, refused, invalid (not a tool definition) or failed (error of the backend)."""
-    engine: str | None = None
-    reason: str | None = None
-    code: str | None = None
-    pointer: str | None = None
-    compile_ms: float | None = None
-
-
-def parse_entries(
-    entries: Iterable[object], settings: Settings
-) -> tuple[list[Tool], list[ToolReport]]:
-    """Return the tools without duplicates, and reports on invalid entries. The entries have one of
-    the forms above."""
-    tools: dict[str, Tool] = {}
-    invalid: list[ToolReport] = []
-    for at, given in enumerate(entries):
-        entry = as_chat_tool(given) or given
-        try:
-            (tool,) = parse_tools([entry], open_objects=settings.open_objects)
-            check_tool(tool, tool.param)
-            tools[tool.hash] = tool
-        except SchemaNotEnforceable as error:
-            invalid.append(_invalid(entry, at, "refused", error, error.pointer))
-        except ToolgateError as error:
-            invalid.append(_invalid(entry, at, "invalid", error))
-    return list(tools.values()), invalid
-
-
-def _invalid(
-    entry: Any, at: int, status: str, error: ToolgateError, pointer: str | None = None
-) -> ToolReport:
-    kind = "custom" if isinstance(entry, dict) and entry.get("type") == "custom" else "function"
-    function = entry.get(kind) if isinstance(entry, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    return ToolReport(
-        name=name if isinstance(name, str) else f"tools[{at}]",
-        status=status,
-        code=error.code,
-        reason=error.message.replace("tools[0]", f"tools[{at}]"),  # it was parsed alone
-        pointer=pointer,
-    )

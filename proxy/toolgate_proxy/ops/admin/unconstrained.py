@@ -1,23 +1,33 @@
-"""Where a response that was generated without enforcement breaks its request."""
+"""`POST /toolgate/unconstrained`: a response without enforcement, and where it breaks its
+request."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
 
 from pydantic import BaseModel
 
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core import wire
 from toolgate_core.dialects.dialect import Dialect
-from toolgate_core.errors import ToolgateError
+from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
 from toolgate_core.plan import EnforcementPlan
 from toolgate_core.schema.walk import at_pointer
 from toolgate_core.tools import Tool
+from toolgate_core.turn_text import Message, NotInDialect, parse
 
+from ...api.chat_completions.chunks import DONE, server_sent
+from ...api.surfaces import COMPLETIONS
 from ...chat.backtracking import value_span
+from ...chat.generation import Unconstrained
+from ...context import RequestContext
+from ...litellm_host.deployments.router import placements
+from ...sealing import MASTER_KEY
+from ...state import gateway
 from ...validation.service import ValidationService
 from ...validation.validator import Violation
-from ..turn_text import Message, NotInDialect, parse
 
 MAX_SHOWN = 300
 """Longest value of a keyword that a message repeats, in characters."""
@@ -42,10 +52,47 @@ class Judgement(BaseModel):
     """Whether `max_tokens` ended the response."""
 
 
+async def begin(body: dict[str, Any]) -> Unconstrained:
+    model = body.get("model")
+    found = placements(model) if isinstance(model, str) else []
+    if not found:
+        raise ModelNotFound(f"There is no Toolgate model {model!r}.", param="model")
+    state, placement, context = gateway(), found[0], RequestContext()
+    request = state.reader.read(COMPLETIONS, body, context, model=placement.model, owner=MASTER_KEY)
+    request = await state.documents.read(request, MASTER_KEY, context)
+    if request.sampling.n > 1:
+        raise InvalidRequest("'n' must be 1 here.", param="n")
+    return await state.engine.unconstrained(request, state.deployments.at(placement))
+
+
+async def events(generation: Unconstrained) -> AsyncIterator[bytes]:
+    text, ended, reason = "", "", "stop"
+    found, ends = generation.prepared, generation.ends
+    try:
+        async with aclosing(generation.events) as batches:
+            async for batch in batches:
+                for event in batch:
+                    if isinstance(event, wire.TokensEvent):
+                        for token, piece in zip(event.ids, event.texts, strict=True):
+                            is_end = token in ends
+                            text += ended + ("" if is_end else piece)
+                            ended = piece if is_end else ""
+                        yield server_sent([{"text": "".join(event.texts)}])
+                    elif isinstance(event, wire.EndEvent):
+                        text, reason = text + event.text, event.finish_reason
+        validators = gateway().engine.validators
+        tools, plan = found.request.tools, found.plan
+        judgement = await judge(text, reason, tools, plan, found.dialect, validators)
+        yield server_sent([{"judgement": judgement.model_dump()}])
+    except ToolgateError as error:
+        yield server_sent([error.body()])
+    yield DONE
+
+
 async def judge(
     text: str,
     finish_reason: str,
-    request: ChatRequest,
+    tools: Sequence[Tool],
     plan: EnforcementPlan,
     dialect: Dialect,
     validators: ValidationService,
@@ -53,34 +100,33 @@ async def judge(
     """Find where a response breaks its request. `text`: all that the model generated, with the
     marks of its dialect, without the end of the turn."""
     cut = finish_reason == "length"
-    parsed = _parsed(text, dialect, request.tools)
+    parsed = _parsed(text, dialect, tools)
     if isinstance(parsed, NotInDialect):
         begin = len(text.encode()[: parsed.at].decode(errors="ignore"))
         # A response that was cut may end anywhere.
         broken = [] if cut and begin >= len(text) else [_break(text, begin, parsed.message)]
         return Judgement(breaks=broken, calls=0, cut=cut)
-    breaks = await _invalid_calls(text, parsed, request.tools, validators)
+    breaks = await _invalid_calls(text, parsed, tools, validators)
     breaks += _plan_violations(text, parsed, plan)
     return Judgement(breaks=breaks, calls=len(parsed.calls), cut=cut)
 
 
 def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> Message | NotInDialect:
     """Read a response whose reasoning the prompt may have opened."""
-    try:
-        return parse(text, dialect, tools)
-    except NotInDialect as error:
+    errors = []
+    for is_open in (False, True):
         try:
-            return parse(text, dialect, tools, reasoning_open=True)
-        except NotInDialect:
-            return error
+            return parse(text, dialect, tools, reasoning_open=is_open)
+        except NotInDialect as error:
+            errors.append(error)
+    return errors[0]
 
 
 async def _invalid_calls(
     text: str, message: Message, tools: Sequence[Tool], validators: ValidationService
 ) -> list[Break]:
     by_name = {tool.name: tool for tool in tools}
-    breaks: list[Break] = []
-    after = 0
+    breaks, after = list[Break](), 0
     for call, arguments in zip(message.calls, message.arguments, strict=True):
         begin = text.find(arguments, after) if arguments else -1
         end = begin + len(arguments)
@@ -117,14 +163,12 @@ def _problem(violation: Violation, tool: Tool) -> str:
 
 
 def _plan_violations(text: str, message: Message, plan: EnforcementPlan) -> list[Break]:
-    end, calls = len(text), message.calls
+    calls, names = message.calls, {tool.name for tool in plan.candidates}
     if plan.choice == "required" and not calls:
-        return [_break(text, end, "There is no call, but the request requires one.")]
+        return [_break(text, len(text), "There is no call, but the request requires one.")]
     if plan.choice == "none" and calls:
         return [_break(text, 0, "There is a call, but the request allows none.")]
-    names = {tool.name for tool in plan.candidates}
-    other = next((call.name for call in calls if call.name not in names), None)
-    if other is not None:
+    for other in (call.name for call in calls if call.name not in names):
         at = max(0, text.find(other))
         return [_break(text, at, f"The request does not allow calls of {other}.", at + len(other))]
     if plan.max_calls is not None and len(calls) > plan.max_calls:
@@ -134,9 +178,6 @@ def _plan_violations(text: str, message: Message, plan: EnforcementPlan) -> list
 
 
 def _break(text: str, begin: int, message: str, end: int | None = None) -> Break:
-    end = len(text) if end is None else end
-    return Break(begin=_utf16(text, begin), end=_utf16(text, end), message=message)
-
-
-def _utf16(text: str, at: int) -> int:
-    return len(text[:at].encode("utf-16-le")) // 2
+    """Return a break from `begin` to `end`, by default to the end of the text."""
+    first, last = (len(text[:at].encode("utf-16-le")) // 2 for at in (begin, end))
+    return Break(begin=first, end=last, message=message)

@@ -1,5 +1,5 @@
-"""The six cases of the demo: their requests, and what every response to them must be. Without
-enforcement, the demo model breaks each of them."""
+"""The six cases of the demo in cases.yaml: their requests, and what every response to them must be.
+Without enforcement, the demo model breaks each of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import yaml
 
 from toolgate_core.pointer import pointer_of
 
 MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_start|>", "<|im_end|>")
 TWO_CITIES = "What's the weather in Beijing and Shanghai?"
-KELVIN = "What's the weather in Beijing and Shanghai in kelvin?"
 NO_THINKING: dict[str, Any] = {"reasoning_effort": "none"}
+_DATA = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, **_DATA["tools"][name]}}
+
+
+RESULTS: dict[str, dict[str, Any]] = _DATA["results"]
+REQUESTS: list[str] = _DATA["requests"]
+WEATHER, TICKET = tool("get_weather"), tool("open_ticket")
 
 
 @dataclass
@@ -29,12 +40,20 @@ class ChoiceOutput:
     finish_reason: str | None = None
 
 
+def output_of(choice: Any) -> ChoiceOutput:
+    """Read a choice of the SDK, whose message has members that its types do not know."""
+    message = choice.message
+    calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or []]
+    reasoning = getattr(message, "reasoning_content", None)
+    return ChoiceOutput(message.content or None, reasoning, calls, choice.finish_reason)
+
+
 @dataclass(frozen=True)
 class Case:
     title: str
     """Cases with the same title are variants of one."""
     request: dict[str, Any]
-    expected: tuple[tuple[str, dict[str, Any]], ...]
+    expected: list[tuple[str, dict[str, Any]]]
     """Calls of a model that understands the request. They may have further arguments."""
 
     def understood(self, output: ChoiceOutput) -> bool:
@@ -46,64 +65,16 @@ class Case:
         return right == calls and len(calls) == len(self.expected)
 
 
-def _tool(name: str, description: str, **properties: Any) -> dict[str, Any]:
-    """Return a tool. All arguments but `unit` are required."""
-    parameters: dict[str, Any] = {"type": "object", "properties": properties}
-    parameters["required"] = [each for each in properties if each != "unit"]
-    parameters["additionalProperties"] = False
-    function = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": function}
-
-
-STRING, UNIT = {"type": "string"}, {"type": "string", "enum": ["celsius", "fahrenheit"]}
-THREE = {"type": "array", "minItems": 3, "maxItems": 3, "items": {**STRING, "maxLength": 6}}
-# The demo model was trained with these descriptions.
-WEATHER = _tool("get_weather", "The weather in a city, now", city=STRING, unit=UNIT)
-SURE = "Return the answer and how sure you are of it"
-ANSWER = _tool("return_json", SURE, answer=STRING, confidence={"type": "number"})
-TAGS = _tool("set_tags", "Set exactly three short tags", tags=THREE)
-PARAMETERS = json.loads("""{"type": "object", "properties": {
-    "code": {"type": "string", "pattern": "^[A-Z]{2,4}-[0-9]{3,5}$"},
-    "priority": {"type": "string", "enum": ["low", "medium", "high"]},
-    "due": {"type": "string", "format": "date-time"},
-    "labels": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 12},
-        "minItems": 2, "maxItems": 2},
-    "contact": {"anyOf": [{"type": "object", "properties": {
-        "name": {"type": "string", "maxLength": 40},
-        "channel": {"type": "string", "enum": ["email", "sms", "push"]}},
-        "required": ["name", "channel"], "additionalProperties": false}, {"type": "null"}]}},
-    "required": ["code"], "additionalProperties": false}""")
-FUNCTION = {"name": "open_ticket", "description": "Open a ticket", "parameters": PARAMETERS}
-TICKET: dict[str, Any] = {"type": "function", "function": FUNCTION}
-
-
 def cases() -> Iterator[Case]:
-    """Yield the cases. The first three have two variants: `auto`, where a model may call, and
-    `required`, where it must. A random model rarely calls a tool with `auto`."""
-    weather, kelvin = (_asked(text, WEATHER) for text in (TWO_CITIES, KELVIN))
-    ticket = _asked("Open ticket WEB-2143 with HIGH priority", TICKET)
-    one, two = (("get_weather", {"city": city}) for city in ("Beijing", "Shanghai"))
-    opened = ("open_ticket", {"code": "WEB-2143", "priority": "high"})
-    single = {"parallel_tool_calls": False, **NO_THINKING}
-    for title, request, expected in (
-        ("two cities, parallel calls", kelvin | NO_THINKING, (one, two)),
-        ("parallel_tool_calls=False", weather | single, (one,)),
-        ('reasoning_effort="high"', ticket | {"reasoning_effort": "high"}, (opened,)),
-    ):
-        for choice in ("auto", "required"):
-            yield Case(title, request | {"tool_choice": choice}, expected)
-    yield Case('tool_choice="none"', weather | {"tool_choice": "none"} | NO_THINKING, ())
-    named = {"type": "function", "function": {"name": "return_json"}}
-    request = _asked("Is it sunny in Beijing?", WEATHER, ANSWER) | {"tool_choice": named}
-    yes = ("return_json", {"answer": "yes"})
-    yield Case("the named function return_json", request | NO_THINKING, (yes,))
-    request = _asked("Tag this: a fast red sports car", TAGS) | {"tool_choice": "required"} | single
-    tags = ("set_tags", {"tags": ["fast", "red", "sports"]})
-    yield Case("an array of exactly 3 strings of at most 6 characters", request, (tags,))
-
-
-def _asked(text: str, *tools: dict[str, Any]) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}], "tools": [*tools]}
+    for row in _DATA["cases"]:
+        for choice in row["choices"]:
+            request = {
+                "messages": [{"role": "user", "content": row["asked"]}],
+                "tools": [tool(name) for name in row["tools"]],
+                **row["parameters"],
+                "tool_choice": choice,
+            }
+            yield Case(row["title"], request, row["expected"])
 
 
 def properties(request: dict[str, Any], output: ChoiceOutput) -> dict[str, bool]:

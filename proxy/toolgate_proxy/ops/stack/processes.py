@@ -1,12 +1,5 @@
 """Child processes of a stack. Each has its own process group and log file.
 
-`python -m toolgate_proxy.ops.stack.processes DIRECTORY` is a process that ends a stack's children
-and removes its directory when the stack's process is gone. It reads its standard input, a pipe from
-the stack's process, with one command a line: `add <process group>` or `remove <process group>`.
-When the pipe closes, because the other process ended or was killed, the remaining groups get
-SIGTERM, then SIGKILL. So this module imports only the standard library: it starts fast and stays
-small.
-
 The cause of a failure is read from the log. vLLM's last lines are often not the cause: the API
 server reports that the engine failed, and other processes that their connections broke.
 """
@@ -17,21 +10,18 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from .. import CommandFailed
 
 GRACE_SECONDS = 20.0
-"""Time between SIGTERM and SIGKILL. vLLM waits for its workers when it ends."""
-POLL_SECONDS = 0.1
+"""Time between SIGTERM and SIGKILL, as in clean_up.sh. vLLM waits for its workers when it ends."""
 PREFIX = re.compile(
     r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) )?"  # the process
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?"
@@ -64,23 +54,20 @@ def cause(log: str) -> str:
         return f"Port {taken['port']} of {taken['host']} is in use. Choose another port."
     log = TRACEBACK.sub(lambda found: "\n" + json.loads(found[1]), log)
     lines = [PREFIX.sub("", line) for line in log.splitlines()]
-    for at in range(len(lines) - 1, -1, -1):
-        line = lines[at]
-        found = EXCEPTION.fullmatch(line) or USAGE.fullmatch(line)
-        if found and not CONSEQUENCES.search(line):
-            return _cut(_validation(lines, at) if VALIDATION.search(line) else line)
     meaningful = [line for line in lines if line.strip() and not NOISE.search(line)]
-    return _cut(meaningful[-1].strip()) if meaningful else ""
+    text = meaningful[-1].strip() if meaningful else ""
+    for at, line in enumerate(lines):
+        is_error = EXCEPTION.fullmatch(line) or USAGE.fullmatch(line)
+        if is_error and not CONSEQUENCES.search(line):
+            text = _validation(lines, at) if VALIDATION.search(line) else line
+    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]} …"
 
 
 def ending(status: int) -> str:
     """Return how a process ended: `exited with status 1`, or `was killed by SIGKILL`."""
     if status >= 0:
         return f"exited with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
+    name = next((each.name for each in signal.Signals if each == -status), f"signal {-status}")
     memory = ", as when the machine is out of memory" if -status == signal.SIGKILL else ""
     return f"was killed by {name}{memory}"
 
@@ -94,10 +81,6 @@ def _validation(lines: Sequence[str], at: int) -> str:
     return lines[at]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]} …"
-
-
 class ChildFailed(CommandFailed):
     """A child process exited. The message contains the cause from its log."""
 
@@ -106,63 +89,30 @@ class ChildFailed(CommandFailed):
         self.log = log
 
 
-def clean_up(directory: str) -> None:
-    """Run as the process that cleans up: end the children when standard input closes."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    groups: set[int] = set()
-    for line in sys.stdin:
-        command, _, group = line.strip().partition(" ")
-        (groups.add if command == "add" else groups.discard)(int(group))
-    _end(groups)
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-def _end(groups: Collection[int]) -> None:
-    """End process groups whose leaders are not children of this process."""
-    deadline = time.monotonic() + GRACE_SECONDS
-    left = [group for group in groups if _send(group, signal.SIGTERM)]
-    while left and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-        left = [group for group in left if _send(group, 0)]
-    for group in left:
-        _send(group, signal.SIGKILL)
-
-
-def _send(group: int, number: int) -> bool:
-    """Return False if the group has no processes."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
 class CleanupProcess:
-    """Handle of the process that cleans up after this one, if this one is killed."""
+    """Handle of the process that cleans up after this one, also if this one is killed."""
 
     def __init__(self, directory: Path) -> None:
         """`directory` is removed in the end."""
+        self._groups = directory / "groups"
+        self._groups.mkdir()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.processes", str(directory)],
+            ["/bin/sh", str(Path(__file__).with_name("clean_up.sh")), str(directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
 
+    def file(self, group: int) -> Path:
+        """Return the file that exists while a process group runs."""
+        return self._groups / str(group)
+
     def close(self) -> None:
-        """End the groups that were not removed, and remove the directory."""
+        """End the groups that still run, and remove the directory."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
-
-    def tell(self, command: str, group: int) -> None:
-        """Send `add` or `remove`."""
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it was killed; children are then stopped by `stop` only
-            self._process.stdin.write(f"{command} {group}\n".encode())
-            self._process.stdin.flush()
 
 
 class Child:
@@ -177,9 +127,7 @@ class Child:
         cleanup: CleanupProcess | None = None,
     ) -> None:
         """With `cleanup`, the command also ends if this process is killed."""
-        self.name = name
-        self.log = log
-        self._cleanup = cleanup
+        self.name, self.log, self._cleanup = name, log, cleanup
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 command,
@@ -190,7 +138,7 @@ class Child:
                 start_new_session=True,
             )
         if cleanup is not None:
-            cleanup.tell("add", self.pid)
+            cleanup.file(self.pid).touch()
 
     @property
     def pid(self) -> int:
@@ -198,23 +146,25 @@ class Child:
 
     def check(self) -> None:
         """Raise ChildFailed if the command has exited."""
-        status = self._process.poll()
-        if status is not None:
+        if (status := self._process.poll()) is not None:
             reason = cause(self.log.read_text(errors="replace")) or "Its log is empty."
             raise ChildFailed(f"The {self.name} {ending(status)}: {reason}", self.log)
 
     def stop(self) -> None:
         """End the command and its child processes."""
-        _send(self.pid, signal.SIGTERM)
+        self._send(signal.SIGTERM)
         try:
-            self._process.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS)
         finally:
-            _send(self.pid, signal.SIGKILL)  # for processes whose group leader has exited
+            self._send(signal.SIGKILL)  # for processes whose group leader has exited
             self._process.wait()
         if self._cleanup is not None:
-            self._cleanup.tell("remove", self.pid)
+            self._cleanup.file(self.pid).unlink(missing_ok=True)
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
 
 
 _reserved: list[socket.socket] = []
@@ -255,7 +205,3 @@ def in_use(host: str, port: int) -> bool:
         except OSError as error:
             return error.errno == errno.EADDRINUSE
     return False
-
-
-if __name__ == "__main__":
-    clean_up(sys.argv[1])

@@ -62,7 +62,6 @@ class Phase:
 
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 """In the order in which vLLM prefers them; it downloads one kind."""
-OFFLINE = ("1", "true", "yes", "on")
 TIMEOUT = 10.0
 PAUSE = 5.0
 """Seconds without new bytes after which the download counts as ended."""
@@ -76,7 +75,7 @@ class Download:
         self._last = self._size()
         self._grew_at: float | None = None
         self._total: int | None = None
-        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
+        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
         if self._folder is not None and not offline:
             threading.Thread(target=self._ask, args=(model,), daemon=True).start()
 

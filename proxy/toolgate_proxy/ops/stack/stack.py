@@ -97,12 +97,10 @@ class Stack:
             looks = (Download(options.model).look, LogFollower(self._logs / "backend.log").look)
             self._start_backend()
             self._start_gateway(redis_url)
-            backend, gateway = f"{self.backend_url}/v1/toolgate/info", f"{self.url}/toolgate/ready"
             with self._starting("backend (vLLM)", began, looks):
-                self._wait(backend, lambda: _is_ok(backend, self.backend_key))
+                self._wait_for(f"{self.backend_url}/v1/toolgate/info", self.backend_key)
             with self._starting("gateway (LiteLLM)", began):
-                url = f"{gateway}/{quote(self.model)}"
-                self._wait(url, lambda: _is_ok(url, self.master_key))
+                self._wait_for(f"{self.url}/toolgate/ready/{quote(self.model)}", self.master_key)
                 self._send_first_request()
         except BaseException as error:
             self._stop(error)
@@ -117,12 +115,9 @@ class Stack:
     def watch(self) -> NoReturn:
         """Raise ChildFailed when a part of the stack exits."""
         while True:
-            self._check()
+            for child in self._children:
+                child.check()
             time.sleep(1)
-
-    def _check(self) -> None:
-        for child in self._children:
-            child.check()
 
     def _stop(self, error: BaseException | None) -> None:
         if isinstance(error, CommandFailed):  # before the other parts end, which takes seconds
@@ -190,10 +185,14 @@ class Stack:
         log = self._logs / f"{name}.log"
         self._children.append(Child(name, command, environment, log, self._cleanup))
 
+    def _wait_for(self, url: str, key: str) -> None:
+        self._wait(url, lambda: gateways.request(url, key)[0] == 200)
+
     def _wait(self, what: str, is_ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            self._check()
+            for child in self._children:
+                child.check()
             if self._display is not None:
                 self._display.update()
             if is_ready():
@@ -226,10 +225,6 @@ def print_failure(error: CommandFailed, console: Console) -> None:
     if not error.shown:
         console.print("[red]✗[/]", escape(str(error)), soft_wrap=True)
         error.shown = True
-
-
-def _is_ok(url: str, key: str) -> bool:
-    return gateways.request(url, key)[0] == 200
 
 
 def _value(secret: SecretStr | None) -> str | None:

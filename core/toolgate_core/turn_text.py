@@ -1,39 +1,35 @@
-"""Conversion of the text of one turn to a message, for `toolgate parse` and the
-playground."""
+"""The text of one turn → its message: content, reasoning and calls."""
 
 from __future__ import annotations
 
 import json
 import re
-import secrets
-import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
-from toolgate_core.dialects.arguments.parser import overlap
-from toolgate_core.dialects.codecs import Json
-from toolgate_core.dialects.dialect import Dialect
-from toolgate_core.dialects.mark_texts import end_texts, mark_texts
-from toolgate_core.dialects.marks import marks_in
-from toolgate_core.errors import EnforcementFailed
-from toolgate_core.segmenter import Segmenter
-from toolgate_core.tools import Tool
-from toolgate_core.wire import MarkIds
+from .deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
+from .dialects.arguments.parser import overlap
+from .dialects.codecs import Json
+from .dialects.dialect import Dialect
+from .dialects.mark_texts import end_texts, mark_texts
+from .dialects.marks import marks_in
+from .errors import EnforcementFailed
+from .segmenter import Segmenter
+from .tools import Tool
+from .wire import MarkIds
 
 _TEXT = 0
 """The id of all tokens that are not marks; each is one character."""
-_ALPHABET = string.ascii_letters + string.digits
 
 
 class NotInDialect(Exception):
     """The text leaves the dialect at `at`, an offset in its UTF-8 bytes."""
 
-    def __init__(self, message: str, at: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.at = at
+    def __init__(self, error: str | EnforcementFailed, before: str) -> None:
+        """`before`: the text before that place."""
+        self.message = str(error).removesuffix(" Send the request again.")
+        self.at = len(before.encode())
+        super().__init__(self.message)
 
 
 @dataclass
@@ -55,29 +51,6 @@ class Message:
                 self.arguments.append("")
             case ArgumentsDelta(index, text):
                 self.arguments[index] += text
-
-    def body(self) -> dict[str, Any]:
-        """Return the message of a chat completion. Calls without an id in the text get a random
-        one."""
-        other = self.calls or self.reasoning
-        body: dict[str, Any] = {
-            "role": "assistant",
-            "content": self.content or (None if other else ""),
-            "refusal": None,
-        }
-        if self.reasoning:
-            body["reasoning_content"] = self.reasoning
-        if self.calls:
-            body["tool_calls"] = [
-                {
-                    "id": call.id
-                    or "call_" + "".join(secrets.choice(_ALPHABET) for _ in range(24)),
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": arguments},
-                }
-                for call, arguments in zip(self.calls, self.arguments, strict=True)
-            ]
-        return body
 
 
 def parse(
@@ -104,18 +77,20 @@ def parse(
         for token, piece in _tokens(turn, ids):
             for event in segmenter.feed([token], [piece]):
                 message.add(event)
-                _check_name(event, names)
+                if names is not None and isinstance(event, CallStart) and event.name not in names:
+                    unknown = f"The tool {event.name!r} is not one of the tools."
+                    raise EnforcementFailed(unknown)
             at += len(piece)
     except EnforcementFailed as error:
         if at >= len(turn) - max((overlap(turn, mark) for mark in marks), default=0):
-            raise NotInDialect("The text ends inside a mark.", len(turn.encode())) from error
+            raise NotInDialect("The text ends inside a mark.", turn) from error
         at = _invalid_json(turn[:at], dialect, message) or at
-        raise _error(error, turn[:at]) from error
+        raise NotInDialect(error, turn[:at]) from error
     try:
         for event in segmenter.finish("stop"):
             message.add(event)
     except EnforcementFailed as error:
-        raise _error(error, turn) from error
+        raise NotInDialect(error, turn) from error
     return message
 
 
@@ -127,22 +102,15 @@ def needs_tools(dialect: Dialect) -> bool:
     )
 
 
-def _error(error: EnforcementFailed, before: str) -> NotInDialect:
-    message = error.message.removesuffix(" Send the request again.")
-    return NotInDialect(message, len(before.encode()))
-
-
 def _without_end(text: str, dialect: Dialect) -> str:
     """Return `text` without its end-of-turn token. Raises NotInDialect for text after that."""
     found = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]
     if not found:
         return text
     at, end = min(found)
-    if text[at + len(end) :].strip():
-        raise NotInDialect(
-            f"The text continues after the end-of-turn token {end}.",
-            len(text[: at + len(end)].encode()),
-        )
+    before, after = text[: at + len(end)], text[at + len(end) :]
+    if after.strip():
+        raise NotInDialect(f"The text continues after the end-of-turn token {end}.", before)
     return text[:at]
 
 
@@ -154,24 +122,16 @@ def _tokens(text: str, ids: Mapping[str, int]) -> Iterator[tuple[int, str]]:
         yield ids.get(found.group(), _TEXT), found.group()
 
 
-def _check_name(event: Event, names: Mapping[str, Any] | None) -> None:
-    if isinstance(event, CallStart) and names is not None and event.name not in names:
-        raise EnforcementFailed(f"The tool {event.name!r} is not one of the tools.")
-
-
 def _invalid_json(text: str, dialect: Dialect, message: Message) -> int | None:
     """Return the offset of a JSON error in the last call of `text`, which is only noticed at its
     end; None if there is none."""
     if not message.arguments or not dialect.calls or not isinstance(dialect.calls.codec, Json):
         return None
-    written = message.arguments[-1]
-    begin = text.rfind(written)
-    if begin < 0:
-        return None
+    begin = text.rfind(message.arguments[-1])
     try:
         json.JSONDecoder().raw_decode(text[begin:])
     except json.JSONDecodeError as error:
-        return begin + error.pos
+        return begin + error.pos if begin >= 0 else None
     except RecursionError:
-        return None
+        pass
     return None
