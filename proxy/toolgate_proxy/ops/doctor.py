@@ -295,6 +295,8 @@ def _tokenizer(model: Path) -> tuple[list[str], str | None]:
     """Return the added tokens, and the chat template, or all of them if there are several by
     name."""
     whole, configuration = (_json(model / f"tokenizer{each}.json") for each in ("", "_config"))
+    if not whole and not configuration:
+        raise FileNotFoundError("no tokenizer.json")
     tokens = whole["added_tokens"] if whole else configuration["added_tokens_decoder"].values()
     files = sorted([*model.glob("chat_template.jinja"), *model.glob("chat_templates/*.jinja")])
     template = configuration.get("chat_template")
