@@ -29,7 +29,7 @@ import httpx
 from bench.support.contenders import OUT, exit_on_sigterm
 from bench.support.gateways import wait_until_ready
 from tests.support import markdown
-from toolgate_proxy.stack.processes import Child, free_port
+from toolgate_proxy.ops.stack.processes import Child, free_port
 
 APPLICATIONS, CONVERSATIONS, TURNS, CLIENTS = 16, 4, 5, 8
 BLOCK = 32

@@ -23,10 +23,10 @@ import jsonschema
 from rich.console import Console
 
 from toolgate_demo_model import path
-from toolgate_proxy.demo.comparison import unconstrained
-from toolgate_proxy.demo.model import NAME
-from toolgate_proxy.stack.processes import free_port
-from toolgate_proxy.stack.stack import Stack, StackOptions
+from toolgate_proxy.ops.demo.comparison import unconstrained
+from toolgate_proxy.ops.demo.model import NAME
+from toolgate_proxy.ops.stack.processes import free_port
+from toolgate_proxy.ops.stack.stack import Stack, StackOptions
 
 CONVERSATIONS = Path(__file__).parent / "conversations.jsonl"
 AT_ONCE = 8

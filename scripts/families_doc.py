@@ -17,7 +17,7 @@ from generated import write_or_check
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
-from toolgate_proxy.cli.dialects import reasoning
+from toolgate_proxy.ops.dialects import reasoning
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "reference" / "families.md"

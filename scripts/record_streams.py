@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 TARGET = ROOT / "tests" / "proxy" / "chat" / "recorded_streams.json"
 
 from tests import tools  # noqa: E402
-from toolgate_proxy.demo.model import closers  # noqa: E402
+from toolgate_proxy.ops.demo.model import closers  # noqa: E402
 
 USER = [{"role": "user", "content": "What is the weather?"}]
 BOTH = [tools.WEATHER, tools.TAGS]

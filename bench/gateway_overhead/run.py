@@ -39,9 +39,9 @@ from bench.support.gateways import Gateway, litellm_config, start
 from bench.support.ratios import ratio
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.virtual_keys import make_key
+from toolgate_proxy.ops.stack.processes import Child, free_port
 from toolgate_proxy.server.launcher import Route as Model
 from toolgate_proxy.server.launcher import make_config
-from toolgate_proxy.stack.processes import Child, free_port
 
 CONCURRENCY = (1, 8, 32)
 LIMITS = {"rpm": 10**6, "tpm": 10**9, "max_parallel_requests": 10**4, "tokens_per_day": 10**12}

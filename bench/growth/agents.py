@@ -28,8 +28,7 @@ from tests.support.agents.agent_cli import ClaudeRun, CodexRun, launch_codex, ru
 from tests.support.agents.client_packages import bundled_claude
 from tests.support.markdown import table
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
-from toolgate_proxy.cli.launch.clients import catalog
-from toolgate_proxy.cli.launch.target import Target, Window
+from toolgate_proxy.ops.launch import CLIENTS, Target
 
 TASK = "Look up record 7 of shelf 3 with a tool, and say what you found."
 CONTEXT = 32_768
@@ -78,7 +77,8 @@ def codex(server: Server, folder: Path, task: str, search: bool) -> CodexRun:
     settings = {f"mcp_servers.{SHOP}.{name}": value for name, value in CATALOGUE_SERVER.items()}
     if not search:
         path = folder / "models.json"
-        path.write_text(json.dumps(without_search(catalog(target_of(server, model)))))
+        catalog = CLIENTS["codex"].content(target_of(server, model))
+        path.write_text(json.dumps(without_search(catalog)))
         settings["model_catalog_json"] = str(path)
     options = [
         part for name, value in settings.items() for part in ("-c", f"{name}={json.dumps(value)}")
@@ -91,7 +91,7 @@ SESSIONS: Mapping[str, Session] = {"claude": claude, "codex": codex}
 
 def target_of(server: Server, model: str) -> Target:
     shown = json.loads(server.get(f"/v1/models/{model}"))
-    return Target(server.url, model, Window.of_model(shown))
+    return Target.of_model(server.url, model, shown)
 
 
 def without_search(models: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from bench.support.contenders import exit_on_sigterm, running
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
 from tests.support.markdown import table
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 
 TOOLS = (1, 8, 30, 60, 150, 300)
 BATCHES = {1: 2, 16: 1}

@@ -22,7 +22,7 @@ import psutil
 
 from tests.models import ROOT
 from toolgate_backend import launch
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 
 OUT = ROOT / ".cache" / "contenders"
 """Directory of the servers' logs."""

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
-from toolgate_proxy.stack.processes import Child, free_port
+from toolgate_proxy.ops.stack.processes import Child, free_port
 
 KEY = "sk-bench"
 TICKS = os.sysconf("SC_CLK_TCK")

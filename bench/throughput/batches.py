@@ -44,7 +44,7 @@ from bench.throughput.clients import (
     chat_client,
     no_white_space,
 )
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
 """Streams that start together, and tools of a request, unless options name others."""

@@ -36,9 +36,9 @@ from bench.support.ratios import ratio
 from bench.throughput.streams import WARM_UP_SECONDS, Seen, drive
 from bench.throughput.targets import Target, make_targets
 from tests.support.markdown import table
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server.launcher import Route as Model
 from toolgate_proxy.server.launcher import make_config
-from toolgate_proxy.stack.processes import free_port
 
 ADAPTERS = ("structured_output", "logits_processor")
 LENGTH = 4096

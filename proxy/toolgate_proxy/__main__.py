@@ -1,6 +1,6 @@
 """`python -m toolgate_proxy`: the command line, where no script is installed."""
 
-from .cli.main import main
+from .ops.cli import main
 
 if __name__ == "__main__":
     main()

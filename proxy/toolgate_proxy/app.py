@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from . import page
 from .api.surfaces import COMPACT, COMPLETIONS, MESSAGES, RESPONSES, surface_of
 from .context import RequestContext, context_of
+from .ops import page
 from .pipeline import Pipeline
 from .server import absent_routes, model_retrieval, probes, stored_responses
 from .server.forwarding import Forwarding

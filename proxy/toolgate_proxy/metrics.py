@@ -6,7 +6,15 @@ from __future__ import annotations
 import math
 import os
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from toolgate_core.errors import (
     InvalidKey,
@@ -137,3 +145,16 @@ def forget(gauge: Gauge, backend: str) -> None:
     gauge.labels(backend).set(math.nan)
     if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         gauge.remove(backend)
+
+
+def exposition() -> bytes:
+    """Return all metrics of this process, or of all worker processes that share a metrics folder,
+    in Prometheus' text format.
+
+    Each package that has metrics defines them in its module `metrics`, in the default registry of
+    prometheus_client. LiteLLM's own /metrics therefore shows them too, where it is enabled."""
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):  # prometheus_client's own variable
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)

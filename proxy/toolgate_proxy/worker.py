@@ -32,12 +32,12 @@ def create() -> Any:
     so the imports are inside."""
     end_with_parent()  # first, because the imports take seconds
     return_freed()
-    from .admin import routes
     from .app import Gateway
     from .litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from .litellm_host.callbacks.spans import repair_spans
     from .litellm_host.error_bodies import repair_error_bodies
     from .litellm_host.private_names import check_private_names
+    from .ops.admin import routes
     from .server.authorization import ClosedRoutes
     from .server.lifespan import extend_lifespan
     from .server.logs import log_filters

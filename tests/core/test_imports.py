@@ -32,9 +32,7 @@ def test_the_command_line_is_importable_without_optional_packages():
     needed = [*extras["proxy"], *extras["backend"], *extras["backend-cpu"]]
     missing = {_module(each) for each in needed}
     assert {"litellm", "vllm", "torch"} <= missing
-    script = (
-        f"import sys; sys.modules |= dict.fromkeys({missing!r}); import toolgate_proxy.cli.main"
-    )
+    script = f"import sys; sys.modules |= dict.fromkeys({missing!r}); import toolgate_proxy.ops.cli"
     subprocess.run([sys.executable, "-c", script], check=True)
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from toolgate_core.version import VERSION
-from toolgate_proxy.cli.config_check import check
+from toolgate_proxy.ops.configuration import check
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "toolgate"

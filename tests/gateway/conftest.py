@@ -16,7 +16,7 @@ import pytest
 
 from tests.models import tiny_model
 from tests.support.servers.http_client import bearer
-from toolgate_proxy.demo.model import closers
+from toolgate_proxy.ops.demo.model import closers
 
 from .servers import ORDER, Backend, Gateway, Servers, Stack, adapters
 

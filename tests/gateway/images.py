@@ -20,7 +20,7 @@ from tests.models import vision_model
 from tests.support.servers import gateway_process
 from tests.support.servers.loopback import Handler, running
 from tests.support.servers.virtual_keys import key_file
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, Assistant, CallTurn, Result, User
 from toolgate_verify.terms import Api

@@ -24,7 +24,7 @@ from toolgate_core import grammar_key, wire
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.demo.cases import MARKUP, ChoiceOutput
+from toolgate_proxy.ops.demo.cases import MARKUP, ChoiceOutput
 from toolgate_verify.terms import Api
 
 from .servers import adapters

@@ -29,7 +29,7 @@ from tests.models import tiny_lora, tiny_model
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
 from toolgate_proxy.backend_client import client
-from toolgate_proxy.stack.processes import Child, free_port
+from toolgate_proxy.ops.stack.processes import Child, free_port
 
 START_SECONDS, STOP_SECONDS = 600, 60
 PLACES = 16

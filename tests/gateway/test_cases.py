@@ -23,10 +23,10 @@ from tests.long.judgement import all_violations, shows_reasoning
 from tests.models import tiny_model
 from tests.support.apis.found_tools import SEARCH, with_search
 from tests.support.effort import repeats, rotating
-from toolgate_proxy.demo import comparison
-from toolgate_proxy.demo import run as demo
-from toolgate_proxy.demo.cases import cases, properties
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.demo import comparison
+from toolgate_proxy.ops.demo import run as demo
+from toolgate_proxy.ops.demo.cases import cases, properties
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
 from toolgate_verify.reading.answer import Answer

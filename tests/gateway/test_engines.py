@@ -15,8 +15,8 @@ from tests import tools
 from tests.models import tiny_model
 from tests.support.alert_rules import missing_series
 from toolgate_core import wire
-from toolgate_proxy.demo.cases import ChoiceOutput
-from toolgate_proxy.demo.model import closers
+from toolgate_proxy.ops.demo.cases import ChoiceOutput
+from toolgate_proxy.ops.demo.model import closers
 
 from .kit import CHAT, LIGHT, OFFERED, check, generate, sampled_calls
 from .servers import FEW_PLACES, LORA, Backend, Servers, adapters

@@ -20,7 +20,7 @@ from tests.models.tiny_vision import IMAGE_TOKENS
 from tests.support.apis import replies
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway
 from tests.support.servers.http_client import bearer
-from toolgate_proxy.demo.model import closers
+from toolgate_proxy.ops.demo.model import closers
 from toolgate_verify.reading.answer import Answer
 from toolgate_verify.terms import Api
 from toolgate_verify.tools.tool import Tool

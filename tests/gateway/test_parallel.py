@@ -27,7 +27,7 @@ from tests.support.effort import repeats
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.http_client import bearer
-from toolgate_proxy.stack.processes import Child, free_port
+from toolgate_proxy.ops.stack.processes import Child, free_port
 
 from .kit import CHAT, LIGHT, StreamRead, read
 from .servers import PLACES, STOP_SECONDS, Backend, adapters, await_backend, vllm

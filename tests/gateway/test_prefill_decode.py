@@ -30,7 +30,7 @@ from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.http_client import bearer
 from tests.support.servers.loopback import in_thread
-from toolgate_proxy.stack.processes import Child, free_port
+from toolgate_proxy.ops.stack.processes import Child, free_port
 
 from . import kit
 from .servers import FEW_PLACES, adapters, await_backend, vllm

@@ -19,8 +19,9 @@ from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS, PLAIN
 from toolgate_core.segmenter import Segmenter
+from toolgate_core.turn_text import Message
 from toolgate_core.wire import MarkIds
-from toolgate_proxy.admin.turn_text import Message
+from toolgate_proxy.ops.dialects import body_of
 
 from .family_template import PASS_BACK, chat_template, turn_texts, write_macro
 from .tiny_family import MarkTokens, build, end_tokens, tokenizer
@@ -99,7 +100,7 @@ def segment(name: str, marks: MarkTokens, text: str) -> dict[str, Any]:
         at = max(at, end)
     for event in segmenter.finish("stop"):
         message.add(event)
-    return message.body()
+    return body_of(message)
 
 
 @pytest.mark.exhaustive

@@ -31,8 +31,8 @@ from toolgate_proxy.backend_client.client import Backend, session_of
 from toolgate_proxy.backend_client.event_stream import EventStream, SseParser
 from toolgate_proxy.backend_client.message_json import LONG, Pieces, encoded
 from toolgate_proxy.json_values import exceeds
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 START = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
 PREFILLED = '{"object":"chat.completion","choices":[],"usage":{},"kv_transfer_params":{}}'

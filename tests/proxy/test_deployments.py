@@ -7,12 +7,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.support.servers.fake_backend import INFO, KEY
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.routing import deployments as module
 from toolgate_proxy.routing import health
 from toolgate_proxy.routing.deployments import BackendState, Deployments, Load, Placement
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 
 def test_expected_requests_are_counted_once_until_they_arrive_or_expire(monkeypatch):

@@ -16,7 +16,6 @@ from tests.support.effort import repeats
 from tests.support.servers.virtual_keys import HASHER, key_of, stored
 from tests.support.waiting import NOON, Clock
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey, TooManyWrongKeys
-from toolgate_proxy.cli.config_check import BadConfig, check
 from toolgate_proxy.keys import failed_attempts as attempts_module
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.failed_attempts import FailedAttempts
@@ -26,6 +25,7 @@ from toolgate_proxy.keys.header import key_of as sent_key
 from toolgate_proxy.keys.key import Hasher, Terms, hint, new_key
 from toolgate_proxy.litellm_host.auth import KEY_HEADERS as OF_LITELLM
 from toolgate_proxy.litellm_host.private_names import either
+from toolgate_proxy.ops.configuration import BadConfig, check
 
 OF_AWS = "AWS4-HMAC-SHA256 Credential={}/20261124/x/bedrock/aws4_request, Signature=x"
 

@@ -13,8 +13,6 @@ from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.virtual_keys import HASHER, key_of, store
 from tests.support.waiting import until
 from toolgate_core.errors import LimitsUnavailable, RateLimited
-from toolgate_proxy.cli.keys.stored_keys import of_keys
-from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys.file_store import read_keys
 from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
@@ -25,8 +23,10 @@ from toolgate_proxy.limits.lease import Lease, Leases
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.reservation import Amount, NoResponse, Reservation
+from toolgate_proxy.ops.cli import app
+from toolgate_proxy.ops.keys import of_keys
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 SLACK = 2.0
 """Seconds that a busy machine may add to Redis' time-out."""

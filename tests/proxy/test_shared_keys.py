@@ -33,8 +33,8 @@ from toolgate_proxy.keys.redis_store import (
 )
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.keys.versions import Mark
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from toolgate_core.version import VERSION
-from toolgate_proxy.stack.extras import FOLDERS
+from toolgate_proxy.ops.extras import FOLDERS
 
 ROOT = Path(__file__).parents[2]
 

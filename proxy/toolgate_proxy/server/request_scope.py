@@ -21,12 +21,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core import tracing
 from toolgate_core.errors import InvalidRequest, ToolgateError
 
-from ..admin.routes import exposition
 from ..api.surfaces import surface_of
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
 from ..keys.header import KEY_HEADERS, Header, key_of
 from ..litellm_host.provider_usage import ProviderUsage
+from ..metrics import exposition
 from ..state import gateway
 from .authorization import is_probe, route_path
 from .logs import access_log

@@ -19,7 +19,7 @@ from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, wal
 from toolgate_core.dialects.mark_texts import end_texts, mark_texts
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
-from toolgate_proxy.cli.main import app
+from toolgate_proxy.ops.cli import app
 
 from . import made_up_family
 from .made_up_family import SANDPIPER

@@ -21,7 +21,7 @@ import redis
 
 from tests.support.servers.gateway_process import KEY_SECRET
 from toolgate_backend import launch
-from toolgate_proxy.stack.processes import Child, free_port
+from toolgate_proxy.ops.stack.processes import Child, free_port
 
 MODEL = "tiny"
 RESTART_SECONDS = 1.0

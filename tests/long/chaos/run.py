@@ -36,7 +36,7 @@ from tests.long.chaos.fleet import FAULTS, Fault, Fleet, below
 from tests.long.chaos.load import Load, Outcome
 from tests.support import commands, markdown
 from tests.support.servers import virtual_keys
-from toolgate_proxy.demo.model import closers
+from toolgate_proxy.ops.demo.model import closers
 
 CLIENTS = 4
 STOPPED_SECONDS = 6.0

@@ -185,7 +185,7 @@ class Sender(Gateway):
         """Send one request. Return what it counts."""
         key = self.keys.find(API_KEY)
         reserved, used = Tokens(500, 100), Tokens(450, 70)
-        admission = await self.limiter.admit(key, sent.request_id, reserved, lambda: used)
+        lease = await self.limiter.admit(key, sent.request_id, reserved, lambda: used)
         params = {tool.name: tool.param for tool in sent.tools}
         needed = await self._grammars.needed(plan.grammars, params, INFO, owner=key.id)
         message = backend_request(sent, plan, needed, None)
@@ -201,7 +201,7 @@ class Sender(Gateway):
         verdicts = await at.respond(body)
         counts["unreported"] = len(needed.unknown - {each.key for each in verdicts})
         self._grammars.learn(verdicts, plan.grammars, INFO)
-        await self.limiter.reservations.close(admission.reservation)
+        await lease.settle()
         return counts
 
 

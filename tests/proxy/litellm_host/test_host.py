@@ -32,7 +32,6 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_core.host_probe import PrivateName
 from toolgate_proxy import auth
-from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys.header import KEY_HEADERS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth as host
@@ -47,6 +46,7 @@ from toolgate_proxy.litellm_host.private_names import (
     check_private_names,
     either,
 )
+from toolgate_proxy.ops.cli import app
 from toolgate_proxy.server import launcher
 from toolgate_proxy.server.body_guard import NESTED
 

@@ -17,8 +17,8 @@ from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.redis_server import redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server.launcher import Route, make_config
-from toolgate_proxy.stack.processes import free_port
 
 
 @pytest.fixture(scope="session")

@@ -21,10 +21,10 @@ from toolgate_core import wire
 from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.cli.main import app
 from toolgate_proxy.grammars.service import grammar_key
-from toolgate_proxy.page import POLICY
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.cli import app
+from toolgate_proxy.ops.page import POLICY
+from toolgate_proxy.ops.stack.processes import free_port
 
 
 def plain(name):

@@ -30,7 +30,7 @@ from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 from toolgate_core.wire import ResidualKeyword
-from toolgate_proxy.cli.main import app
+from toolgate_proxy.ops.cli import app
 
 VIEWS = ("Status", "Playground", "Schema inspector", "Connect")
 GOOD, BAD = (

@@ -28,8 +28,8 @@ from tests.support.servers.script import Script, call
 from tests.support.waiting import until
 from toolgate_core import wire
 from toolgate_proxy.backend_client import client
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server.launcher import Route, make_config
-from toolgate_proxy.stack.processes import free_port
 from toolgate_verify.terms import Api
 
 ROUTERS = {

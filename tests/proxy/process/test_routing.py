@@ -19,7 +19,7 @@ from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script
 from tests.support.waiting import until
-from toolgate_proxy.cli.main import app
+from toolgate_proxy.ops.cli import app
 from toolgate_proxy.routing.prefix_affinity import MAX_SHARE, MIN_CAPACITY
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import settings

@@ -41,7 +41,7 @@ from toolgate_core.tools import parse_tools
 from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.keys.key import Hasher
 from toolgate_proxy.keys.redis_store import RedisStore
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 
 DOCS = Path(__file__).parents[3] / "docs" / "guide"
 CONFIG = Path(__file__).parents[3] / "litellm_config.yaml"

@@ -32,9 +32,9 @@ from toolgate_proxy.discovery import addressed, without_password
 from toolgate_proxy.litellm_host.deployments import router
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.litellm_host.provider import custom_provider
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 NAME = "engines.test"
 LONG = "You are a careful assistant. " * 60

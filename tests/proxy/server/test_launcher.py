@@ -17,12 +17,12 @@ from fastapi import FastAPI
 
 from tests.support.effort import rotating
 from tests.support.litellm.router import foreign, reset_litellm, row, use
-from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
+from toolgate_proxy.ops.admin import routes
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server import lifespan
 from toolgate_proxy.server.launcher import CONFIG, WORKER_SECONDS, Route, make_config, write_config
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 from toolgate_proxy.state import GatewayState
 
 ROOT = Path(__file__).parents[3]

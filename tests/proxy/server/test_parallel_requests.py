@@ -17,7 +17,7 @@ from tests.support.servers.script import Script
 from tests.support.waiting import until
 from toolgate_proxy.litellm_host.deployments import fallbacks
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 
 STRATEGIES = {"own": {}, "router": {"routing_strategy": "usage-based-routing-v2"}}
 HANG = Script(("Hello there",), hang_after=2)

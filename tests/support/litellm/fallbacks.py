@@ -4,7 +4,7 @@ from tests.support.litellm.own_route import PATHS, body_of, ours
 from tests.support.litellm.router import foreign, row, use
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import Script
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 
 BROKEN = Script(("x",), error_status=500, error={"message": "It broke.", "code": "backend_failed"})
 

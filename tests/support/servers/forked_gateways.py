@@ -8,10 +8,10 @@ with importing():
     for name in (
         "tests.support.servers.unused_packages",  # first: gateways run without them
         "litellm.proxy.proxy_server",
-        "toolgate_proxy.admin.routes",
-        "toolgate_proxy.cli.main",
+        "toolgate_proxy.ops.admin.routes",
+        "toolgate_proxy.ops.cli",
         "toolgate_proxy.app",
-        "toolgate_proxy.cli.start",
+        "toolgate_proxy.ops.proxy",
         "toolgate_proxy.litellm_host.private_names",
     ):
         import_module(name)

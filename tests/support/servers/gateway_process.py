@@ -20,11 +20,11 @@ import httpx
 
 from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.redis_server import RedisServer, redis_server
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.response_store import redis_store
 from toolgate_proxy.routing import deployments
 from toolgate_proxy.server.background.responses import Place
 from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
-from toolgate_proxy.stack.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
 KEY_SECRET = "a-secret-for-the-hashes-of-keys"
@@ -150,7 +150,7 @@ def _run(
     deployments.PROBE_INTERVAL = 0.25
     if before is not None:
         before()
-    from toolgate_proxy.cli.main import main
+    from toolgate_proxy.ops.cli import main
 
     main()
 

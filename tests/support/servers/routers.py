@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.agents.client_packages import nginx_command, router_python
-from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.ops.stack.processes import free_port
 
 PAGE = Path(__file__).parents[3] / "docs" / "guide" / "scaling.md"
 ADDRESS = re.compile(r"(0\.0\.0\.0|engine-(\d))(:| --port |, port_value: )\d+")

@@ -18,10 +18,10 @@ from toolgate_proxy.context import Caller, Notes, Outcome, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import host_error
+from toolgate_proxy.ops.stack.processes import cause
 from toolgate_proxy.server.logs import access_log, event_log, log_filters
 from toolgate_proxy.server.logs.access_log import line
 from toolgate_proxy.server.logs.log_filters import LITELLM, frames, place
-from toolgate_proxy.stack.processes import cause
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -1,1 +1,0 @@
-"""`/toolgate/*`: status, prewarming of grammars, and the report on tool schemas."""

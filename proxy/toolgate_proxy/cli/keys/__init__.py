@@ -1,1 +1,0 @@
-"""`toolgate keys`: virtual keys."""

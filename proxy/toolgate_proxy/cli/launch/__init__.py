@@ -1,1 +1,0 @@
-"""`toolgate launch`: runs a coding agent with a gateway, its key and a model."""

@@ -1,1 +1,0 @@
-"""`toolgate schema` and `toolgate prewarm`: tools in files."""

@@ -1,0 +1,1 @@
+"""`/toolgate/…`: the administrator's routes."""

@@ -1,0 +1,173 @@
+"""Checks before the gateway starts, of LiteLLM's configuration file and the TOOLGATE_ variables.
+
+LiteLLM checks its own fields. The checks of its file find what would break the gateway's
+guarantees, or make a Toolgate model unusable, without an error of LiteLLM's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from .. import removed
+from ..settings import Settings
+from ..yaml_nodes import InvalidYaml, compose
+from . import CommandFailed
+
+ENVIRONMENT = "os.environ/"
+"""Beginning of a value that LiteLLM reads from an environment variable."""
+PROVIDER = "toolgate/"
+"""Beginning of the name of a Toolgate model."""
+DEFAULT = "TOOLGATE_BACKEND_URL"
+"""Setting with the default of `api_base`."""
+SCHEMES = ("http://", "https://", "dns+http://", "dns+https://")
+NULL = "tag:yaml.org,2002:null"
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+HANDLER = "toolgate_proxy.provider.toolgate"
+AUTH = "toolgate_proxy.auth.authenticate"
+AUTH_CHECKS = (
+    ("general_settings", "custom_auth_run_common_checks"),
+    ("litellm_settings", "enable_post_custom_auth_checks"),
+)
+MANAGERS = [(each, "key_management_system") for each in ("general_settings", "litellm_settings")]
+"""Where a secret manager is configured, which LiteLLM asks for variables first."""
+
+
+def check(path: Path, environment: Mapping[str, str] = os.environ) -> None:
+    """Raise CommandFailed for the first error, with the file and the line."""
+    try:
+        root = compose(path.read_text(encoding="utf-8"))
+    except InvalidYaml as error:
+        raise CommandFailed(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(
+            f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
+            "encoding (UTF-8)."
+        ) from error
+    if not isinstance(root, yaml.MappingNode):
+        raise CommandFailed(f"{path}, line 1: expected a mapping with the field `model_list`.")
+    for node, message in _errors(root, environment):
+        raise CommandFailed(f"{path}, line {node.start_mark.line + 1}: {message}")
+
+
+def _errors(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[tuple[yaml.Node, str]]:
+    given = _members(_get(root, "environment_variables"))
+    variables = {**environment, **{_text(name): _text(value) for name, value in given}}
+    elsewhere = any(_get(root, *names) is not None for names in MANAGERS)
+
+    def found(text: str) -> tuple[str | None, str]:
+        """Return the value of a field with this text as LiteLLM finds it, None if a secret manager
+        may have it, and the name of the variable that the field refers to, or ""."""
+        name = text.removeprefix(ENVIRONMENT)
+        if name == text:
+            return text, ""
+        return variables.get(name) or (None if elsewhere else ""), name
+
+    models = _items(_get(root, "model_list"))
+    if not models:
+        yield root, "`model_list` must be a list of models, not empty."
+    providers = _items(_get(root, "litellm_settings", "custom_provider_map"))
+    handlers = [_text(_get(each, "custom_handler")) for each in providers]
+    for model in models:
+        target = _get(model, "litellm_params", "model")
+        if _get(model, "model_name") is None or target is None:
+            yield model, "the model requires `model_name` and `litellm_params.model`."
+            continue
+        if not _text(target).startswith(PROVIDER):
+            continue
+        if HANDLER not in handlers:
+            entry = f"with `provider: toolgate` and `custom_handler: {HANDLER}`"
+            needs = "an entry in `litellm_settings.custom_provider_map`"
+            yield target, f"a `toolgate/…` model requires {needs} {entry}."
+        address, weight = (_get(model, "litellm_params", each) for each in ("api_base", "weight"))
+        if address is not None:
+            url, variable = found(_text(address))
+            shown = f"`api_base` ({variable})" if variable else "`api_base`"
+            if url == "" and variable != DEFAULT:  # requests would be sent to the default address
+                yield address, f"{shown} is not set."
+            elif url and not url.startswith(SCHEMES):
+                meant = f"Write http://{url} or https://…."
+                yield address, f"{shown} is {url!r}, which has no scheme. {meant}"
+        if weight is not None and weight.tag not in NUMBERS:
+            yield weight, "`weight` must be a number."
+    # What would leave requests, or the models of virtual keys, without a check:
+    general = _get(root, "general_settings")
+    master = _get(general, "master_key")
+    key, variable = found(_text(master) if master else "os.environ/LITELLM_MASTER_KEY")
+    if key == "":
+        missing = "missing" + (f" ({variable} is not set)" if master else "")
+        why = "Without a master key the gateway would accept all requests"
+        meant = f"{why}. Set it to os.environ/TOOLGATE_MASTER_KEY."
+        yield master or general or root, f"`general_settings.master_key` is {missing}. {meant}"
+    auth = _get(general, "custom_auth")
+    for section, name in AUTH_CHECKS:
+        if auth and _text(auth) == AUTH and _text(_get(root, section, name)).lower() != "true":
+            why = "Without it LiteLLM does not check the models of virtual keys."
+            yield auth, f"`custom_auth` requires `{section}.{name}: true`. {why}"
+
+
+def _get(node: yaml.Node | None, *names: str) -> yaml.Node | None:
+    for name in names:
+        node = next((value for key, value in _members(node) if key.value == name), None)
+    return node
+
+
+def _items(node: yaml.Node | None) -> list[yaml.Node]:
+    """Return the items of a list, and nothing for anything else."""
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+def _members(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    """Return the names and values of a mapping, and nothing for anything else."""
+    return node.value if isinstance(node, yaml.MappingNode) else []
+
+
+def _text(node: yaml.Node | None) -> str:
+    return str(node.value) if isinstance(node, yaml.ScalarNode) and node.tag != NULL else ""
+
+
+PREFIX = "TOOLGATE_"
+OTHERS = frozenset({
+    "ADAPTER", "CACHE_MB", "DIALECT", "FORCED_DRAFTS", "MAX_GRAMMARS", "MAX_REQUESTS",
+    "MEMBER_ORDER", "QUARANTINE_MEMORY_MB",
+    "API_KEY", "CONFIG", "MODEL", "PORT", "VERIFY_KEY",
+    "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
+    "TEST_SAMPLE",
+})  # fmt: skip
+"""Variables of the backend, of clients, and of tests, without the prefix."""
+OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
+"""Variables that Kubernetes sets for the services of a release called `toolgate`."""
+
+
+def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return a warning for each TOOLGATE_ variable that no part of Toolgate reads."""
+    known = {name.upper() for name in Settings.model_fields}
+    found = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name in {variable, *known, *OTHERS} or OF_KUBERNETES.fullmatch(name):
+            continue
+        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        hint = removed.SETTINGS.get(name) or (
+            f"Did you mean {PREFIX}{near[0]}?" if near else "docs/reference/settings.md lists all."
+        )
+        found.append(f"{variable} is not a setting: it has no effect. {hint}")
+    return found
+
+
+def invalid_settings(error: Exception) -> list[str]:
+    """Return a line for each invalid variable, without its value, which may be a secret. Empty if
+    the error is not that of `settings()`."""
+    if not isinstance(error, ValidationError) or error.title != Settings.__name__:
+        return []
+    return [
+        f"{PREFIX}{'_'.join(map(str, each['loc'])).upper()}: "
+        + each["msg"].removeprefix("Value error, ")
+        for each in error.errors(include_input=False, include_url=False)
+    ]
