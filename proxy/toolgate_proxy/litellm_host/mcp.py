@@ -336,7 +336,7 @@ def _without_message(exc: Exception) -> Any:
 
 
 jsonrpc_message_adapter.validate_json = _message  # type: ignore[assignment, method-assign]
-stdio.TextReceiveStream = _text  # type: ignore[assignment, misc]
+stdio.TextReceiveStream = _text  # type: ignore[assignment, attr-defined]
 MCPClient._create_httpx_client_factory = _bounded_factory
 MCPClient.list_tools, MCPClient.call_tool = _few, _unstructured
 Handler._parse_mcp_result = staticmethod(_noting)
