@@ -267,7 +267,8 @@ def _other_beginning(part: Part) -> Part:
     """A pattern of the texts that do not begin with a match of `part`: with the characters of a
     word, or with a run of characters that has one of a class, or two in a row, or that ends the
     text. Raises Unsupported for others."""
-    match part.parts if isinstance(part, Sequence) else (part,):
+    parts = part.parts if isinstance(part, Sequence) else (part,)
+    match parts[parts[:1] == (_START,) :]:  # which holds at the beginning
         case (Repeated(Characters() as run, 0, None), Anchor(end=True)):
             return Sequence((_START, Repeated(run, 0, None), _other(run)))
         case (Repeated(Characters() as run, 0, None), Characters() as one, *more) if (

@@ -2,8 +2,9 @@
 
 LiteLLM's client of MCP servers is patched:
 
-- What servers send is bounded. LiteLLM's client reads a response whole and parses it on the event
-  loop, and works there on each tool and each part of a result. Many would hold up all requests.
+- What servers send is bounded. LiteLLM's client reads a response, or a line of a process, whole
+  and parses it on the event loop, and works there on each tool and each part of a result. Many
+  would hold up all requests.
 - A result of one of our calls is one text, before anything copies its parts, and has the text of
   resources and structured content, which LiteLLM's text of the result leaves out.
 - `noted_failures` tells whether a call failed, which LiteLLM's text of the result does not say.
@@ -23,11 +24,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from anyio.abc import ByteReceiveStream
+from anyio.streams.text import TextReceiveStream
 from httpx2 import StreamError
 from litellm.experimental_mcp_client.client import MCPClient
 from litellm.proxy._experimental.mcp_server.utils import strip_known_server_prefix
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
+from mcp.client import stdio
 from mcp.types import CallToolResult, jsonrpc_message_adapter
 
 from toolgate_core.gateway_tools import CallResult
@@ -43,7 +47,7 @@ from .private_names import either
 logger = logging.getLogger(__name__)
 
 MAX_BYTES = 16_000_000
-"""Of a response, decompressed."""
+"""Of a response, decompressed, or of a line that a process writes."""
 MAX_VALUES = 70_000
 """Of a message."""
 MAX_TOOLS = 800
@@ -249,10 +253,38 @@ async def _bound(response: Any) -> None:
     response.aiter_bytes = bounded
 
 
+@dataclass(frozen=True)
+class _Lines(ByteReceiveStream):
+    """The standard output of a server's process, in parts that end with a line: the client would
+    copy what it has of a line with each part. At the bound, the line becomes one that `_message`
+    refuses, and nothing more is read: the client would read until the process ends."""
+
+    output: ByteReceiveStream
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        read = bytearray()
+        while b"\n" not in read[-max_bytes:]:
+            read += await self.output.receive(max_bytes)
+            if len(read) > MAX_BYTES:
+                await self.output.aclose()
+                return b"x" * (MAX_BYTES + 1) + b"\n"
+        return bytes(read)
+
+    async def aclose(self) -> None:
+        await self.output.aclose()
+
+
+def _text(output: ByteReceiveStream, **options: str) -> TextReceiveStream:
+    return TextReceiveStream(_Lines(output), **options)
+
+
 def _message(content: str | bytes, **options: Any) -> Any:
     """Parse a message of a server. The parts of a result are one text, before anything copies them,
     for our own calls or if they are many."""
-    if exceeds(content.encode() if isinstance(content, str) else content, MAX_VALUES):
+    content = content.encode() if isinstance(content, str) else content
+    if len(content) > MAX_BYTES:
+        raise _excess(f"{MAX_BYTES:,} bytes")
+    if exceeds(content, MAX_VALUES):
         raise _excess(f"{MAX_VALUES:,} JSON values")
     message = _parse(content, **options)
     result: Any = getattr(message, "result", None) or {}
@@ -304,6 +336,7 @@ def _without_message(exc: Exception) -> Any:
 
 
 jsonrpc_message_adapter.validate_json = _message  # type: ignore[assignment, method-assign]
+stdio.TextReceiveStream = _text  # type: ignore[assignment, attr-defined]
 MCPClient._create_httpx_client_factory = _bounded_factory
 MCPClient.list_tools, MCPClient.call_tool = _few, _unstructured
 Handler._parse_mcp_result = staticmethod(_noting)

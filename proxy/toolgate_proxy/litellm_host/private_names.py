@@ -270,6 +270,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.experimental_mcp_client.client:MCPClient._create_httpx_client_factory",
         "size of responses of MCP servers",
     ),
+    PrivateName("mcp.client.stdio:TextReceiveStream", "size of lines of MCP servers"),
     *(
         PrivateName(f"litellm.experimental_mcp_client.client:{name}", "bounds on MCP servers")
         for name in ("MCPClient.list_tools", "MCPClient.call_tool")

@@ -12,6 +12,7 @@ from tests.support.effort import sampled
 from tests.support.litellm.fallbacks import BROKEN
 from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
 from tests.support.litellm.own_route import PATHS
+from tests.support.servers.mcp_shop import FLOOD, FLOODS
 from tests.support.servers.script import call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.responses.approvals import DENIED
@@ -140,6 +141,14 @@ async def test_a_tool_runs_inside_the_response(gateway, calls, api):
             content = [{"type": "text", "text": FOUND}]
             assert result == {"type": "mcp_tool_result", "tool_use_id": used["id"],
                               "is_error": False, "content": content}  # fmt: skip
+
+
+async def test_a_line_that_is_too_long_is_an_error_and_the_rest_is_not_read(gateway, calls):
+    reply = await ask(gateway, "responses", call(LOOKUP, {"id": FLOODS}), SAID)
+    [made] = reply.ran
+    assert made.failed
+    assert "more than 16,000,000 bytes" in made.result
+    assert len(ran(calls)) < FLOOD // 2
 
 
 async def test_events_of_a_call(gateway):

@@ -24,12 +24,14 @@ class Service:
 
     async def __call__(self, scope, receive, send):
         await Request(scope, receive).body()
-        await JSONResponse(GUARDRAILS[self.name][1])(scope, receive, send)
+        # A connection that stayed open could end just when the next request is sent over it.
+        headers = {"connection": "close"}
+        await JSONResponse(GUARDRAILS[self.name][1], headers=headers)(scope, receive, send)
 
-    def use(self, monkeypatch, name):
-        """Make the guardrail the only callback."""
+    def use(self, monkeypatch, name, mode="pre_call"):
+        """Make the guardrail the only callback. Raise ValueError if it does not have the mode."""
         self.name = name
-        given = {"guardrail": name, "mode": "pre_call", "api_base": "URL", "api_key": "k"}
+        given = {"guardrail": name, "mode": mode, "api_base": "URL", "api_key": "k"}
         params = {
             key: value.replace("URL", self.url) if isinstance(value, str) else value
             for key, value in (given | GUARDRAILS[name][0]).items()

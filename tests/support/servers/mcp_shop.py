@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-HANGS = -1
-"""The id that takes for ever."""
+HANGS, FLOODS = -1, -2
+"""The ids that take for ever, and that make the server write a line of FLOOD megabytes. It notes
+each of them as a call."""
+FLOOD = 64
 RECORD = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 TOOLS: list[dict[str, Any]] = [
     {
@@ -54,15 +56,22 @@ def result(
         case "tools/list":
             return {"tools": tools}
         case "tools/call":
-            for path in sys.argv[1:]:
-                with Path(path).open("a", encoding="utf-8") as calls:
-                    calls.write(json.dumps(params["arguments"]) + "\n")
+            note(params["arguments"])
+            for _ in range(FLOOD * (params["arguments"]["id"] == FLOODS)):
+                sys.stdout.write("x" * 1_000_000)
+                note(params["arguments"])
             if params["arguments"]["id"] == HANGS:
                 time.sleep(3600)
             text = f"{params['name']} found record {params['arguments']['id']}."
             return {"content": [{"type": "text", "text": text}]}
         case _:
             return {}
+
+
+def note(arguments: dict[str, Any]) -> None:
+    for path in sys.argv[1:]:
+        with Path(path).open("a", encoding="utf-8") as calls:
+            calls.write(json.dumps(arguments) + "\n")
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Guardrails see each text of a prompt, and what none changes reaches the model as it was sent."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,8 @@ async def service():
 
 
 NAMES = part([*GUARDRAILS], 16)
+MODES = ["pre_call", "during_call", "post_call"]
+HOOKS = [*product(NAMES, MODES if NIGHTLY else MODES[:1])]
 
 
 def bodies(api, at):
@@ -137,17 +140,23 @@ def bodies(api, at):
 @APIS
 async def test_guardrails_that_pass_change_nothing(gateway, monkeypatch, service, api):
     known, changed = {}, []
-    for at, name in enumerate(NAMES):
+    for at, (name, mode) in enumerate(HOOKS):
         given = {json.dumps(body): body for body in bodies(api, at)}
         use_callback(monkeypatch)
         for key in given.keys() - known.keys():
             known[key] = await outcome(gateway, api, given[key])
-        service.use(monkeypatch, name)
+        try:
+            service.use(monkeypatch, name, mode)
+        except ValueError:
+            assert mode != MODES[0], f"{name} has this mode"
+            continue
         for key, body in given.items():
             assert known[key].status == 200 or len(body.get("tools") or ()) < len(SCHEMAS)
             if known[key].status == 200:
                 left = await outcome(gateway, api, body)
-                changed += [] if left[:2] == known[key][:2] else [(name, body)]
+                compared = 2 if body.get("stream") else 3  # streams are cut at other places
+                is_same = left[:compared] == known[key][:compared]
+                changed += [] if is_same else [(name, mode, body)]
     assert changed == []
 
 
