@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..api.surface import Client
+from ..features.web.search import SearchEngine
 from .callbacks.host_side import HostSide
 from .mcp import listings, mcp_entries
 from .mcp_credentials import McpCredentials
@@ -18,7 +19,8 @@ async def with_tools(
 ) -> Client:
     """Return the sender with what its request uses. Raise ToolgateError."""
     if values.get("tools") and search_tools():
-        client = replace(client, search_engine=await permitted_search(host.caller))
+        engine = await permitted_search(host.caller)
+        client = client if engine is None else client.given(SearchEngine, engine)
     if entries := mcp_entries(values):
         client = replace(client, mcp=await listings(entries, host.caller, credentials))
     return client

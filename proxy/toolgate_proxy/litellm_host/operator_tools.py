@@ -13,7 +13,7 @@ from litellm.proxy._types import LiteLLM_ObjectPermissionTable, ProxyException, 
 
 from toolgate_core.host_probe import find
 
-from ..api.shared.web_search import Page, SearchFailed
+from ..features.web.search import Page, SearchEngine, SearchFailed
 from ..keys.key import Key
 from .deployments.router import router
 from .errors import own_errors
@@ -77,7 +77,7 @@ SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class LiteLLMSearch:
+class LiteLLMSearch(SearchEngine):
     name: str
     """The `search_tool_name` of the configuration."""
 

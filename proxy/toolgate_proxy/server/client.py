@@ -8,10 +8,10 @@ from starlette.types import Scope
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.shared.web_fetch import PageFetcher
-from ..api.shared.web_search import Domains
 from ..api.surface import Client
 from ..context import RequestContext
+from ..features.web.fetch import PageFetcher
+from ..features.web.search import Domains
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
 from ..sealing import OwnerSeal
@@ -32,14 +32,15 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
         for name, value in scope["headers"]
         if name in FEATURES
     }
-    return Client(
+    client = Client(
         headers,
         seal=OwnerSeal(gateway().sealer, owner),
         responses=gateway().responses,
         values=gateway().kept_values,
-        fetcher=page_fetcher(),
         background=scope.get(BACKGROUND),
     )
+    fetcher = page_fetcher()
+    return client if fetcher is None else client.given(PageFetcher, fetcher)
 
 
 def page_fetcher() -> PageFetcher | None:

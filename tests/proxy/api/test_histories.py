@@ -14,6 +14,7 @@ from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.api.messages.conversation.call_ids import original_id, shown_id
 from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.responses.items import FIELDS
+from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.api.shared.history import (
     MAX_PLACES,
     NO_RESULT,
@@ -170,7 +171,8 @@ def test_values_without_text(value):
     assert text_of(value) == ""
 
 
-SDK_ITEMS = {*tool_types(ResponseInputItemParam)} - {*FIELDS, "item_reference"}
+OF_FEATURES = {kind for feature in RESPONSES for kind in feature.ITEMS}
+SDK_ITEMS = {*tool_types(ResponseInputItemParam)} - {*FIELDS, *OF_FEATURES, "item_reference"}
 UNKNOWN_ITEMS = {"context_compaction", "compaction_summary", "ghost_snapshot", "Ünknown.kind/2"}
 
 

@@ -27,6 +27,7 @@ from toolgate_proxy.api.responses.builtin_tools.table import (
     OUTPUT_FIELDS,
 )
 from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
+from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.server.response_headers import own_headers
 
 TABLES = {
@@ -127,9 +128,12 @@ async def test_an_unsupported_parameter_is_refused_unless_it_is_its_default(
             assert second.status == 400
 
 
+ITEM_FIELDS = items.FIELDS | {
+    kind: names for feature in RESPONSES for kind, names in feature.FIELDS.items()
+}
 MEMBERS = [
-    *(("responses", kind, name) for kind, names in items.FIELDS.items() for name in names),
-    *(("responses", kind, name) for kind in items.FIELDS for name in items.COMMON),
+    *(("responses", kind, name) for kind, names in ITEM_FIELDS.items() for name in names),
+    *(("responses", kind, name) for kind in ITEM_FIELDS for name in items.COMMON),
     *(
         ("responses", tool.call, name)
         for tool in BUILTIN_TOOLS

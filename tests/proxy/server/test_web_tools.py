@@ -15,8 +15,8 @@ from tests.proxy.server import kit
 from tests.proxy.server.kit import REFUSALS, goes_on, same
 from tests.support.apis.messages_api import check_message
 from tests.support.servers.script import call
-from toolgate_proxy.api.shared.web_fetch import MAX_BYTES, PageFetcher
-from toolgate_proxy.api.shared.web_search import Domains
+from toolgate_proxy.features.web.fetch import MAX_BYTES, PageFetcher
+from toolgate_proxy.features.web.search import Domains
 from toolgate_proxy.fetching.public_fetch import PublicFetch
 from toolgate_proxy.server import client
 

@@ -14,6 +14,8 @@ from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
+from ...features.all import MESSAGES
+from ...features.feature import Asked, Used
 from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_structured_outputs
@@ -56,18 +58,18 @@ def parse_request(
     check_thinking(values)
     values[FORMAT] = values.get("output_config", {}).get("format")
     history, hosted = History(), HostedTools(omit_hosted)
-    reader = ToolReader(
-        hosted,
-        open_objects,
-        client,
-        on_invalid,
-        mcp=McpReader(client.mcp),
-        given=_not_of_the_model(values),
-    )
+    used = Used(MESSAGES, Asked(client, values, history))
+    reader = ToolReader(hosted, used, open_objects, client, on_invalid, mcp=McpReader(client.mcp))
     reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
-    tools = reader.toolset(values.get("tools", ()))
+    tools = used.asked.tools = reader.toolset(values.get("tools", ()))
     conversation = parse_messages(
-        values.get("messages"), values.get("system"), client.seal, history, tools, reader.define
+        values.get("messages"),
+        values.get("system"),
+        used,
+        client.seal,
+        history,
+        tools,
+        reader.define,
     )
     choice = read_tool_choice(values.get("tool_choice"))
     mode = reasoning_mode(values)
@@ -98,6 +100,7 @@ def parse_request(
         repeated={
             "context_management": "context_management" in values,
             "eager": frozenset(reader.eager),
+            "features": tuple(used),
             "mcp": {each.tool.name: each.server for each in reader.mcp.offered},
             "omitted": is_omitted(values),
             "part_paths": conversation.part_paths,
@@ -105,31 +108,12 @@ def parse_request(
     )
 
 
-def _not_of_the_model(values: Mapping[str, Any]) -> list[object]:
-    """Return the parts of a conversation, as JSON, that the model has not written: the system
-    prompt, messages of others, and results of calls."""
-    messages = values.get("messages")
-    parts: list[object] = [values.get("system")]
-    for message in messages if isinstance(messages, list) else ():
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(message, dict) and message.get("role") == "assistant":
-            blocks = content if isinstance(content, list) else ()
-            parts += [each for each in blocks if isinstance(each, dict) and _is_result(each)]
-        else:
-            parts.append(content)
-    return parts
-
-
-def _is_result(block: Mapping[str, Any]) -> bool:
-    return str(block.get("type")).endswith("_tool_result")
-
-
 def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
     owner = reader.client.owner
     searches = {name: ToolSearch(each, tools, owner) for name, each in reader.searches.items()}
-    offered: dict[str, GatewayTool] = {**searches, **reader.web_searches, **reader.web_fetches}
+    offered: dict[str, GatewayTool] = {**searches}
     offered |= {each.tool.name: each.runner for each in reader.mcp.offered}
-    return {name: tool for name, tool in offered.items() if tools.has(name)}
+    return {name: tool for name, tool in offered.items() if tools.has(name)} | reader.used.runners()
 
 
 def _signer(client: Client) -> Callable[[str], str] | None:

@@ -1,11 +1,9 @@
 """`tools` of the Messages API. They have a schema of the client, or a known one of Anthropic
-(client_tools), or the gateway runs them: searches for deferred tools, searches in the web, and
-fetches of web pages."""
+(client_tools), or the gateway runs them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +11,8 @@ from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from ..shared.tool_search import Method, method_of, search_function
 from ..shared.tools import (
     DEFERRED,
@@ -26,22 +24,12 @@ from ..shared.tools import (
     parse_entries,
     read_toolset,
 )
-from ..shared.web_fetch import FUNCTION as FETCH
-from ..shared.web_fetch import PageFetcher, WebFetch
-from ..shared.web_search import FUNCTION, Domains, SearchEngine, WebSearch, read_domains
 from ..surface import ANY_CLIENT, Client
 from .client_tools.table import client_tool, known_fields, versions
-from .conversation.content import check_fields
+from .feature import MessagesFeature, tool_name
 from .mcp import McpReader
 
-WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
-"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
-WEB_FETCH = re.compile(r"web_fetch_[0-9]{8}")
-"""Types of fetches, which the gateway runs if the operator allows pages."""
 SEARCH_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
-WEB_FIELDS = (*SEARCH_FIELDS, "allowed_domains", "blocked_domains", "max_uses")
-WEB_SEARCH_FIELDS = (*WEB_FIELDS, "user_location")
-WEB_FETCH_FIELDS = (*WEB_FIELDS, "citations", "max_content_tokens")
 FIELDS = (
     "type",
     "name",
@@ -63,10 +51,11 @@ EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `client`: the sender. Searches in the web, and fetches, for
-    which it has nothing are hosted tools. `on_invalid` gets the errors of names and schemas."""
+    """Parses the tools of one request. `used`: its features. `client`: the sender. `on_invalid`
+    gets the errors of names and schemas."""
 
     hosted: HostedTools
+    used: Used[MessagesFeature]
     open_objects: bool = False
     client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
@@ -76,12 +65,6 @@ class ToolReader:
     """The MCP servers of the request, which were read before."""
     searches: dict[str, Method] = field(default_factory=dict)
     """The searches for deferred tools that the request offers, by name."""
-    web_searches: dict[str, WebSearch] = field(default_factory=dict)
-    """By name."""
-    given: object = None
-    """What the model has not written of the conversation."""
-    web_fetches: dict[str, WebFetch] = field(default_factory=dict)
-    """By name."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
@@ -112,32 +95,22 @@ class ToolReader:
             path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
             if self.mcp.takes(kind):
                 continue
-            function = None
+            taken = None
             if isinstance(entry, dict) and isinstance(kind, str):
-                function = self._gateway_function(Fields(entry, path), kind)
-            if function is not None:
-                yield function_entry(path, function)
+                taken = self._taken(Fields(entry, path), kind)
+            if taken is not None:
+                yield from taken
             elif not self.hosted.leaves_out(entry, path):
                 yield self._client_entry(entry, path)
 
-    def _gateway_function(self, fields: Fields, kind: str) -> dict[str, Any] | None:
-        """Return the function of a tool that the gateway runs; None for other types."""
-        client = self.client
+    def _taken(self, fields: Fields, kind: str) -> Sequence[Entry] | None:
+        """Return the tools of an entry of a feature; None for other types."""
         if (method := method_of(kind)) is not None:
-            name = search_name(fields, SEARCH_FIELDS)
+            name = tool_name(fields, SEARCH_FIELDS)
             self.searches[name] = method
-            return search_function(name, method)
-        if client.search_engine is not None and WEB_SEARCH.fullmatch(kind):
-            name = search_name(fields, WEB_SEARCH_FIELDS)
-            self.web_searches[name] = web_search(fields, client.search_engine, client.seal)
-            return {**FUNCTION, "name": name}
-        if client.fetcher is not None and WEB_FETCH.fullmatch(kind):
-            name = search_name(fields, WEB_FETCH_FIELDS)
-            self.web_fetches[name] = web_fetch(
-                fields, client.fetcher, self.given, self.web_searches.values()
-            )
-            return {**FETCH, "name": name}
-        return None
+            return [function_entry(fields.place, search_function(name, method))]
+        feature = self.used.of_type(kind)
+        return None if feature is None else feature.take(fields, kind)
 
     def _client_entry(self, entry: object, path: str) -> Entry:
         """Read a tool that the client runs."""
@@ -206,51 +179,3 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
         f"{WRITTEN['the Messages API']}.",
         param=path,
     )
-
-
-def search_name(fields: Fields, known: Sequence[str]) -> str:
-    """Return the name of a search. `known`: its fields. Raise InvalidRequest and
-    UnsupportedParameter."""
-    check_fields(fields, known)
-    name = fields.text("name")
-    if not name:
-        raise fields.wrong("name", "the name of the tool")
-    return name
-
-
-def web_search(fields: Fields, engine: SearchEngine, seal: OwnerSeal | None) -> WebSearch:
-    """Return a web search. `seal`: of the sender. Raise InvalidRequest."""
-    fields.mapping("user_location")  # the search engine has the operator's
-    return WebSearch(engine, seal, _allowed(fields), _count(fields, "max_uses"))
-
-
-def web_fetch(
-    fields: Fields, fetcher: PageFetcher, given: object, searches: Collection[WebSearch]
-) -> WebFetch:
-    """Return a web fetch. `given`: what the model has not written of the conversation. `searches`:
-    those of the request. Raise InvalidRequest."""
-    citations = Fields(fields.mapping("citations") or {}, fields.path("citations"))
-    check_fields(citations, ("enabled",))
-    return WebFetch(
-        fetcher,
-        given,
-        searches,
-        _allowed(fields),
-        _count(fields, "max_uses"),
-        _count(fields, "max_content_tokens"),
-        citations.flag("enabled") is True,
-    )
-
-
-def _count(fields: Fields, name: str) -> int | None:
-    most = fields.values.get(name)
-    if most is not None and (type(most) is not int or most < 1):
-        raise fields.wrong(name, "an integer from 1")
-    return most
-
-
-def _allowed(fields: Fields) -> Domains:
-    allowed, blocked = (
-        read_domains(fields, name) for name in ("allowed_domains", "blocked_domains")
-    )
-    return Domains(allowed, blocked)

@@ -6,6 +6,7 @@ message. An item begins a new message where the current one already has its kind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.history import History, function_call, text_of, tool_of
@@ -20,15 +22,16 @@ from .approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
 from .builtin_tools.table import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
 from .content import read_content
+from .feature import ResponsesFeature
 from .tools import SEARCH, ToolReader, full_name
 from .turns import Message, Turns
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
 STATUSES = ("in_progress", "completed", "incomplete")
-SEARCHED = ("tool_search_output", "web_search_call", "mcp_call")
-"""Types of items whose status may be another one."""
 COMMON = ("id", "type", "status")
+SEARCHED = ("tool_search_output", "mcp_call")
+"""Types of items whose status may be another one."""
 FIELDS = {
     "message": ("role", "content", "phase"),
     "function_call": ("call_id", "name", "arguments", "namespace", "caller"),
@@ -39,7 +42,6 @@ FIELDS = {
     "tool_search_call": ("call_id", "execution", "arguments"),
     "tool_search_output": ("call_id", "execution", "tools"),
     "additional_tools": ("role", "tools"),
-    "web_search_call": ("action", "call_id", "encrypted_content"),
     "mcp_approval_request": REQUEST_FIELDS,
     "mcp_approval_response": RESPONSE_FIELDS,
     "mcp_call": CALL_FIELDS,
@@ -58,13 +60,15 @@ def parse_input(
     tools: Toolset,
     reader: ToolReader,
     approvals: Approvals,
+    used: Used[ResponsesFeature],
     *,
     recalled: int = 0,
     seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """The messages, and the path of each message in the request's body. `reader`: parses tools in
-    items. `approvals`: reads those of MCP servers. `recalled`: number of items at the beginning
-    that are not the request's own. `seal`: of the sender.
+    items. `approvals`: reads those of MCP servers. `used`: the features of the request.
+    `recalled`: number of items at the beginning that are not the request's own. `seal`: of the
+    sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     turns = Turns(instructions, history, tools)
@@ -74,10 +78,10 @@ def parse_input(
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, reader, approvals, seal)
+        _add(item, PREVIOUS, turns, reader, approvals, used, seal)
     for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, reader, approvals, seal)
-    if not turns.has_messages:
+        _add(item, f"input[{at}]", turns, reader, approvals, used, seal)
+    if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.ordered()
 
@@ -88,6 +92,7 @@ def _add(
     turns: Turns,
     reader: ToolReader,
     approvals: Approvals,
+    used: Used[ResponsesFeature],
     seal: OwnerSeal | None,
 ) -> None:
     if isinstance(item, str):
@@ -100,6 +105,11 @@ def _add(
     if kind is None:
         raise fields.wrong("type", "the type of an item")
     if kind not in FIELDS:
+        feature = used.of_item(kind)
+        if feature is not None and kind in feature.FIELDS:
+            _check(fields, feature.FIELDS[kind], history, kind in feature.STATUS)
+        if feature is not None and feature.again(fields, kind, turns):
+            return
         if call := earlier_call(kind, fields, history):
             turns.call(call, path)
             return
@@ -116,11 +126,7 @@ def _add(
         if text := history.text(item, path):
             turns.other_result(tool_of(kind), text, path)
         return
-    history.note_unknown(fields, (*COMMON, *FIELDS[kind]))
-    fields.text("id")
-    status = fields.text("status")
-    if status is not None and status not in STATUSES and kind not in SEARCHED:
-        raise fields.wrong("status", '"in_progress", "completed" or "incomplete"')
+    _check(fields, FIELDS[kind], history, kind in SEARCHED)
     match kind:
         case "message":
             role = ROLES.get(fields.text("role") or "")
@@ -134,9 +140,7 @@ def _add(
         case "tool_search_call":
             turns.call(_search_call(fields, history), path)
         case "tool_search_output":
-            turns.found(fields.text("call_id"), _tools(fields, reader), path)
-        case "web_search_call":
-            turns.web_search(fields, seal)
+            turns.found(fields.text("call_id"), SEARCH, _tools(fields, reader), path)
         case "mcp_approval_request":
             approvals.ask(fields, turns)
         case "mcp_approval_response":
@@ -156,6 +160,14 @@ def _add(
                 turns.compacted(made, path)
         case "reasoning":
             turns.reasoning(_reasoning(fields, seal, history), path)
+
+
+def _check(fields: Fields, known: Sequence[str], history: History, any_status: bool) -> None:
+    history.note_unknown(fields, (*COMMON, *known))
+    fields.text("id")
+    status = fields.text("status")
+    if status is not None and status not in STATUSES and not any_status:
+        raise fields.wrong("status", '"in_progress", "completed" or "incomplete"')
 
 
 def _name(fields: Fields, tools: Toolset) -> str:

@@ -12,6 +12,8 @@ from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
+from ...features.all import RESPONSES
+from ...features.feature import Asked, Used
 from ...request_fields import Fields, invalid_value
 from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_structured_outputs
@@ -20,14 +22,14 @@ from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools, read_tool_choice
-from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
 from .approvals import Approvals, pending_calls
 from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
+from .feature import ResponsesFeature
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
-from .tools import SEARCH, WEB_SEARCHES, ToolReader
+from .tools import SEARCH, ToolReader
 
 BACKGROUND = "background"
 FORMAT = "text.format"
@@ -56,8 +58,9 @@ def parse_request(
     _set_logprobs(parsed)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
-    reader = ToolReader(hosted, open_objects, client, on_invalid)
-    tools = reader.toolset(values.get("tools", ()))
+    used = Used(RESPONSES, Asked(client, values, history))
+    reader = ToolReader(hosted, used, open_objects, client, on_invalid)
+    tools = used.asked.tools = reader.toolset(values.get("tools", ()))
     approvals = Approvals()
     messages, paths = parse_input(
         given,
@@ -66,6 +69,7 @@ def parse_request(
         tools,
         reader,
         approvals,
+        used,
         recalled=recalled,
         seal=seal,
     )
@@ -86,14 +90,13 @@ def parse_request(
         optional_tools=reader.mcp_names,
         hosted=hosted,
         constraints=("tools", "text", STRUCTURED_OUTPUTS),
-        choice=read_tool_choice(
-            values.get("tool_choice"), partial(_chosen, web_search=reader.web_search is not None)
-        ),
+        choice=read_tool_choice(values.get("tool_choice"), partial(_chosen, used=used)),
         content_format=_content_format(values, open_objects=open_objects),
         compaction=compaction,
         repeated=values
         | {
             "tools": reader.shown,
+            "features": tuple(used),
             "input": _own_input(given, recalled),
             "retained": given if compaction is not None and compaction.pauses else (),
             "search": reader.search,
@@ -107,11 +110,9 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
     offered: dict[str, GatewayTool] = {}
     if reader.search == "server":
         offered[SEARCH] = ToolSearch("bm25", tools, reader.client.owner)
-    if reader.web_search is not None:
-        offered[WEB_SEARCH] = reader.web_search
     for entry in reader.mcp:
         offered |= entry.runners()
-    return {name: tool for name, tool in offered.items() if tools.has(name)}
+    return {name: tool for name, tool in offered.items() if tools.has(name)} | reader.used.runners()
 
 
 def _own_input(given: Any, recalled: int) -> Any:
@@ -162,16 +163,17 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | 
     return read_format(given, FORMAT, open_objects=open_objects)
 
 
-def _chosen(fields: Fields, *, web_search: bool) -> str:
-    """Return the name of a tool in `tool_choice`. `web_search`: whether the gateway runs web
-    searches of the request. Raise InvalidRequest and UnsupportedParameter."""
+def _chosen(fields: Fields, *, used: Used[ResponsesFeature]) -> str:
+    """Return the name of a tool in `tool_choice`. `used`: the features of the request. Raise
+    InvalidRequest and UnsupportedParameter."""
     kind = fields.text("type")
     if kind == SEARCH:
         return SEARCH
     if kind is not None and kind in BY_TYPE:
         return kind  # the type of a built-in tool is its name
-    if web_search and kind in WEB_SEARCHES:
-        return WEB_SEARCH
+    feature = used.of_type(kind)
+    if kind is not None and feature is not None and (chosen := feature.chosen(kind)) is not None:
+        return chosen
     if kind not in ("function", "custom"):
         path = fields.path("type")
         raise UnsupportedParameter(

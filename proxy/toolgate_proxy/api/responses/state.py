@@ -20,12 +20,14 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
+from ...features.all import RESPONSES
 from ...response_store.record import UNFINISHED, StoredResponse, StoreUnavailable
 from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal
 from ..shared.history import text_of
 from ..surface import Client
 from .items import PREVIOUS, encrypt
+from .output.items import item_id
 from .parameters import ENCRYPTED
 
 Json = dict[str, Any]
@@ -40,12 +42,12 @@ PREFIXES = {
     "tool_search_call": "tsc",
     "tool_search_output": "tso",
     "additional_tools": "at",
-    "web_search_call": "ws",
     "mcp_call": "mcp",
     "mcp_list_tools": "mcpl",
     "mcp_approval_request": "mcpr",
     "mcp_approval_response": "mcpa",
     "compaction": "cmp",
+    **{kind: prefix for feature in RESPONSES for kind, prefix in feature.ITEMS.items()},
 }
 ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
 MAX_ITEMS = 10_000
@@ -274,11 +276,6 @@ def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
         return item
     parts = item.get("content") or item.get("summary") or ()
     return {**item, "encrypted_content": encrypt(seal, "".join(map(text_of, parts)))}
-
-
-def item_id(prefix: str, response_id: str, index: int | str) -> str:
-    """The id of an item: the same in a stream and in a complete response."""
-    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"
 
 
 def response_of(item: str) -> str | None:

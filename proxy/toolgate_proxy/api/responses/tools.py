@@ -11,6 +11,7 @@ from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields, unknown_value
 from ..shared.mcp import CREDENTIALS, MCP, McpEntry, read_entry
 from ..shared.tool_search import search_function
@@ -23,10 +24,9 @@ from ..shared.tools import (
     parse_entries,
     read_toolset,
 )
-from ..shared.web_search import FUNCTION, Domains, WebSearch, read_domains
-from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
-from .builtin_tools.table import BUILTIN_TOOLS, BY_TYPE, builtin_tool, function_of
+from .builtin_tools.table import BUILTIN_TOOLS, builtin_tool, function_of
+from .feature import ResponsesFeature, Shown
 
 CLIENTS = ("function", "custom")
 """Types of tools that clients define."""
@@ -46,33 +46,21 @@ EXECUTIONS = ("client", "server")
 SEARCH_FIELDS = ("type", "execution", "description", "parameters")
 IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
 """Fields without effect. Without a search of the client, deferred tools are loaded at once."""
-WEB_SEARCHES = (
-    "web_search",
-    "web_search_2025_08_26",
-    "web_search_preview",
-    "web_search_preview_2025_03_11",
-)
-"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
-WEB_SEARCH_FIELDS = ("type", "filters", "search_context_size", "user_location")
 WORDS: Words = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
-
-Shown = dict[str, Any]
-"""A tool as the response repeats it."""
 
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `client`: the sender. Searches in the web are hosted
-    tools if it has no engine for them. `on_invalid` gets the errors of names and schemas."""
+    """Parses the tools of one request. `used`: its features. `client`: the sender. `on_invalid`
+    gets the errors of names and schemas."""
 
     hosted: HostedTools
+    used: Used[ResponsesFeature]
     open_objects: bool = False
     client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     shown: tuple[Shown, ...] = ()
     """The tools of the request as the response repeats them."""
-    web_search: WebSearch | None = None
-    """The web search that the request offers."""
     mcp: list[McpEntry] = field(default_factory=list)
     """The MCP servers that the request offers."""
     builtins: set[str] = field(default_factory=set)
@@ -125,56 +113,53 @@ class ToolReader:
             raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
         if kind in CLIENTS:
             entries.append(client_entry(kind, entry, path, namespace))
-            return shown_tool(kind, entry)
+            name = entry.get("name")
+            name = full_name(namespace, name) if namespace and isinstance(name, str) else name
+            return Shown(shown_tool(kind, entry), str(name))
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path, entries)
         if kind == SEARCH and not namespace:
             return self._read_search(entry, path, entries)
-        engine = self.client.search_engine
-        if engine is not None and kind in WEB_SEARCHES and not namespace:
-            # Further members have no effect: the search engine is the operator's.
-            fields = Fields(entry, path)
-            filters = Fields(fields.mapping("filters") or {}, fields.path("filters"))
-            domains = Domains(read_domains(filters, "allowed_domains"))
-            self.web_search = WebSearch(engine, self.client.seal, domains)
-            entries.append(function_entry(path, FUNCTION))
-            return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
+        feature = None if namespace else self.used.of_type(kind)
+        taken = None if feature is None else feature.take(Fields(entry, path))
+        if taken is not None:
+            entries += taken.entries
+            return taken.shown
         if (builtin := builtin_tool(entry)) is not None and not namespace:
             check_fields(builtin.type, entry, path)
             self.builtins.add(builtin.type)
             entries.append(function_entry(path, function_of(builtin, Fields(entry, path))))
-            return shown_tool(builtin.type, entry)
+            return Shown(shown_tool(builtin.type, entry), builtin.type)
         if kind == MCP and path in self.client.mcp and not namespace:
             return self._read_mcp(Fields(entry, path), entries)
         if self.hosted.leaves_out(entry, path):
             return None
         raise unknown_type(kind, path)
 
-    def _read_mcp(self, fields: Fields, entries: list[Entry]) -> dict[str, Any]:
+    def _read_mcp(self, fields: Fields, entries: list[Entry]) -> Shown:
         made = read_entry(fields, self.client.mcp[fields.place])
         self.mcp.append(made)
         deferred = fields.flag(DEFERRED) is True
         for tool in made.allowed:
             entries.append(function_entry(fields.place, tool.function(), deferred=deferred))
-        return {
-            name: value
-            for name, value in fields.values.items()
-            if value is not None and name not in CREDENTIALS
-        }
+        return Shown(
+            {
+                name: value
+                for name, value in fields.values.items()
+                if value is not None and name not in CREDENTIALS
+            }
+        )
 
-    def _read_search(
-        self, entry: dict[str, Any], path: str, entries: list[Entry]
-    ) -> dict[str, Any]:
+    def _read_search(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
         function = search_tool(Fields(entry, path))
         self.search = "client" if entry.get("execution") == "client" else "server"
         if self.search == "server":
             function = search_function(SEARCH, "bm25")
         entries.append(function_entry(path, function))
-        return {**{name: entry.get(name) for name in SEARCH_FIELDS}, "execution": self.search}
+        repeated = {name: entry.get(name) for name in SEARCH_FIELDS}
+        return Shown({**repeated, "execution": self.search}, SEARCH)
 
-    def _read_namespace(
-        self, entry: dict[str, Any], path: str, entries: list[Entry]
-    ) -> dict[str, Any]:
+    def _read_namespace(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
         check_fields("namespace", entry, path)
         fields = Fields(entry, path)
         name, description = fields.text("name"), fields.text("description")
@@ -189,10 +174,9 @@ class ToolReader:
         tools = [
             self._read(each, f"{path}.tools[{at}]", entries, name) for at, each in enumerate(inner)
         ]
-        shown = [tool for tool in tools if tool is not None]
         # OpenAI's model of a response requires the description.
-        described = description or ""
-        return {"type": "namespace", "name": name, "description": described, "tools": shown}
+        body = {"type": "namespace", "name": name, "description": description or ""}
+        return Shown(body, inner=tuple(tool for tool in tools if tool is not None))
 
     def _parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         return parse_entries(
@@ -271,37 +255,27 @@ def full_name(namespace: str, name: str) -> str:
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
-def found(shown: Iterable[Shown], names: Container[str]) -> list[Shown]:
+def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
     """Return those of the tools of a response that the model knows by `names`."""
-    return _chosen(shown, lambda tool, name: tool["type"] in CLIENTS and name in names)
+    return _chosen(shown, lambda tool: tool.body["type"] in CLIENTS and tool.name in names)
 
 
-def offered(shown: Iterable[Shown], names: Container[str]) -> list[Shown]:
+def offered(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
     """The tools of a response, without invalid ones that the model is not offered. Deferred ones
     stay: a search can find them."""
     return _chosen(
-        shown, lambda tool, name: DEFERRED in tool or tool["type"] == MCP or name in names
+        shown, lambda tool: DEFERRED in tool.body or tool.name is None or tool.name in names
     )
 
 
-def _chosen(shown: Iterable[Shown], is_chosen: Callable[[Shown, str], bool]) -> list[Shown]:
-    """`is_chosen`: is called with a tool and the name that the model sees."""
-    kept: list[Shown] = []
-    for entry in shown:
-        if entry["type"] == "namespace":
-            space = entry["name"]
-            tools = entry["tools"]
-            inner = [each for each in tools if is_chosen(each, full_name(space, each["name"]))]
-            kept += [{**entry, "tools": inner}] if inner else []
-        elif is_chosen(entry, _name(entry)):
-            kept.append(entry)
+def _chosen(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> list[dict[str, Any]]:
+    kept: list[dict[str, Any]] = []
+    for tool in shown:
+        if tool.inner is None:
+            kept += [tool.body] if is_chosen(tool) else []
+        elif inner := _chosen(tool.inner, is_chosen):
+            kept.append({**tool.body, "tools": inner})
     return kept
-
-
-def _name(shown: Mapping[str, Any]) -> str:
-    """The name of a tool that the model sees."""
-    kind: str = shown["type"]
-    return str(shown.get("name") or (kind if kind in BY_TYPE or kind == SEARCH else WEB_SEARCH))
 
 
 def shown_tool(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:

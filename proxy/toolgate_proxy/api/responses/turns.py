@@ -6,7 +6,6 @@ content.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,15 +14,10 @@ from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
 from ...chat.compaction.compacted import Compacted
-from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from ..shared.history import History, lost_call, with_results
 from ..shared.tool_changes import ToolChanges
 from ..shared.tool_search import NOTHING_FOUND
-from ..shared.web_search import NAME as WEB_SEARCH
-from ..shared.web_search import QUERY, Page, opened, results_text
 from .content import Content
-from .tools import SEARCH
 
 Message = dict[str, Any]
 
@@ -39,8 +33,9 @@ class Turns:
             self._append({"role": "system", "content": instructions}, "instructions")
 
     @property
-    def has_messages(self) -> bool:
-        return bool(self._messages)
+    def count(self) -> int:
+        """The number of messages so far."""
+        return len(self._messages)
 
     def ordered(self) -> tuple[list[Message], tuple[str, ...]]:
         pairs = with_results(zip(self._messages, self._paths, strict=True), self.history)
@@ -95,35 +90,15 @@ class Turns:
         self.call(lost_call(call_id, name), path)
         self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
 
-    def found(self, call_id: str | None, tools: Sequence[Tool], path: str) -> None:
-        """The result of a search for tools."""
+    def found(self, call_id: str | None, name: str, tools: Sequence[Tool], path: str) -> None:
+        """The result of a search for tools. `name`: of the search."""
         self.tools.begin()
         changes = ToolChanges(self.tools)
         changes.define(tools)
         result = {"role": "tool", "tool_call_id": call_id or ""}
         if not call_id:
-            result["name"] = SEARCH  # by which the call is found
+            result["name"] = name  # by which the call is found
         self._append({**result, "content": changes.parts() or NOTHING_FOUND}, path)
-
-    def web_search(self, item: Fields, seal: OwnerSeal | None) -> None:
-        """A web search that the gateway or another service ran. What it found is encrypted for its
-        owner; otherwise the addresses of the sources are all that is known."""
-        action = item.mapping("action") or {}
-        text = opened(seal, item.values.get("encrypted_content"))
-        if text is None:
-            sources = action.get("sources")
-            urls = [each.get("url") for each in sources or () if isinstance(each, dict)]
-            pages = [Page(url, url, "") for url in urls if isinstance(url, str)]
-            self.history.note("as_text" if pages else "left_out", item.place)
-            if not pages:
-                return
-            text = results_text(pages)
-        query = action.get("query")
-        arguments = json.dumps({QUERY: query if isinstance(query, str) else ""}, ensure_ascii=False)
-        call_id = item.text("call_id") or item.text("id") or f"web_{len(self._messages)}"
-        function = {"name": WEB_SEARCH, "arguments": arguments}
-        self.call({"id": call_id, "type": "function", "function": function}, item.place)
-        self._append({"role": "tool", "tool_call_id": call_id, "content": text}, item.place)
 
     def additional(self, tools: Sequence[Tool], path: str) -> None:
         """Tools that are added from here on."""

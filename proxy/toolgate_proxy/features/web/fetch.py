@@ -19,9 +19,10 @@ import httpx
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
-from ...fetching.page_text import PageText, page_text
+from ...api.surface import Provision
 from ...fetching.public_fetch import Answer, NotFetched, PublicFetch, checked
-from .web_search import Domains, WebSearch
+from .page_text import PageText, page_text
+from .search import Domains, WebSearch
 
 NAME = "web_fetch"
 """The name of the function that the model sees."""
@@ -79,7 +80,7 @@ class FetchFailed(Exception):
 
 
 @dataclass(frozen=True)
-class PageFetcher:
+class PageFetcher(Provision):
     """Fetches the pages that the operator allows."""
 
     domains: Domains

@@ -9,11 +9,12 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...api.surface import Provision
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 
@@ -112,16 +113,14 @@ class SearchFailed(Exception):
     """The search engine did not respond, or refused the query."""
 
 
-class SearchEngine(Protocol):
-    @property
-    def name(self) -> str:
-        """The configured name."""
-        ...
+class SearchEngine(Provision):
+    name: str
+    """The configured one."""
 
     async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[Page]:
         """Return at most about `limit` results. `domains`: only of these, if there are any. The
         engine may ignore both. Raise SearchFailed."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

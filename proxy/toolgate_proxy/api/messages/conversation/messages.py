@@ -12,15 +12,15 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.toolset import Toolset
 
+from ....features.feature import Used
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History, text_of, tool_of
 from ...shared.mcp import McpOutcome
 from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from ...shared.tool_search import found_content
-from ...shared.web_fetch import Fetched, fetched_text
-from ...shared.web_search import Page, opened, results_text
 from ..compaction import CompactedMessages, latest_compaction
+from ..feature import MessagesFeature
 from .call_ids import original_id
 from .content import (
     CHANGE_FIELDS,
@@ -42,25 +42,17 @@ from .content import (
 from .signature import verified
 from .turns import Conversation, Turns
 
-SERVER_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex", "web_search", "web_fetch")
+SERVER_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex")
 """Names of the tools."""
 
 
-def result_content(
-    block: Fields, kind: str, tools: Toolset, seal: OwnerSeal | None, history: History
-) -> Content:
+def result_content(block: Fields, kind: str, tools: Toolset) -> Content:
     """Return what the model sees of a result; "" for a block of another type, and for one that
     can't be read. Tools that were found are loaded."""
     content = block.values.get("content")
     match kind:
         case "tool_search_tool_result" if isinstance(content, dict):
             return _found(content, tools)
-        case "web_search_tool_result" if isinstance(content, dict):
-            return results_text((), text_of(content.get("error_code")))
-        case "web_search_tool_result" if isinstance(content, list):
-            return _pages(content, seal, history, block.place)
-        case "web_fetch_tool_result" if isinstance(content, dict):
-            return _page(content)
         case "mcp_tool_result":
             text = text_of(content)
             is_error = block.values.get("is_error") is True
@@ -74,33 +66,6 @@ def _found(content: dict[str, object], tools: Toolset) -> Content:
         return text_of(content.get("error_message")) or text_of(content.get("error_code"))
     names = [each.get("tool_name") for each in found if isinstance(each, dict)]
     return found_content([name for name in names if isinstance(name, str)], tools)
-
-
-def _page(content: dict[str, object]) -> str:
-    """Return the text of a page, or of an error; "" if it has none, as a PDF."""
-    if (code := text_of(content.get("error_code"))) != "":
-        return fetched_text(Fetched("", problem=code))
-    document = content.get("content")
-    source = document.get("source") if isinstance(document, dict) else None
-    data = source.get("data") if isinstance(source, dict) else None
-    if not isinstance(document, dict) or source is None or source.get("type") != "text":
-        return ""
-    title, text = text_of(document.get("title")), text_of(data)
-    return fetched_text(Fetched(text_of(content.get("url")), title, text))
-
-
-def _pages(content: list[object], seal: OwnerSeal | None, history: History, path: str) -> Content:
-    """The texts of pages are encrypted for their owner. Those of another service are left out."""
-    pages = []
-    for each in content:
-        if not isinstance(each, dict) or not isinstance(each.get("url"), str):
-            continue
-        text = opened(seal, each.get("encrypted_content"))
-        if text is None:
-            history.note("as_text", path)
-        title, age = text_of(each.get("title")), text_of(each.get("page_age"))
-        pages.append(Page(each["url"], title, text or "", age or None))
-    return results_text(pages)
 
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
@@ -132,17 +97,18 @@ BLOCK_FIELDS = {
 def parse_messages(
     given: object,
     system: object,
+    used: Used[MessagesFeature],
     seal: OwnerSeal | None,
     history: History,
     tools: Toolset,
     define: Define,
 ) -> Conversation:
-    """`define` parses the definition of a tool. Raises InvalidRequest, UnknownTool and
-    UnsupportedParameter, which name the path of the invalid field."""
+    """`used`: the features of the request. `define` parses the definition of a tool. Raises
+    InvalidRequest, UnknownTool and UnsupportedParameter, which name the path of the field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
     compaction = latest_compaction(given, seal)
-    reader = _Reader(seal, history, tools, define, compaction)
+    reader = _Reader(used, seal, history, tools, define, compaction)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system([text_part(text)] if text else [], "system")
@@ -166,6 +132,7 @@ def parse_messages(
 
 @dataclass
 class _Reader:
+    _used: Used[MessagesFeature]
     _seal: OwnerSeal | None
     _history: History
     _tools: Toolset
@@ -285,11 +252,20 @@ class _Reader:
                     self.turns.call(self._server_call(block), path)
                 case "mcp_tool_use":
                     self.turns.call(self._server_call(block), path)
+                case _ if self._is_use(kind, block.values.get("name")):
+                    self.turns.call(self._server_call(block), path)
                 case _:
                     self._foreign(block, kind)
 
+    def _is_use(self, kind: str, name: object) -> bool:
+        """Return whether a block has a call that the gateway or another service ran."""
+        named = [each.USES[kind] for each in self._used.known if kind in each.USES]
+        return any(names is None or name in names for names in named)
+
     def _foreign(self, block: Fields, kind: str) -> None:
-        content = result_content(block, kind, self._tools, self._seal, self._history)
+        feature = self._used.of_item(kind)
+        content = result_content(block, kind, self._tools)
+        content = content if feature is None else feature.content(block, kind)
         if content:
             call_id = block.values.get("tool_use_id")
             if call_id in self._server_calls:

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
-from ...shared.web_search import Citation, FoundPages
+from ..feature import CLIENTS, Use
 
 Event = dict[str, Any]
-MAX_CITED = 150
-"""Most characters of the text of a page that a citation repeats, as in Anthropic's API."""
 MAX_DIGITS = 18
 """Characters of an integer that surely fits 64 bits."""
 
@@ -26,8 +24,8 @@ MAX_DIGITS = 18
 @dataclass
 class TextBlock:
     index: int
-    pages: FoundPages
-    """What the text may cite."""
+    cite: Callable[[str], Iterable[dict[str, Any]]]
+    """Returns the citations of the text."""
     _texts: list[str] = field(default_factory=list)
     _citations: list[dict[str, Any]] = field(default_factory=list)
 
@@ -40,10 +38,9 @@ class TextBlock:
             yield _delta(self.index, {"type": "text_delta", "text": text})
 
     def end(self) -> Iterator[Event]:
-        for citation in self.pages.cited("".join(self._texts)):
-            shown = _shown_citation(citation)
-            self._citations.append(shown)
-            yield _delta(self.index, {"type": "citations_delta", "citation": shown})
+        for citation in self.cite("".join(self._texts)):
+            self._citations.append(citation)
+            yield _delta(self.index, {"type": "citations_delta", "citation": citation})
         yield _stop(self.index)
 
     def body(self) -> dict[str, Any]:
@@ -91,10 +88,7 @@ class ToolUseBlock:
     id: str
     name: str
     eager: bool
-    type: Literal["tool_use", "server_tool_use", "mcp_tool_use"] = "tool_use"
-    """Others than `tool_use`: the gateway runs the call."""
-    server: str | None = None
-    """The name of the MCP server that has the tool."""
+    use: Use = CLIENTS
     complete: bool = False
     _arguments: list[str] = field(default_factory=list)
 
@@ -128,8 +122,8 @@ class ToolUseBlock:
         return _delta(self.index, {"type": "input_json_delta", "partial_json": text})
 
     def _block(self, given: Any) -> dict[str, Any]:
-        server = {} if self.server is None else {"server_name": self.server}
-        return {"type": self.type, "id": self.id, "name": self.name, **server, "input": given}
+        more = self.use.more
+        return {"type": self.use.type, "id": self.id, "name": self.name, **more, "input": given}
 
 
 @dataclass
@@ -147,18 +141,6 @@ class ResultBlock:
 
     def body(self) -> dict[str, Any]:
         return self.content
-
-
-def _shown_citation(citation: Citation) -> dict[str, Any]:
-    """`encrypted_index` is empty: the encrypted results are all that the next turn needs."""
-    page = citation.page
-    return {
-        "type": "web_search_result_location",
-        "url": page.url,
-        "title": page.title,
-        "cited_text": page.text[:MAX_CITED],
-        "encrypted_index": "",
-    }
 
 
 def _start(index: int, block: dict[str, Any]) -> Event:

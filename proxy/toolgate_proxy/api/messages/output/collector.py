@@ -5,7 +5,7 @@ A stream sends those events, and a complete message has the blocks, so the two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolgate_core.deltas import (
@@ -23,9 +23,8 @@ from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
 from ...shared.mcp import McpOutcome
 from ...shared.tool_search import Found
-from ...shared.web_fetch import Fetched
-from ...shared.web_search import FoundPages, Results
-from ..conversation.call_ids import server_id, shown_id
+from ..conversation.call_ids import shown_id
+from ..feature import CLIENTS, GATEWAYS, MessagesFeature, Use
 from .blocks import CompactionBlock, Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
@@ -45,23 +44,21 @@ class Content:
         self._sign = response.request.sign_reasoning or (lambda _: "")
         self._blocks: list[Block] = []
         self._open: Block | None = None
-        self._pages = FoundPages()
+        features: Sequence[MessagesFeature] = repeated.get("features", ())
+        made = (feature.output(response) for feature in features)
+        self._features = [each for each in made if each is not None]
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
-    def results(self, kind: str) -> int:
-        """Return the number of results of a type."""
-        return sum(
-            isinstance(block, ResultBlock) and block.content["type"] == kind
-            for block in self._blocks
-        )
+    def usage(self) -> dict[str, Any]:
+        """Return the members of the usage that features add."""
+        return {name: used for each in self._features for name, used in each.usage().items()}
 
     @property
     def has_calls(self) -> bool:
         """Whether there are calls for the client."""
         return any(
-            isinstance(block, ToolUseBlock) and block.type == "tool_use"
-            for block in self._complete()
+            isinstance(block, ToolUseBlock) and block.use is CLIENTS for block in self._complete()
         )
 
     def blocks(self) -> list[dict[str, Any]]:
@@ -84,9 +81,7 @@ class Content:
                     assert isinstance(self._open, ToolUseBlock)
                     yield from self._close()
                 case GatewayCallRan(start, shown):
-                    if isinstance(shown, Results):
-                        self._pages.add(shown.pages)
-                    result = result_block(self._call_id(start), shown)
+                    result = self._result(self._call_id(start), shown)
                     yield from self._begin(ResultBlock(len(self._blocks), result))
                     yield from self._close()
                 case TokenIds(ids):
@@ -106,20 +101,30 @@ class Content:
         ]
 
     def _call(self, start: CallStart) -> ToolUseBlock:
-        index, call_id, name = len(self._blocks), self._call_id(start), start.name
+        use, name = self._use(start.name), start.name
+        eager = use is not CLIENTS or name in self._eager
+        return ToolUseBlock(len(self._blocks), self._call_id(start), name, eager, use)
+
+    def _use(self, name: str) -> Use:
+        if name not in self._response.request.gateway_tools:
+            return CLIENTS
         if (server := self._mcp.get(name)) is not None:
-            return ToolUseBlock(
-                index, call_id, name, eager=True, type="mcp_tool_use", server=server
-            )
-        if name in self._response.request.gateway_tools:
-            return ToolUseBlock(index, call_id, name, eager=True, type="server_tool_use")
-        return ToolUseBlock(index, call_id, name, name in self._eager)
+            return Use("mcp_tool_use", "mcp", {"server_name": server})
+        found = (feature.use(name) for feature in self._features)
+        return next((use for use in found if use is not None), GATEWAYS)
 
     def _call_id(self, start: CallStart) -> str:
-        place = (self._response.call_id(start), self._response.head.id, start.index)
-        if start.name not in self._response.request.gateway_tools:
-            return shown_id(*place)
-        return server_id(*place, mcp=start.name in self._mcp)
+        shown = shown_id(self._response.call_id(start), self._response.head.id, start.index)
+        return f"{self._use(start.name).prefix}{shown}"
+
+    def _result(self, call_id: str, shown: Any) -> dict[str, Any]:
+        found = (feature.result(call_id, shown) for feature in self._features)
+        block = next((each for each in found if each is not None), None)
+        return block or result_block(call_id, shown)
+
+    def _citations(self, text: str) -> Iterator[dict[str, Any]]:
+        for feature in self._features:
+            yield from feature.citations(text)
 
     def _add_thinking(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, ThinkingBlock):
@@ -132,7 +137,7 @@ class Content:
     def _add_text(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, TextBlock):
             yield from self._close()
-            yield from self._begin(TextBlock(len(self._blocks), self._pages))
+            yield from self._begin(TextBlock(len(self._blocks), self._citations))
         assert isinstance(self._open, TextBlock)
         yield from self._open.add(text)
 
@@ -147,23 +152,11 @@ class Content:
         self._open = None
 
 
-WEB_RESULT = "web_search_tool_result"
-"""Type of the block of a web search."""
-FETCH_RESULT = "web_fetch_tool_result"
-"""Type of the block of a web fetch."""
-
-
-def result_block(call_id: str, shown: Found | Results | Fetched | McpOutcome) -> dict[str, Any]:
+def result_block(call_id: str, shown: Found | McpOutcome) -> dict[str, Any]:
     """`call_id`: of the block with the call."""
-    match shown:
-        case McpOutcome():
-            return _outcome(call_id, shown)
-        case Found():
-            kind, content = "tool_search_tool_result", _found(shown)
-        case Results():
-            kind, content = WEB_RESULT, _pages(shown)
-        case Fetched():
-            kind, content = FETCH_RESULT, _fetched(shown)
+    if isinstance(shown, McpOutcome):
+        return _outcome(call_id, shown)
+    kind, content = "tool_search_tool_result", _found(shown)
     return {"type": kind, "tool_use_id": call_id, "content": content}
 
 
@@ -186,34 +179,3 @@ def _found(found: Found) -> Any:
         }
     references = [{"type": "tool_reference", "tool_name": name} for name in found.names]
     return {"type": "tool_search_tool_search_result", "tool_references": references}
-
-
-def _pages(results: Results) -> Any:
-    if results.problem is not None:
-        return {"type": "web_search_tool_result_error", "error_code": results.problem}
-    return [
-        {
-            "type": "web_search_result",
-            "url": page.url,
-            "title": page.title,
-            "encrypted_content": page.sealed,
-            "page_age": page.age,
-        }
-        for page in results.pages
-    ]
-
-
-def _fetched(page: Fetched) -> Any:
-    if page.problem is not None:
-        return {"type": "web_fetch_tool_result_error", "error_code": page.problem}
-    return {
-        "type": "web_fetch_result",
-        "url": page.url,
-        "retrieved_at": page.at,
-        "content": {
-            "type": "document",
-            "source": {"type": "text", "media_type": "text/plain", "data": page.text},
-            "title": page.title or None,
-            "citations": {"enabled": True} if page.citations else None,
-        },
-    }

@@ -13,7 +13,7 @@ from ...shared.output import prompt_fields, typed_events
 from ...surface import ANY_CLIENT, Client, Stateless
 from ..context_management import shown_edits
 from .blocks import Event
-from .collector import FETCH_RESULT, WEB_RESULT, Content
+from .collector import Content
 
 
 class Body:
@@ -29,7 +29,7 @@ class Body:
 
     def whole(self, content: Content) -> dict[str, Any]:
         body = self._made(content.blocks(), stop(content))
-        usage = {**body["usage"], **self._iterations(content), **_server_tools(content)}
+        usage = {**body["usage"], **self._iterations(content), **content.usage()}
         return {**body, "usage": usage, **self._edits(), **self._additions(content)}
 
     def delta(self, content: Content) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Body:
         return {
             "type": "message_delta",
             "delta": {"container": None, "stop_details": None, **stop(content)},
-            "usage": self._iterations(content) | _server_tools(content),
+            "usage": self._iterations(content) | content.usage(),
             **self._edits(),
             **self._additions(content),
         }
@@ -84,15 +84,6 @@ class Body:
         if response.request.return_token_ids:
             fields["token_ids"] = content.token_ids
         return fields | prompt_fields(response)
-
-
-def _server_tools(content: Content) -> dict[str, Any]:
-    """The part of the usage that counts web searches and fetches."""
-    searches, fetches = content.results(WEB_RESULT), content.results(FETCH_RESULT)
-    if not searches and not fetches:
-        return {}
-    counted = {"web_search_requests": searches, "web_fetch_requests": fetches}
-    return {"server_tool_use": counted}
 
 
 def stop(content: Content) -> dict[str, Any]:

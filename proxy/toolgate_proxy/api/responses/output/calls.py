@@ -6,13 +6,12 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ..builtin_tools.tool import BuiltinTool, Member
-from ..state import item_id
-from .items import Event, Status, item_added, item_done
+from .items import Call, Event, item_added, item_done, item_id
 
 Execution = Literal["client", "server"]
 INT64 = range(-(2**63), 2**63)
@@ -53,35 +52,7 @@ CUSTOM = CallKind(
 
 
 @dataclass
-class SilentCall:
-    """An item of a call, of whose arguments no event has a part."""
-
-    PREFIX: ClassVar[str]
-    """Beginning of the item's id."""
-    response_id: str
-    index: int
-    status: Status = field(default="in_progress", init=False)
-    _arguments: list[str] = field(default_factory=list, init=False)
-
-    @property
-    def id(self) -> str:
-        return item_id(self.PREFIX, self.response_id, self.index)
-
-    @property
-    def arguments(self) -> str:
-        """What the model has written so far."""
-        return "".join(self._arguments)
-
-    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
-        self._arguments.append(event.text)
-        yield from ()
-
-    def event(self, kind: str, **more: str) -> Event:
-        return {"type": kind, "output_index": self.index, "item_id": self.id, **more}
-
-
-@dataclass
-class CallItem(SilentCall):
+class CallItem(Call):
     """A call of a tool. A call that is cut stays without its `done` events: clients execute
     a call when they see the item's."""
 
@@ -93,9 +64,6 @@ class CallItem(SilentCall):
     @property
     def id(self) -> str:
         return item_id(self.kind.prefix, self.response_id, self.index)
-
-    def begin(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         self._arguments.append(event.text)
@@ -132,11 +100,12 @@ class CallItem(SilentCall):
 
 
 @dataclass
-class BuiltinCall(SilentCall):
+class BuiltinCall(Call):
     """Its events are sent when the call is complete and valid, because its members have to be known
     at the beginning. A call that is cut has no events and is no part of a response: clients run
     what an item has, and the beginning of a command or of a patch is another one."""
 
+    announced = False
     tool: BuiltinTool
     call_id: str
     _member: Member = field(default_factory=dict, init=False)
@@ -144,9 +113,6 @@ class BuiltinCall(SilentCall):
     @property
     def id(self) -> str:
         return item_id(self.tool.prefix, self.response_id, self.index)
-
-    def begin(self) -> Iterator[Event]:
-        yield from ()
 
     def end(self) -> Iterator[Event]:
         """The call is complete and valid."""
@@ -171,7 +137,7 @@ class BuiltinCall(SilentCall):
 
 
 @dataclass
-class SearchCallItem(SilentCall):
+class SearchCallItem(Call):
     """Its arguments are an object, so that no event has a part of them. A call that is cut stays
     without its `done` event, and without arguments."""
 
@@ -179,14 +145,6 @@ class SearchCallItem(SilentCall):
     call_id: str
     execution: Execution
     """Who runs the search."""
-
-    def begin(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
-
-    def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
-        self.status = "completed"
-        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {

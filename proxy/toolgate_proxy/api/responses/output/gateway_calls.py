@@ -1,9 +1,8 @@
-"""Items of what the gateway runs: web searches, calls of MCP servers, and what a search for tools
+"""Items of what the gateway runs: calls of MCP servers, and what a search for tools
 has found. MCP servers also have items with their tools, and with requests for approval."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,43 +10,38 @@ from typing import Any
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ...shared.mcp import McpOutcome
-from ...shared.web_search import QUERY, Results
-from ..state import item_id
-from .calls import SilentCall
-from .items import Event, Status, item_added, item_done
-
-
-@dataclass(frozen=True)
-class McpListItem:
-    response_id: str
-    index: int
-    list: Mapping[str, Any]
-    """The item without its id."""
-
-    def events(self) -> Iterator[Event]:
-        item, at = self.body(), self.index
-        place = {"output_index": at, "item_id": item["id"]}
-        last = "failed" if "error" in item else "completed"
-        yield item_added(at, item)
-        yield {"type": "response.mcp_list_tools.in_progress", **place}
-        yield {"type": f"response.mcp_list_tools.{last}", **place}
-        yield item_done(at, item)
-
-    def body(self) -> dict[str, Any]:
-        return {"id": item_id("mcpl", self.response_id, self.index), **self.list}
+from .items import Call, Event, Item, item_added, item_done
 
 
 @dataclass
-class McpCallItem(SilentCall):
+class McpListItem(Item):
+    PREFIX = "mcpl"
+    list: Mapping[str, Any]
+    """The item without its id."""
+
+    def begin(self) -> Iterator[Event]:
+        last = "failed" if "error" in self.list else "completed"
+        yield item_added(self.index, self.body())
+        yield self.event("response.mcp_list_tools.in_progress")
+        yield self.event(f"response.mcp_list_tools.{last}")
+        yield item_done(self.index, self.body())
+
+    def body(self) -> dict[str, Any]:
+        return {"id": self.id, **self.list}
+
+
+@dataclass
+class McpCallItem(Call):
     """It is completed by its outcome. One that is cut stays without its `done` event."""
 
     PREFIX = "mcp"
+    runs = True
     name: str
     label: str
     _outcome: McpOutcome | None = None
 
     def begin(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
+        yield from super().begin()
         yield self.event("response.mcp_call.in_progress")
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
@@ -84,22 +78,14 @@ class McpCallItem(SilentCall):
 
 
 @dataclass
-class ApprovalItem(SilentCall):
+class ApprovalItem(Call):
     """A call that needs an approval. It has no events before it is complete and valid: one that is
     cut is no part of the response."""
 
     PREFIX = "mcpr"
+    announced = False
     name: str
     label: str
-
-    def begin(self) -> Iterator[Event]:
-        yield from ()
-
-    def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
-        self.status = "completed"
-        yield item_added(self.index, self.body())
-        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {
@@ -112,60 +98,15 @@ class ApprovalItem(SilentCall):
 
 
 @dataclass
-class WebSearchCallItem(SilentCall):
-    """It is completed by its results. One that is cut stays without a query and without its `done`
-    event."""
-
-    PREFIX = "ws"
-    call_id: str
-    _query: str = ""
-    _results: Results | None = None
-
-    def begin(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
-        yield self.event("response.web_search_call.in_progress")
-
-    def end(self) -> Iterator[Event]:
-        """The call is complete and valid, and the search runs."""
-        self._query = json.loads(self.arguments)[QUERY]
-        yield self.event("response.web_search_call.searching")
-
-    def ran(self, shown: Any) -> Iterator[Event]:
-        """The search has ended."""
-        self.status, self._results = "completed", shown
-        yield self.event("response.web_search_call.completed")
-        yield item_done(self.index, self.body())
-
-    def body(self) -> dict[str, Any]:
-        """`call_id` and `encrypted_content`, with which the next turn has the results, are not in
-        OpenAI's form."""
-        action: dict[str, Any] = {"type": "search", "query": self._query}
-        status = "failed" if self.status == "incomplete" else self.status
-        item = {"id": self.id, "type": "web_search_call", "status": status, "action": action}
-        if self._results is None:
-            return item
-        action["sources"] = [{"type": "url", "url": page.url} for page in self._results.pages]
-        return {**item, "call_id": self.call_id, "encrypted_content": self._results.sealed}
-
-
-@dataclass
-class SearchOutputItem:
-    """It is sent as a whole."""
-
-    response_id: str
-    index: int
+class SearchOutputItem(Item):
+    PREFIX = "tso"
     call_id: str
     tools: list[dict[str, Any]]
     """In the form of the request's tools."""
-    status: Status = "completed"
-
-    def begin(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
-        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {
-            "id": item_id("tso", self.response_id, self.index),
+            "id": self.id,
             "type": "tool_search_output",
             "status": self.status,
             "execution": "server",

@@ -5,19 +5,22 @@ An event is a dict with its `type`. The stream adds the sequence number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from toolgate_core import wire
-from toolgate_core.deltas import ContentDelta, ReasoningDelta
+from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
 
 from ...shared.output import token_logprobs
-from ...shared.web_search import Citation, FoundPages
-from ..state import item_id
 
 Event = dict[str, Any]
 Status = Literal["in_progress", "completed", "incomplete"]
+
+
+def item_id(prefix: str, response_id: str, index: int | str) -> str:
+    """The id of an item: the same in a stream and in a complete response."""
+    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"
 
 
 def item_added(index: int, item: dict[str, Any]) -> Event:
@@ -28,6 +31,69 @@ def item_added(index: int, item: dict[str, Any]) -> Event:
 def item_done(index: int, item: dict[str, Any]) -> Event:
     """Return the event that an item is complete. `index`: its place in the output."""
     return {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+@dataclass
+class Item:
+    """An item that is sent as a whole."""
+
+    PREFIX: ClassVar[str] = ""
+    """Beginning of its id."""
+    response_id: str = field(default="", init=False)
+    index: int = field(default=0, init=False)
+    """Its place in the output."""
+    status: Status = field(default="completed", init=False)
+
+    @property
+    def id(self) -> str:
+        return item_id(self.PREFIX, self.response_id, self.index)
+
+    def begin(self) -> Iterator[Event]:
+        yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
+
+    def body(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def event(self, kind: str, **more: Any) -> Event:
+        return {"type": kind, "output_index": self.index, "item_id": self.id, **more}
+
+
+@dataclass
+class Call(Item):
+    """An item of a call, of whose arguments no event has a part."""
+
+    announced: ClassVar[bool] = True
+    """Whether an event says that it begins, before it is complete and valid. One without such an
+    event is no part of the response if it is cut."""
+    runs: ClassVar[bool] = False
+    """Whether the gateway runs the call, which completes the item."""
+    status: Status = field(default="in_progress", init=False)
+    _arguments: list[str] = field(default_factory=list, init=False)
+
+    @property
+    def arguments(self) -> str:
+        """What the model has written so far."""
+        return "".join(self._arguments)
+
+    def begin(self) -> Iterator[Event]:
+        if self.announced:
+            yield item_added(self.index, self.body())
+
+    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
+        self._arguments.append(event.text)
+        yield from ()
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid."""
+        self.status = "completed"
+        if not self.announced:
+            yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
+
+    def ran(self, shown: Any) -> Iterator[Event]:
+        """The gateway has run the call. `shown`: the result for the client."""
+        yield from ()
 
 
 @dataclass(frozen=True)
@@ -88,17 +154,15 @@ SUMMARY = TextKind(
 
 
 @dataclass
-class TextItem:
+class TextItem(Item):
     """A message or the reasoning. `logprobs`: whether the message has logprobs."""
 
     kind: TextKind
-    response_id: str
-    index: int
-    status: Status = "in_progress"
     seal: Callable[[str], str] | None = None
     """Encrypts the reasoning, if the request asks for it."""
-    pages: FoundPages = field(default_factory=FoundPages)
-    """What the message may cite."""
+    annotate: Callable[[str], Iterable[Event]] = lambda _: ()
+    """Returns the annotations of the text of a message."""
+    status: Status = field(default="in_progress", init=False)
     _annotations: list[dict[str, Any]] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
     _sealed: str | None = None
@@ -125,8 +189,8 @@ class TextItem:
 
     def end(self, status: Status) -> Iterator[Event]:
         self.status = status
-        for citation in self.pages.cited("".join(self._texts)):
-            yield self._annotation(citation)
+        for annotation in self.annotate("".join(self._texts)):
+            yield self._annotation(annotation)
         part = self._part()
         if self.seal is not None:
             self._sealed = self.seal(part["text"])
@@ -152,14 +216,7 @@ class TextItem:
             part["logprobs"] = token_logprobs(self._logprobs)
         return part
 
-    def _annotation(self, citation: Citation) -> Event:
-        annotation = {
-            "type": "url_citation",
-            "start_index": citation.start,
-            "end_index": citation.end,
-            "url": citation.page.url,
-            "title": citation.page.title,
-        }
+    def _annotation(self, annotation: Event) -> Event:
         self._annotations.append(annotation)
         index = {"annotation_index": len(self._annotations) - 1}
         return self._text_event(
@@ -176,22 +233,13 @@ class TextItem:
         return {"type": kind, **self._place(), **more}
 
 
-@dataclass(frozen=True)
-class CompactionItem:
+@dataclass
+class CompactionItem(Item):
     """The item before which, or for which, the conversation was compacted."""
 
-    response_id: str
-    index: int
+    PREFIX = "cmp"
     sealed: str
     """The compacted conversation."""
 
-    def events(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
-        yield item_done(self.index, self.body())
-
     def body(self) -> dict[str, Any]:
-        return {
-            "id": item_id("cmp", self.response_id, self.index),
-            "type": "compaction",
-            "encrypted_content": self.sealed,
-        }
+        return {"id": self.id, "type": "compaction", "encrypted_content": self.sealed}

@@ -1,0 +1,67 @@
+"""What a feature adds to chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ...chat.choice import ChoiceEvent
+from ...chat.response import ChatResponse
+from ...features.feature import Feature
+from ...request_fields import Fields
+from ..shared.tools import Entry
+
+Message = dict[str, Any]
+
+
+class Output:
+    """One feature in one response."""
+
+    def take(self, event: ChoiceEvent) -> bool:
+        """Return whether the client does not get the event."""
+        return False
+
+    def at_start(self) -> Message:
+        """Return members of the first delta of a stream."""
+        return {}
+
+    def at_end(self) -> Message:
+        """Return members of the last delta of a stream."""
+        return {}
+
+    def whole(self) -> Message:
+        """Return members of a message."""
+        return {}
+
+
+class ChatFeature(Feature):
+    ITEMS: ClassVar[tuple[str, ...]] = ()
+    """Members of messages."""
+    hidden: frozenset[str] = frozenset()
+    """The names of tools of whose calls the client sees nothing."""
+
+    @classmethod
+    def prepared(cls, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        """Return a body in which the prompt has at most `listed` tools, if the feature finds the
+        others."""
+        return body
+
+    def take(self, entry: Fields) -> Sequence[Entry] | None:
+        """Return the tools that the model is offered for an entry of `tools` of one of the
+        feature's types; None if it is not taken. Raise InvalidRequest and UnsupportedParameter."""
+        return None
+
+    def turns(self, message: Message, path: str) -> Sequence[Message]:
+        """Return the messages that an earlier response's message stands for."""
+        return [message]
+
+    def before(self, message: Message) -> Sequence[Message]:
+        """Return the messages that the prompt has before one."""
+        return ()
+
+    def at_end(self) -> Sequence[Message]:
+        """Return the messages that the prompt has after all others."""
+        return ()
+
+    def output(self, response: ChatResponse) -> Output | None:
+        return None

@@ -1,0 +1,77 @@
+"""What a feature adds to the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ...chat.response import ChatResponse
+from ...features.feature import Feature
+from ...request_fields import Fields
+from ..shared.tools import Entry
+from .conversation.content import Content, check_fields
+
+
+@dataclass(frozen=True)
+class Use:
+    """The form of the block of a call, which shows who runs it."""
+
+    type: str
+    prefix: str = ""
+    """Beginning of its id."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further members."""
+
+
+CLIENTS, GATEWAYS = Use("tool_use"), Use("server_tool_use", "srv")
+
+
+class Output:
+    """One feature in one response."""
+
+    def use(self, name: str) -> Use | None:
+        """Return the form of calls of a tool that the gateway runs; None for the usual one."""
+        return None
+
+    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
+        """Return the block of a result; None for results of other features. `call_id`: of the block
+        with the call."""
+        return None
+
+    def citations(self, text: str) -> Iterable[dict[str, Any]]:
+        """Return the citations of a complete text."""
+        return ()
+
+    def usage(self) -> Mapping[str, Any]:
+        """Return further members of the usage, at the end of the response."""
+        return {}
+
+
+class MessagesFeature(Feature):
+    USES: ClassVar[Mapping[str, Sequence[str] | None]] = {}
+    """By type of blocks with calls that the gateway or another service ran: the names of the tools;
+    None: all names."""
+
+    def take(self, entry: Fields, kind: str) -> Sequence[Entry] | None:
+        """Return the tools that the model is offered for an entry of `tools` of one of the
+        feature's types; None if it is not taken. Raise InvalidRequest and UnsupportedParameter."""
+        return None
+
+    def content(self, block: Fields, kind: str) -> Content:
+        """Return what the model sees of a result in the conversation; "" for one that can't be
+        read."""
+        return ""
+
+    def output(self, response: ChatResponse) -> Output | None:
+        return None
+
+
+def tool_name(fields: Fields, known: Sequence[str]) -> str:
+    """Return the name in an entry of a tool that the gateway runs. `known`: its fields. Raise
+    InvalidRequest and UnsupportedParameter."""
+    check_fields(fields, known)
+    name = fields.text("name")
+    if not name:
+        raise fields.wrong("name", "the name of the tool")
+    return name

@@ -1,0 +1,91 @@
+"""What a feature adds to the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from toolgate_core.deltas import CallStart
+from toolgate_core.gateway_tools import PendingCall
+
+from ...chat.response import ChatResponse
+from ...features.feature import Feature
+from ...request_fields import Fields
+from ..shared.tools import Entry
+from .output.items import Call, Event, Item
+from .turns import Turns
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A tool as the response repeats it."""
+
+    body: dict[str, Any]
+    name: str | None = None
+    """The name by which the model knows it; None: the response repeats it in any case."""
+    inner: tuple[Shown, ...] | None = None
+    """The tools of a namespace."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a feature makes of an entry of `tools`."""
+
+    entries: Sequence[Entry]
+    """The tools that the model is offered."""
+    shown: Shown
+
+
+class Output:
+    """One feature in one response."""
+
+    def first(self) -> Iterable[Item]:
+        """Return the items before all others."""
+        return ()
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        """Return the item of a call of a tool of the feature; None for other calls."""
+        return None
+
+    def item(self, event: object) -> Item | None:
+        """Return the item of an event that no item of a call takes."""
+        return None
+
+    def annotations(self, text: str) -> Iterable[Event]:
+        """Return the annotations of a complete text."""
+        return ()
+
+
+class ResponsesFeature(Feature):
+    ITEMS: ClassVar[Mapping[str, str]] = {}
+    """By type of item: the beginning of its id."""
+    FIELDS: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By type of item: its own fields. Types without are read as those of another service."""
+    STATUS: ClassVar[Sequence[str]] = ()
+    """Types of items that have another status than most."""
+    CHOICES: ClassVar[tuple[str, ...]] = ()
+    """Types in `tool_choice` that an error names."""
+    finds_deferred: bool = False
+    """Whether deferred tools stay deferred, because the model or the client finds them."""
+
+    def take(self, entry: Fields) -> Taken | None:
+        """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise
+        InvalidRequest and UnsupportedParameter."""
+        return None
+
+    def chosen(self, kind: str) -> str | None:
+        """Return the name of the tool that `tool_choice` names by its type."""
+        return None
+
+    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+        """Read an item of the conversation. Return False if it is shown as its text, since it is
+        damaged. Raise InvalidRequest."""
+        return False
+
+    def pending(self) -> Iterable[PendingCall]:
+        """Return the calls that run before the response. Raise InvalidRequest."""
+        return ()
+
+    def output(self, response: ChatResponse) -> Output | None:
+        return None

@@ -1,0 +1,18 @@
+"""What the list of features has of each one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..api.chat_completions.feature import ChatFeature
+from ..api.messages.feature import MessagesFeature
+from ..api.responses.feature import ResponsesFeature
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A feature by API; None: the API does not have it."""
+
+    chat: type[ChatFeature] | None = None
+    responses: type[ResponsesFeature] | None = None
+    messages: type[MessagesFeature] | None = None

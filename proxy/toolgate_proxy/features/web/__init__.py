@@ -1,0 +1,7 @@
+"""Searches in the web, and fetches of web pages, that the gateway runs."""
+
+from ..parts import Parts
+from .messages import WebInMessages
+from .responses import WebInResponses
+
+FEATURE = Parts(responses=WebInResponses, messages=WebInMessages)
