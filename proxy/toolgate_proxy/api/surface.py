@@ -22,7 +22,6 @@ from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from .shared.chat_request import Salt, as_sent
-from .shared.mcp import Listing
 
 
 class Background(Protocol):
@@ -57,8 +56,6 @@ class Client:
     """Stores responses for the owner of the seal."""
     provided: Mapping[type[Provision], Provision] = field(default_factory=dict)
     """What the operator provides for this request."""
-    mcp: Mapping[str, Listing] = field(default_factory=dict)
-    """What the MCP servers of the request offer, by the paths of their entries."""
     values: KeptValues | None = None
     """Keeps values for the owner of the seal."""
     background: Background | None = None
@@ -75,6 +72,11 @@ class Client:
         background."""
         turn = None if self.background is None else self.background.turn
         return None if turn is None else turn.created
+
+    @property
+    def is_long(self) -> bool:
+        """Whether reading the request takes long."""
+        return any(each.is_long for each in self.provided.values())
 
     def find(self, kind: type[P]) -> P | None:
         """Return what the operator provides of a kind."""

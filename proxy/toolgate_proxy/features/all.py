@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from . import web
+from . import mcp, web
 
-FEATURES = (web.FEATURE,)
+FEATURES = (
+    mcp.FEATURE,
+    web.FEATURE,
+)
 CHAT = tuple(each.chat for each in FEATURES if each.chat is not None)
 RESPONSES = tuple(each.responses for each in FEATURES if each.responses is not None)
 MESSAGES = tuple(each.messages for each in FEATURES if each.messages is not None)

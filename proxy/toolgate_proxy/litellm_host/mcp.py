@@ -33,9 +33,9 @@ from mcp.types import CallToolResult, jsonrpc_message_adapter
 from toolgate_core.gateway_tools import CallResult
 from toolgate_core.tools import TOOL_NAME
 
-from ..api.shared.mcp import MAX_RESULT, MCP, ListedTool, Listing, McpOutcome, result_text
 from ..background import within
 from ..chat.tool_calls import begin_series
+from ..features.mcp.servers import MAX_RESULT, MCP, ListedTool, Listing, McpOutcome, result_text
 from ..json_values import exceeds
 from .mcp_credentials import TOKENS, McpCredentials, Sent, servers
 from .private_names import either

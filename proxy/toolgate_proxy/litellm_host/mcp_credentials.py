@@ -25,7 +25,7 @@ from litellm.proxy._experimental.mcp_server.utils import (
 
 from toolgate_core.errors import InvalidRequest
 
-from ..api.shared.mcp import MCP
+from ..features.mcp.servers import MCP
 from ..keys.header import KEY_HEADERS, Header, key_in, key_of
 from . import auth
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..api.surface import Client
+from ..features.mcp.servers import McpListings
 from ..features.web.search import SearchEngine
 from .callbacks.host_side import HostSide
 from .mcp import listings, mcp_entries
@@ -22,5 +22,6 @@ async def with_tools(
         engine = await permitted_search(host.caller)
         client = client if engine is None else client.given(SearchEngine, engine)
     if entries := mcp_entries(values):
-        client = replace(client, mcp=await listings(entries, host.caller, credentials))
+        found = await listings(entries, host.caller, credentials)
+        client = client.given(McpListings, McpListings(found))
     return client

@@ -14,7 +14,6 @@ from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.api.messages.conversation.call_ids import original_id, shown_id
 from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.responses.items import FIELDS
-from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.api.shared.history import (
     MAX_PLACES,
     NO_RESULT,
@@ -23,6 +22,7 @@ from toolgate_proxy.api.shared.history import (
     text_of,
     with_results,
 )
+from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.request_fields import Fields
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 

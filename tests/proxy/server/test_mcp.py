@@ -14,12 +14,12 @@ from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
 from tests.support.litellm.own_route import PATHS
 from tests.support.servers.script import call
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.api.responses.approvals import DENIED
-from toolgate_proxy.api.shared import ran_once
-from toolgate_proxy.api.shared.mcp import ListedTool, McpOutcome
-from toolgate_proxy.api.shared.ran_once import RanOnce
 from toolgate_proxy.chat import tool_loop
 from toolgate_proxy.chat.tool_calls import TOO_MANY
+from toolgate_proxy.features.mcp import ran_once
+from toolgate_proxy.features.mcp.ran_once import RanOnce
+from toolgate_proxy.features.mcp.responses import DENIED
+from toolgate_proxy.features.mcp.servers import ListedTool, McpOutcome
 from toolgate_proxy.kept_values import MemoryValues
 from toolgate_proxy.sealing import OwnerSeal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...chat.choice import ChoiceEvent
@@ -51,9 +51,10 @@ class ChatFeature(Feature):
         feature's types; None if it is not taken. Raise InvalidRequest and UnsupportedParameter."""
         return None
 
-    def turns(self, message: Message, path: str) -> Sequence[Message]:
-        """Return the messages that an earlier response's message stands for."""
-        return [message]
+    def turns(self, message: Message) -> Iterable[Message]:
+        """Return the messages that the prompt has in place of one of the feature's members of a
+        message. Without any, the member stays."""
+        return ()
 
     def before(self, message: Message) -> Sequence[Message]:
         """Return the messages that the prompt has before one."""
@@ -65,3 +66,10 @@ class ChatFeature(Feature):
 
     def output(self, response: ChatResponse) -> Output | None:
         return None
+
+
+def outputs(response: ChatResponse) -> list[Output]:
+    """Return the features of the request in one response."""
+    features: Sequence[ChatFeature] = response.request.repeated.get("features", ())
+    made = (feature.output(response) for feature in features)
+    return [each for each in made if each is not None]

@@ -20,6 +20,7 @@ from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.tool_changes import ToolChanges
 from ..shared.tool_search import QUERY, Method, method_of, search_function
@@ -35,7 +36,7 @@ from ..shared.tools import (
     read_tool_choice,
     read_toolset,
 )
-from .mcp import McpReader
+from .feature import ChatFeature
 
 CHOICES = ("none", "auto")
 NAME = "tool_search"
@@ -64,20 +65,20 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
 def read_definitions(
     values: Mapping[str, Any],
     hosted: HostedTools,
-    mcp: McpReader,
+    used: Used[ChatFeature],
     *,
     open_objects: bool,
     on_invalid: OnInvalid = refuse,
     search: Method | None = None,
 ) -> Toolset:
-    """Return the tools of a request, with the search that the gateway runs. `on_invalid` gets the
-    errors of names and schemas, but those of MCP servers are left out if they are invalid. Raise
-    InvalidRequest, InvalidTools, whose `param` is the invalid entry, and UnsupportedParameter."""
+    """Return the tools of a request, with those of its features (`used`). `on_invalid` gets the
+    errors of names and schemas. Raise InvalidRequest, InvalidTools, whose `param` is the invalid
+    entry, and UnsupportedParameter."""
     if "functions" in values:
         functions = enumerate(values["functions"])
         entries = [function_entry(f"functions[{at}]", each) for at, each in functions]
         return Toolset(parse_entries(entries, on_invalid, open_objects=open_objects, words=FLAT))
-    entries = [*_entries(values.get("tools", ()), hosted, mcp, search)]
+    entries = [*_entries(values.get("tools", ()), hosted, used, search), *used.more()]
     if search:
         entries.append(function_entry("tools", search_function(NAME, search)))
     return read_toolset(
@@ -85,7 +86,7 @@ def read_definitions(
         partial(parse_entries, open_objects=open_objects),
         hosted=hosted,
         on_invalid=on_invalid,
-        optional=mcp.names,
+        optional=used.optional,
     )
 
 
@@ -97,15 +98,14 @@ def define(
 
 
 def _entries(
-    tools: Sequence[object], hosted: HostedTools, mcp: McpReader, search: Method | None
+    tools: Sequence[object], hosted: HostedTools, used: Used[ChatFeature], search: Method | None
 ) -> Iterator[Entry]:
     for at, entry in enumerate(tools):
-        path = f"tools[{at}]"
-        if isinstance(entry, dict) and mcp.takes(entry, path):
-            fields = Fields(entry, path)
-            deferred = fields.flag(DEFERRED) is True
-            for tool in mcp.read(fields):
-                yield function_entry(path, tool.function(), deferred=deferred)
+        path, taken = f"tools[{at}]", None
+        if isinstance(entry, dict) and (feature := used.of_type(entry.get("type"))) is not None:
+            taken = feature.take(Fields(entry, path))
+        if taken is not None:
+            yield from taken
         elif not (search and _method(entry)) and not hosted.leaves_out(entry, path):
             yield _entry(entry, path)
 

@@ -31,7 +31,6 @@ from .conversation.content import check_fields
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
-from .mcp import McpReader
 from .parameters import BY_NAME, CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 from .tools import ToolReader
 
@@ -59,8 +58,7 @@ def parse_request(
     values[FORMAT] = values.get("output_config", {}).get("format")
     history, hosted = History(), HostedTools(omit_hosted)
     used = Used(MESSAGES, Asked(client, values, history))
-    reader = ToolReader(hosted, used, open_objects, client, on_invalid, mcp=McpReader(client.mcp))
-    reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
+    reader = ToolReader(hosted, used, open_objects, client, on_invalid)
     tools = used.asked.tools = reader.toolset(values.get("tools", ()))
     conversation = parse_messages(
         values.get("messages"),
@@ -86,7 +84,7 @@ def parse_request(
         history=history,
         tools=tools,
         gateway_tools=_gateway_tools(reader, tools),
-        optional_tools=reader.mcp_names,
+        optional_tools=used.optional,
         hosted=hosted,
         choice=choice.choice,
         constraints=("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS),
@@ -101,7 +99,6 @@ def parse_request(
             "context_management": "context_management" in values,
             "eager": frozenset(reader.eager),
             "features": tuple(used),
-            "mcp": {each.tool.name: each.server for each in reader.mcp.offered},
             "omitted": is_omitted(values),
             "part_paths": conversation.part_paths,
         },
@@ -112,7 +109,6 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
     owner = reader.client.owner
     searches = {name: ToolSearch(each, tools, owner) for name, each in reader.searches.items()}
     offered: dict[str, GatewayTool] = {**searches}
-    offered |= {each.tool.name: each.runner for each in reader.mcp.offered}
     return {name: tool for name, tool in offered.items() if tools.has(name)} | reader.used.runners()
 
 

@@ -27,7 +27,6 @@ from ..shared.tools import (
 from ..surface import ANY_CLIENT, Client
 from .client_tools.table import client_tool, known_fields, versions
 from .feature import MessagesFeature, tool_name
-from .mcp import McpReader
 
 SEARCH_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
 FIELDS = (
@@ -61,28 +60,18 @@ class ToolReader:
     on_invalid: OnInvalid = refuse
     eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
-    mcp: McpReader = field(default_factory=lambda: McpReader({}))
-    """The MCP servers of the request, which were read before."""
     searches: dict[str, Method] = field(default_factory=dict)
     """The searches for deferred tools that the request offers, by name."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
-        listed = [
-            function_entry(each.path, each.tool.function(), deferred=each.deferred)
-            for each in self.mcp.offered
-        ]
         return read_toolset(
-            [*self._entries(tools), *listed],
+            [*self._entries(tools), *self.used.more()],
             self._parsed,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
-            optional=self.mcp_names,
+            optional=self.used.optional,
         )
-
-    @property
-    def mcp_names(self) -> frozenset[str]:
-        return frozenset(each.tool.name for each in self.mcp.offered)
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -93,8 +82,6 @@ class ToolReader:
     def _entries(self, tools: Sequence[object]) -> Iterator[Entry]:
         for at, entry in enumerate(tools):
             path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
-            if self.mcp.takes(kind):
-                continue
             taken = None
             if isinstance(entry, dict) and isinstance(kind, str):
                 taken = self._taken(Fields(entry, path), kind)

@@ -12,6 +12,7 @@ from toolgate_core.gateway_tools import PendingCall
 from ...chat.response import ChatResponse
 from ...features.feature import Feature
 from ...request_fields import Fields
+from ...sealing import OwnerSeal
 from ..shared.tools import Entry
 from .output.items import Call, Event, Item
 from .turns import Turns
@@ -35,6 +36,17 @@ class Taken:
     entries: Sequence[Entry]
     """The tools that the model is offered."""
     shown: Shown
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response, as far as features see it."""
+
+    response: ChatResponse
+    tools: Sequence[Shown]
+    """The tools of the request."""
+    seal: OwnerSeal | None
+    """Of the client."""
 
 
 class Output:
@@ -87,5 +99,5 @@ class ResponsesFeature(Feature):
         """Return the calls that run before the response. Raise InvalidRequest."""
         return ()
 
-    def output(self, response: ChatResponse) -> Output | None:
+    def output(self, answer: Answer) -> Output | None:
         return None

@@ -7,7 +7,6 @@ message. An item begins a new message where the current one already has its kind
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
@@ -18,7 +17,6 @@ from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.history import History, function_call, text_of, tool_of
-from .approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
 from .builtin_tools.table import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
 from .content import read_content
@@ -30,7 +28,7 @@ ROLES = {"user": "user", "assistant": "assistant", "system": "system", "develope
 """By role in the API: the role in templates of open models."""
 STATUSES = ("in_progress", "completed", "incomplete")
 COMMON = ("id", "type", "status")
-SEARCHED = ("tool_search_output", "mcp_call")
+SEARCHED = ("tool_search_output",)
 """Types of items whose status may be another one."""
 FIELDS = {
     "message": ("role", "content", "phase"),
@@ -42,10 +40,6 @@ FIELDS = {
     "tool_search_call": ("call_id", "execution", "arguments"),
     "tool_search_output": ("call_id", "execution", "tools"),
     "additional_tools": ("role", "tools"),
-    "mcp_approval_request": REQUEST_FIELDS,
-    "mcp_approval_response": RESPONSE_FIELDS,
-    "mcp_call": CALL_FIELDS,
-    "mcp_list_tools": ("server_label", "tools", "error"),
     "compaction": ("encrypted_content", "created_by"),
     TRIGGER: (),
 }
@@ -59,14 +53,13 @@ def parse_input(
     history: History,
     tools: Toolset,
     reader: ToolReader,
-    approvals: Approvals,
     used: Used[ResponsesFeature],
     *,
     recalled: int = 0,
     seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """The messages, and the path of each message in the request's body. `reader`: parses tools in
-    items. `approvals`: reads those of MCP servers. `used`: the features of the request.
+    items. `used`: the features of the request.
     `recalled`: number of items at the beginning that are not the request's own. `seal`: of the
     sender.
 
@@ -78,9 +71,9 @@ def parse_input(
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, reader, approvals, used, seal)
+        _add(item, PREVIOUS, turns, reader, used, seal)
     for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, reader, approvals, used, seal)
+        _add(item, f"input[{at}]", turns, reader, used, seal)
     if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.ordered()
@@ -91,7 +84,6 @@ def _add(
     path: str,
     turns: Turns,
     reader: ToolReader,
-    approvals: Approvals,
     used: Used[ResponsesFeature],
     seal: OwnerSeal | None,
 ) -> None:
@@ -141,15 +133,6 @@ def _add(
             turns.call(_search_call(fields, history), path)
         case "tool_search_output":
             turns.found(fields.text("call_id"), SEARCH, _tools(fields, reader), path)
-        case "mcp_approval_request":
-            approvals.ask(fields, turns)
-        case "mcp_approval_response":
-            approvals.answer(fields, turns)
-        case "mcp_call":
-            approvals.ran(fields, turns)
-        case "mcp_list_tools":
-            # The request lists the tools itself: those of the item are not read again.
-            reader.mcp = [replace(e, listed=e.listed or e.is_list(item)) for e in reader.mcp]
         case "additional_tools":
             turns.additional(_tools(fields, reader), path)
         case "function_call_output" | "custom_tool_call_output":

@@ -23,7 +23,6 @@ from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools, read_tool_choice
 from ..surface import ANY_CLIENT, Client
-from .approvals import Approvals, pending_calls
 from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
 from .feature import ResponsesFeature
@@ -61,14 +60,12 @@ def parse_request(
     used = Used(RESPONSES, Asked(client, values, history))
     reader = ToolReader(hosted, used, open_objects, client, on_invalid)
     tools = used.asked.tools = reader.toolset(values.get("tools", ()))
-    approvals = Approvals()
     messages, paths = parse_input(
         given,
         values.get("instructions"),
         history,
         tools,
         reader,
-        approvals,
         used,
         recalled=recalled,
         seal=seal,
@@ -86,8 +83,8 @@ def parse_request(
         history=history,
         tools=tools,
         gateway_tools=_gateway_tools(reader, tools),
-        pending_calls=pending_calls(approvals, reader.mcp, tools, client),
-        optional_tools=reader.mcp_names,
+        pending_calls=tuple(call for feature in used for call in feature.pending()),
+        optional_tools=used.optional,
         hosted=hosted,
         constraints=("tools", "text", STRUCTURED_OUTPUTS),
         choice=read_tool_choice(values.get("tool_choice"), partial(_chosen, used=used)),
@@ -100,7 +97,6 @@ def parse_request(
             "input": _own_input(given, recalled),
             "retained": given if compaction is not None and compaction.pauses else (),
             "search": reader.search,
-            "mcp": tuple(reader.mcp),
             "builtins": frozenset(reader.builtins),
         },
     )
@@ -110,8 +106,6 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
     offered: dict[str, GatewayTool] = {}
     if reader.search == "server":
         offered[SEARCH] = ToolSearch("bm25", tools, reader.client.owner)
-    for entry in reader.mcp:
-        offered |= entry.runners()
     return {name: tool for name, tool in offered.items() if tools.has(name)} | reader.used.runners()
 
 

@@ -42,10 +42,6 @@ PREFIXES = {
     "tool_search_call": "tsc",
     "tool_search_output": "tso",
     "additional_tools": "at",
-    "mcp_call": "mcp",
-    "mcp_list_tools": "mcpl",
-    "mcp_approval_request": "mcpr",
-    "mcp_approval_response": "mcpa",
     "compaction": "cmp",
     **{kind: prefix for feature in RESPONSES for kind, prefix in feature.ITEMS.items()},
 }

@@ -13,7 +13,6 @@ from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
 from ...request_fields import Fields, unknown_value
-from ..shared.mcp import CREDENTIALS, MCP, McpEntry, read_entry
 from ..shared.tool_search import search_function
 from ..shared.tools import (
     DEFERRED,
@@ -61,8 +60,6 @@ class ToolReader:
     on_invalid: OnInvalid = refuse
     shown: tuple[Shown, ...] = ()
     """The tools of the request as the response repeats them."""
-    mcp: list[McpEntry] = field(default_factory=list)
-    """The MCP servers that the request offers."""
     builtins: set[str] = field(default_factory=set)
     """The types of the built-in tools, which are their names."""
     search: Literal["client", "server"] | None = None
@@ -87,12 +84,8 @@ class ToolReader:
             self._parsed,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
-            optional=self.mcp_names,
+            optional=self.used.optional,
         )
-
-    @property
-    def mcp_names(self) -> frozenset[str]:
-        return frozenset(tool.name for entry in self.mcp for tool in entry.allowed)
 
     def define(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
         """Parse the tools of an item. `path`: of the array."""
@@ -130,25 +123,9 @@ class ToolReader:
             self.builtins.add(builtin.type)
             entries.append(function_entry(path, function_of(builtin, Fields(entry, path))))
             return Shown(shown_tool(builtin.type, entry), builtin.type)
-        if kind == MCP and path in self.client.mcp and not namespace:
-            return self._read_mcp(Fields(entry, path), entries)
         if self.hosted.leaves_out(entry, path):
             return None
         raise unknown_type(kind, path)
-
-    def _read_mcp(self, fields: Fields, entries: list[Entry]) -> Shown:
-        made = read_entry(fields, self.client.mcp[fields.place])
-        self.mcp.append(made)
-        deferred = fields.flag(DEFERRED) is True
-        for tool in made.allowed:
-            entries.append(function_entry(fields.place, tool.function(), deferred=deferred))
-        return Shown(
-            {
-                name: value
-                for name, value in fields.values.items()
-                if value is not None and name not in CREDENTIALS
-            }
-        )
 
     def _read_search(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
         function = search_tool(Fields(entry, path))

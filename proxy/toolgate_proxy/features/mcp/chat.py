@@ -4,6 +4,7 @@ tools of the servers, and the calls that the gateway ran with their results, in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,55 +12,71 @@ from typing import Any
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
 from toolgate_core.gateway_tools import GatewayTool
 
+from ...api.chat_completions.feature import ChatFeature, Output
+from ...api.shared.tools import DEFERRED, Entry, function_entry
 from ...chat.choice import ChoiceEvent, GatewayCallRan
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
-from ..shared.mcp import MCP, ListedTool, Listing, McpOutcome, read_entry
+from ..feature import Asked
+from .servers import MCP, ListedTool, McpListings, McpOutcome, read_entry
 
 FIELDS = "provider_specific_fields"
 LISTED, CALLS, RESULTS = "mcp_list_tools", "mcp_tool_calls", "mcp_call_results"
 """Its members."""
 
 
-@dataclass
-class McpReader:
-    """The MCP servers of one request. `listings`: what they offer, by the paths of their
-    entries."""
+class McpInChat(ChatFeature):
+    TYPES = re.compile(MCP)
+    ITEMS = (FIELDS,)
 
-    listings: Mapping[str, Listing]
-    offered: list[ListedTool] = field(default_factory=list)
-    _runners: dict[str, GatewayTool] = field(default_factory=dict)
-    _waits: bool = False
-    """Whether calls wait for an approval."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(tool.name for tool in self.offered)
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self._offered: list[ListedTool] = []
+        self._runners: dict[str, GatewayTool] = {}
+        self._waits = False
+        """Whether calls wait for an approval."""
 
     @property
+    def optional(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self._offered)
+
     def runners(self) -> dict[str, GatewayTool]:
-        """What runs the tools, by name. As in LiteLLM, all calls go to the client if one of the
-        servers requires approvals."""
+        """As in LiteLLM, all calls go to the client if one of the servers requires approvals."""
         return {} if self._waits else self._runners
 
-    def takes(self, entry: object, path: str) -> bool:
-        """Return whether an entry of `tools` names a server that lists its tools."""
-        listing = self.listings.get(path)
-        is_mcp = isinstance(entry, dict) and entry.get("type") == MCP
-        return is_mcp and listing is not None and listing.error is None
+    def take(self, entry: Fields) -> list[Entry] | None:
+        listings = self.asked.client.find(McpListings)
+        listing = None if listings is None else listings.by_path.get(entry.place)
+        if listing is None or listing.error is not None:
+            return None
+        deferred = entry.flag(DEFERRED) is True
+        made = read_entry(entry, listing, labelled=False)
+        self._offered += made.allowed
+        self._runners |= made.runners()
+        self._waits = self._waits or entry.values.get("require_approval") != "never"
+        return [
+            function_entry(entry.place, tool.function(), deferred=deferred) for tool in made.allowed
+        ]
 
-    def read(self, fields: Fields) -> tuple[ListedTool, ...]:
-        """Return the tools of an entry. Raise InvalidRequest and UnsupportedParameter."""
-        entry = read_entry(fields, self.listings[fields.place], labelled=False)
-        self.offered += entry.allowed
-        self._runners |= entry.runners()
-        self._waits = self._waits or fields.values.get("require_approval") != "never"
-        return entry.allowed
+    def turns(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the calls that the gateway ran in an earlier response, and their results."""
+        given = message.get(FIELDS)
+        if message["role"] != "assistant" or not isinstance(given, dict):
+            return
+        results = {
+            result.get("tool_call_id"): result.get("result")
+            for result in _objects(given.get(RESULTS))
+            if isinstance(result.get("tool_call_id"), str)
+        }
+        for call in _objects(given.get(CALLS)):
+            result = results.get(call.get("id")) if isinstance(call.get("id"), str) else None
+            if isinstance(result, str) and isinstance(call.get("function"), dict):
+                yield {"role": "assistant", "content": None, "tool_calls": [call]}
+                yield {"role": "tool", "tool_call_id": call["id"], "content": result}
 
-    def listed(self) -> list[dict[str, Any]]:
-        """Return the tools as a response lists them."""
-        tools = ({**tool.function(), "strict": False} for tool in self.offered)
-        return [{"type": "function", "function": tool} for tool in tools]
+    def output(self, response: ChatResponse) -> Output:
+        tools = ({**tool.function(), "strict": False} for tool in self._offered)
+        return _Output(response, [{"type": "function", "function": tool} for tool in tools])
 
 
 @dataclass
@@ -70,19 +87,18 @@ class _Call:
     result: str = ""
 
 
-class GatewayCalls:
+class _Output(Output):
     """Takes the calls that the gateway runs from the events of one response, so that the client
-    does not run them."""
+    does not run them. `listed`: the tools as a response lists them."""
 
-    def __init__(self, response: ChatResponse) -> None:
+    def __init__(self, response: ChatResponse, listed: list[dict[str, Any]]) -> None:
         self._response = response
         self._tools = response.request.gateway_tools
-        self._listed: list[dict[str, Any]] = response.request.repeated.get(LISTED, [])
+        self._listed = listed
         self._running: dict[int, _Call] = {}
         self._ran: list[_Call] = []
 
     def take(self, event: ChoiceEvent) -> bool:
-        """Return whether the client does not get the event."""
         if not self._tools:
             return False
         match event:
@@ -102,16 +118,13 @@ class GatewayCalls:
         return True
 
     def at_start(self) -> dict[str, Any]:
-        """Return the field of the first delta of a stream."""
         return {FIELDS: {LISTED: self._listed}} if self._listed else {}
 
     def at_end(self) -> dict[str, Any]:
-        """Return the field of the last delta of a stream. It has the calls of all rounds: OpenAI's
-        SDK does not add up lists of several deltas."""
+        """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
         return {FIELDS: dict(self._calls())} if self._ran else {}
 
     def whole(self) -> dict[str, Any]:
-        """Return the field of a message."""
         given = {**self.at_start().get(FIELDS, {}), **dict(self._calls())}
         return {FIELDS: given} if given else {}
 
@@ -136,24 +149,6 @@ class GatewayCalls:
                 for call in self._ran
             ],
         )
-
-
-def turns_of(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the calls that the gateway ran in an earlier response, and their results, as messages.
-    `message`: of the assistant, as the client sends it back."""
-    given = message.get(FIELDS)
-    if message["role"] != "assistant" or not isinstance(given, dict):
-        return
-    results = {
-        result.get("tool_call_id"): result.get("result")
-        for result in _objects(given.get(RESULTS))
-        if isinstance(result.get("tool_call_id"), str)
-    }
-    for call in _objects(given.get(CALLS)):
-        result = results.get(call.get("id")) if isinstance(call.get("id"), str) else None
-        if isinstance(result, str) and isinstance(call.get("function"), dict):
-            yield {"role": "assistant", "content": None, "tool_calls": [call]}
-            yield {"role": "tool", "tool_call_id": call["id"], "content": result}
 
 
 def _objects(given: object) -> list[dict[str, Any]]:

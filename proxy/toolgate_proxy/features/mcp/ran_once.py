@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from ...background import finished
 from ...kept_values import KeptValues
 from ...sealing import OwnerSeal, SealBroken
-from .mcp import MAX_RESULT, McpOutcome, McpServers
+from .servers import MAX_RESULT, McpOutcome, McpServers
 
 PURPOSE = "approved calls"
 BEGUN = McpOutcome(error="This call began with an earlier request, and its result is not known.")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...api.surface import Provision
 from ...request_fields import Fields
 
 MAX_RESULT = 100_000
@@ -102,6 +103,13 @@ class Listing:
     tools: tuple[ListedTool, ...] = ()
     error: str | None = None
     """Why there are none."""
+
+
+@dataclass(frozen=True)
+class McpListings(Provision):
+    is_long: ClassVar[bool] = True
+    by_path: Mapping[str, Listing]
+    """What the MCP servers of a request offer, by the paths of their entries."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ results of calls are blocks of the next user message, and messages of their own 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,6 @@ from ....features.feature import Used
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History, text_of, tool_of
-from ...shared.mcp import McpOutcome
 from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from ...shared.tool_search import found_content
 from ..compaction import CompactedMessages, latest_compaction
@@ -53,10 +53,6 @@ def result_content(block: Fields, kind: str, tools: Toolset) -> Content:
     match kind:
         case "tool_search_tool_result" if isinstance(content, dict):
             return _found(content, tools)
-        case "mcp_tool_result":
-            text = text_of(content)
-            is_error = block.values.get("is_error") is True
-            return (McpOutcome(error=text) if is_error else McpOutcome(text)).text
     return ""
 
 
@@ -87,7 +83,6 @@ BLOCK_FIELDS = {
     "tool_use": TOOL_USE_FIELDS,
     "tool_result": TOOL_RESULT_FIELDS,
     "server_tool_use": SERVER_FIELDS,
-    "mcp_tool_use": SERVER_FIELDS,
     ADDITION: CHANGE_FIELDS,
     REMOVAL: CHANGE_FIELDS,
 }
@@ -119,7 +114,7 @@ def parse_messages(
         if not isinstance(message, dict):
             raise invalid_value(path, "an object", message)
         fields = Fields(message, path)
-        reader.read(_as_known(fields, history) if at < latest else fields, path)
+        reader.read(_as_known(fields, history, used) if at < latest else fields, path)
     reader.require_results("messages")
     conversation = reader.turns.finished(history)
     if not any(message["role"] != "system" for message in conversation.messages):
@@ -250,8 +245,6 @@ class _Reader:
                     self.turns.call(self._call(block), path)
                 case "server_tool_use" if block.values.get("name") in SERVER_NAMES:
                     self.turns.call(self._server_call(block), path)
-                case "mcp_tool_use":
-                    self.turns.call(self._server_call(block), path)
                 case _ if self._is_use(kind, block.values.get("name")):
                     self.turns.call(self._server_call(block), path)
                 case _:
@@ -316,24 +309,30 @@ def _role(message: object) -> object:
     return message.get("role") if isinstance(message, dict) else None
 
 
-def _as_known(message: Fields, history: History) -> Fields:
+def _as_known(message: Fields, history: History, used: Used[MessagesFeature]) -> Fields:
     """Return a message of an earlier turn, which another service may have made, with text in place
     of the blocks that are not known, and without the members that are not known."""
     history.note_unknown(message, MESSAGE_FIELDS)
     values = {name: message.values[name] for name in MESSAGE_FIELDS if name in message.values}
+    uses: dict[str, Sequence[str]] = {
+        kind: SERVER_FIELDS for each in used.known for kind in each.USES
+    }
     if isinstance(content := values.get("content"), list):
         role, path = message.values.get("role"), message.path("content")
         values["content"] = [
-            _known_block(block, role, f"{path}[{at}]", history) for at, block in enumerate(content)
+            _known_block(block, role, f"{path}[{at}]", history, uses | BLOCK_FIELDS)
+            for at, block in enumerate(content)
         ]
     return Fields(values, message.place)
 
 
-def _known_block(block: Any, role: object, path: str, history: History) -> Any:
+def _known_block(
+    block: Any, role: object, path: str, history: History, fields: Mapping[str, Sequence[str]]
+) -> Any:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(kind, str):
         return block
-    if (known := BLOCK_FIELDS.get(kind)) is not None:
+    if (known := fields.get(kind)) is not None:
         history.note_unknown(Fields(block, path), known)
         return {name: value for name, value in block.items() if name in known}
     if role == "assistant":

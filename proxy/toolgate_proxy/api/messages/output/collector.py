@@ -5,7 +5,7 @@ A stream sends those events, and a complete message has the blocks, so the two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from toolgate_core.deltas import (
@@ -21,7 +21,6 @@ from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ...shared.mcp import McpOutcome
 from ...shared.tool_search import Found
 from ..conversation.call_ids import shown_id
 from ..feature import CLIENTS, GATEWAYS, MessagesFeature, Use
@@ -38,8 +37,6 @@ class Content:
         self._seal = seal
         repeated = response.request.repeated
         self._eager: frozenset[str] = repeated.get("eager", frozenset())
-        self._mcp: Mapping[str, str] = repeated.get("mcp", {})
-        """The names of the MCP servers, by the names of their tools."""
         self._omitted: bool = repeated.get("omitted", False)
         self._sign = response.request.sign_reasoning or (lambda _: "")
         self._blocks: list[Block] = []
@@ -108,8 +105,6 @@ class Content:
     def _use(self, name: str) -> Use:
         if name not in self._response.request.gateway_tools:
             return CLIENTS
-        if (server := self._mcp.get(name)) is not None:
-            return Use("mcp_tool_use", "mcp", {"server_name": server})
         found = (feature.use(name) for feature in self._features)
         return next((use for use in found if use is not None), GATEWAYS)
 
@@ -152,22 +147,10 @@ class Content:
         self._open = None
 
 
-def result_block(call_id: str, shown: Found | McpOutcome) -> dict[str, Any]:
+def result_block(call_id: str, shown: Found) -> dict[str, Any]:
     """`call_id`: of the block with the call."""
-    if isinstance(shown, McpOutcome):
-        return _outcome(call_id, shown)
     kind, content = "tool_search_tool_result", _found(shown)
     return {"type": kind, "tool_use_id": call_id, "content": content}
-
-
-def _outcome(call_id: str, outcome: McpOutcome) -> dict[str, Any]:
-    text = outcome.output if outcome.error is None else outcome.error
-    return {
-        "type": "mcp_tool_result",
-        "tool_use_id": call_id,
-        "is_error": outcome.error is not None,
-        "content": [{"type": "text", "text": text}] if text else [],
-    }
 
 
 def _found(found: Found) -> Any:

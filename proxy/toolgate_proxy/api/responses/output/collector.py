@@ -22,13 +22,12 @@ from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ...shared.mcp import McpEntry
 from ...shared.tool_search import Found
 from ..builtin_tools.table import BY_TYPE
-from ..feature import ResponsesFeature
+from ..feature import Answer, ResponsesFeature
 from ..tools import SEARCH, found
 from .calls import CUSTOM, FUNCTION, BuiltinCall, CallItem, Execution, SearchCallItem
-from .gateway_calls import ApprovalItem, McpCallItem, McpListItem, SearchOutputItem
+from .gateway_calls import SearchOutputItem
 from .items import (
     MESSAGE,
     REASONING,
@@ -54,13 +53,12 @@ class Output:
         self._search: Execution | None = response.request.repeated.get("search")
         self._builtins: frozenset[str] = response.request.repeated.get("builtins", frozenset())
         self._items: list[Item] = []
-        servers: Sequence[McpEntry] = response.request.repeated.get("mcp", ())
-        self._mcp = {tool.name: entry for entry in servers for tool in entry.allowed}
-        self._unlisted = [server for server in servers if not server.listed]
-        """The MCP servers whose tools the conversation has not listed yet."""
         features: Sequence[ResponsesFeature] = response.request.repeated.get("features", ())
-        made = (feature.output(response) for feature in features)
+        answer = Answer(response, response.request.repeated.get("tools", ()), seal)
+        made = (feature.output(answer) for feature in features)
         self._features = [each for each in made if each is not None]
+        self._first = [item for each in self._features for item in each.first()]
+        """The items that are before everything else."""
         self._running: dict[int, Call] = {}
         """The calls that the gateway runs, by their indexes."""
         self._open: TextItem | Call | None = None
@@ -71,7 +69,8 @@ class Output:
         return [item.body() for item in self._items]
 
     def add(self, events: Iterable[ResponseEvent]) -> Iterator[Event]:
-        yield from self._lists()
+        while self._first:
+            yield from self._add(self._first.pop(0))
         for each in events:
             match each.event:
                 case ReasoningDelta() as delta if delta.text or self._is_open(self._reasoning):
@@ -108,10 +107,6 @@ class Output:
         for feature in self._features:
             if (call := feature.call(start, call_id)) is not None:
                 return call
-        if (server := self._mcp.get(start.name)) is not None:
-            if start.index >= 0 and start.name not in server.approved:
-                return ApprovalItem(start.name, server.label)
-            return McpCallItem(start.name, server.label)
         if self._search is not None and start.name == SEARCH:
             return SearchCallItem(call_id, self._search)
         if start.name in self._builtins:
@@ -124,11 +119,6 @@ class Output:
             call_id=call_id,
             namespace=namespace,
         )
-
-    def _lists(self) -> Iterator[Event]:
-        """List the tools of MCP servers, before everything else."""
-        while self._unlisted:
-            yield from self._add(McpListItem(self._unlisted.pop(0).item()))
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""
