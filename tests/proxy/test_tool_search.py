@@ -10,8 +10,8 @@ import pytest
 from tests.proxy.kit import beside
 from tests.support.effort import rotating
 from tests.support.shared_data import BFCL, DATA, records
-from toolgate_proxy import tool_searches
-from toolgate_proxy.tool_index import (
+from toolgate_proxy.features.tool_search import pool
+from toolgate_proxy.features.tool_search.index import (
     MAX_PATTERN,
     MAX_TEXT,
     MAX_TEXTS,
@@ -19,7 +19,7 @@ from toolgate_proxy.tool_index import (
     InvalidPattern,
     texts_of,
 )
-from toolgate_proxy.tool_searches import (
+from toolgate_proxy.features.tool_search.pool import (
     BUSY,
     LIMITED,
     MAX_CATALOGUES,
@@ -131,7 +131,7 @@ async def test_searches_find_the_same_again():
 
 async def test_a_search_at_its_limit_is_an_error_while_others_are_served(monkeypatch):
     """The limit of the endless search is far above the time of the others."""
-    monkeypatch.setitem(tool_searches.CPU_SECONDS, True, 1.0)
+    monkeypatch.setitem(pool.CPU_SECONDS, True, 1.0)
     tools = large()
     endless = [asyncio.create_task(found(tools, ENDLESS, "a")) for _ in range(2)]
     for _ in range(5):
@@ -143,8 +143,8 @@ async def test_a_search_at_its_limit_is_an_error_while_others_are_served(monkeyp
 
 async def test_a_search_that_gets_no_process_is_an_error(monkeypatch):
     """One key has one process, in which its other search runs."""
-    monkeypatch.setattr(tool_searches._POOL, "_wait_seconds", 0.5)
-    monkeypatch.setattr(tool_searches, "WALL_SECONDS", 3.0)
+    monkeypatch.setattr(pool._POOL, "_wait_seconds", 0.5)
+    monkeypatch.setattr(pool, "WALL_SECONDS", 3.0)
     tools = large()
     endless = [found(tools, ENDLESS, "a") for _ in range(2)]
     assert sorted(await asyncio.gather(*endless)) == [BUSY, LIMITED]

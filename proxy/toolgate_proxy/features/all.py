@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from . import mcp, web
+from . import mcp, tool_search, web
 
 FEATURES = (
     mcp.FEATURE,
+    tool_search.FEATURE,
     web.FEATURE,
 )
 CHAT = tuple(each.chat for each in FEATURES if each.chat is not None)

@@ -37,14 +37,17 @@ class Output:
 class ChatFeature(Feature):
     ITEMS: ClassVar[tuple[str, ...]] = ()
     """Members of messages."""
-    hidden: frozenset[str] = frozenset()
-    """The names of tools of whose calls the client sees nothing."""
 
     @classmethod
     def prepared(cls, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         """Return a body in which the prompt has at most `listed` tools, if the feature finds the
         others."""
         return body
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The names of tools of whose calls the client sees nothing."""
+        return frozenset()
 
     def take(self, entry: Fields) -> Sequence[Entry] | None:
         """Return the tools that the model is offered for an entry of `tools` of one of the

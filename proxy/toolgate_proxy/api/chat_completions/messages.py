@@ -16,7 +16,6 @@ from ..shared.documents import FILE_ID, read_file, refuse_references
 from ..shared.history import History, function_call, with_results
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
 from .feature import ChatFeature
-from .tools import Searches
 
 SYSTEM_ROLES = ("system", "developer")
 MEDIA_ROLES = ("user", "tool")
@@ -34,12 +33,10 @@ def parse_messages(
     tools: Toolset,
     define: Define,
     used: Used[ChatFeature],
-    searches: Searches | None = None,
 ) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
     """The messages in the order of the prompt, and their paths in the request. Unknown fields are
     passed on unchanged, because a template may use them. `define` parses the definition of a
-    tool. `used`: the features of the request. `searches`: those that the gateway ran inside earlier
-    responses."""
+    tool. `used`: the features of the request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
     reader = _Reader(history, tools, define)
@@ -51,11 +48,11 @@ def parse_messages(
             continue
         message = _without_function(message, path, history)
         for turn in _with_turns(message, path, history, used):
-            if searches is not None:
-                placed += [(search, path) for search in searches.before(turn)]
+            placed += [(more, path) for feature in used for more in feature.before(turn)]
             placed.append((turn, path))
-    if searches is not None and placed:
-        placed += [(search, placed[-1][1]) for search in searches.at_end()]
+    if placed:
+        last = placed[-1][1]
+        placed += [(more, last) for feature in used for more in feature.at_end()]
     paired = with_results(placed, history)
     if not paired:
         raise InvalidRequest("'messages' must have a message with content.", param="messages")

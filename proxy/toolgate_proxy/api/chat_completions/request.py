@@ -21,12 +21,11 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.options import check_stream_options
 from ..shared.parameter import read_parameters, unknown
-from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
 from .messages import parse_messages
 from .parameters import BY_NAME
-from .tools import NAME, Searches, choice_of, define, is_legacy, read_definitions, requested_search
+from .tools import choice_of, define, is_legacy, read_definitions
 
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
@@ -47,23 +46,16 @@ def parse_request(
     values = parsed.values
     legacy = is_legacy(values)
     history, hosted = History(), HostedTools(omit_hosted)
-    choice, method = choice_of(values), requested_search(values)
+    choice = choice_of(values)
     used = Used(CHAT, Asked(client, values, history, choice))
     tools = used.asked.tools = read_definitions(
-        values, hosted, used, open_objects=open_objects, on_invalid=on_invalid, search=method
+        values, hosted, used, open_objects=open_objects, on_invalid=on_invalid
     )
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
-    searches = Searches(tools, choice) if method else None
-    messages, paths = parse_messages(
-        values.get("messages"), history, tools, defined, used, searches
-    )
+    messages, paths = parse_messages(values.get("messages"), history, tools, defined, used)
     check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False
-    runners = used.runners()
-    if method:
-        runners[NAME] = ToolSearch(method, tools, client.owner, finds_any=choice == "required")
-        parsed.request["hidden_tools"] = frozenset({NAME})
     if values.get("reasoning", {}).get("exclude"):
         parsed.request.setdefault("include_reasoning", False)
     return chat_request(
@@ -75,7 +67,8 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
-        gateway_tools=runners,
+        gateway_tools=used.runners(),
+        hidden_tools=frozenset(name for feature in used for name in feature.hidden),
         optional_tools=used.optional,
         hosted=hosted,
         choice=choice,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ...chat.response import ChatResponse
 from ...features.feature import Feature
 from ...request_fields import Fields
-from ..shared.tools import Entry
+from ..shared.tools import DEFERRED, Entry
 from .conversation.content import Content, check_fields
 
 
@@ -53,7 +53,7 @@ class MessagesFeature(Feature):
     """By type of blocks with calls that the gateway or another service ran: the names of the tools;
     None: all names."""
 
-    def take(self, entry: Fields, kind: str) -> Sequence[Entry] | None:
+    def take(self, entry: Fields) -> Sequence[Entry] | None:
         """Return the tools that the model is offered for an entry of `tools` of one of the
         feature's types; None if it is not taken. Raise InvalidRequest and UnsupportedParameter."""
         return None
@@ -65,6 +65,10 @@ class MessagesFeature(Feature):
 
     def output(self, response: ChatResponse) -> Output | None:
         return None
+
+
+GATEWAY_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
+"""Fields of the entries of all tools that the gateway runs."""
 
 
 def tool_name(fields: Fields, known: Sequence[str]) -> str:

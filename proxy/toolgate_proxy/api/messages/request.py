@@ -10,9 +10,7 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, NamedTool, ToolChoice
 from toolgate_core.errors import UnsupportedParameter
-from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
-from toolgate_core.toolset import Toolset
 
 from ...features.all import MESSAGES
 from ...features.feature import Asked, Used
@@ -22,7 +20,6 @@ from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_struct
 from ..shared.history import History
 from ..shared.parameter import read_parameters
 from ..shared.template import reasoning_mode
-from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
 from .compaction import demanded
@@ -83,7 +80,7 @@ def parse_request(
         paths=conversation.paths,
         history=history,
         tools=tools,
-        gateway_tools=_gateway_tools(reader, tools),
+        gateway_tools=used.runners(),
         optional_tools=used.optional,
         hosted=hosted,
         choice=choice.choice,
@@ -103,13 +100,6 @@ def parse_request(
             "part_paths": conversation.part_paths,
         },
     )
-
-
-def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
-    owner = reader.client.owner
-    searches = {name: ToolSearch(each, tools, owner) for name, each in reader.searches.items()}
-    offered: dict[str, GatewayTool] = {**searches}
-    return {name: tool for name, tool in offered.items() if tools.has(name)} | reader.used.runners()
 
 
 def _signer(client: Client) -> Callable[[str], str] | None:

@@ -13,7 +13,6 @@ from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
 from ...request_fields import Fields
-from ..shared.tool_search import Method, method_of, search_function
 from ..shared.tools import (
     DEFERRED,
     WRITTEN,
@@ -26,9 +25,8 @@ from ..shared.tools import (
 )
 from ..surface import ANY_CLIENT, Client
 from .client_tools.table import client_tool, known_fields, versions
-from .feature import MessagesFeature, tool_name
+from .feature import MessagesFeature
 
-SEARCH_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
 FIELDS = (
     "type",
     "name",
@@ -60,8 +58,6 @@ class ToolReader:
     on_invalid: OnInvalid = refuse
     eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
-    searches: dict[str, Method] = field(default_factory=dict)
-    """The searches for deferred tools that the request offers, by name."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
@@ -81,23 +77,18 @@ class ToolReader:
 
     def _entries(self, tools: Sequence[object]) -> Iterator[Entry]:
         for at, entry in enumerate(tools):
-            path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
-            taken = None
-            if isinstance(entry, dict) and isinstance(kind, str):
-                taken = self._taken(Fields(entry, path), kind)
-            if taken is not None:
+            path = f"tools[{at}]"
+            if (taken := self._taken(entry, path)) is not None:
                 yield from taken
             elif not self.hosted.leaves_out(entry, path):
                 yield self._client_entry(entry, path)
 
-    def _taken(self, fields: Fields, kind: str) -> Sequence[Entry] | None:
-        """Return the tools of an entry of a feature; None for other types."""
-        if (method := method_of(kind)) is not None:
-            name = tool_name(fields, SEARCH_FIELDS)
-            self.searches[name] = method
-            return [function_entry(fields.place, search_function(name, method))]
-        feature = self.used.of_type(kind)
-        return None if feature is None else feature.take(fields, kind)
+    def _taken(self, entry: object, path: str) -> Sequence[Entry] | None:
+        """Return the tools of an entry that a feature takes."""
+        if not isinstance(entry, dict):
+            return None
+        feature = self.used.of_type(entry.get("type"))
+        return None if feature is None else feature.take(Fields(entry, path))
 
     def _client_entry(self, entry: object, path: str) -> Entry:
         """Read a tool that the client runs."""

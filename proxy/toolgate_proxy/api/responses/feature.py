@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +27,17 @@ class Shown:
     """The name by which the model knows it; None: the response repeats it in any case."""
     inner: tuple[Shown, ...] | None = None
     """The tools of a namespace."""
+
+
+def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> list[dict[str, Any]]:
+    """Return those tools of a response that are chosen, in their namespaces."""
+    kept: list[dict[str, Any]] = []
+    for tool in shown:
+        if tool.inner is None:
+            kept += [tool.body] if is_chosen(tool) else []
+        elif inner := chosen_of(tool.inner, is_chosen):
+            kept.append({**tool.body, "tools": inner})
+    return kept
 
 
 @dataclass(frozen=True)
@@ -78,8 +89,11 @@ class ResponsesFeature(Feature):
     """Types of items that have another status than most."""
     CHOICES: ClassVar[tuple[str, ...]] = ()
     """Types in `tool_choice` that an error names."""
-    finds_deferred: bool = False
-    """Whether deferred tools stay deferred, because the model or the client finds them."""
+
+    @property
+    def finds_deferred(self) -> bool:
+        """Whether deferred tools stay deferred, because the model or the client finds them."""
+        return False
 
     def take(self, entry: Fields) -> Taken | None:
         """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise

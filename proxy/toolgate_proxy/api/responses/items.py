@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
@@ -21,15 +20,13 @@ from .builtin_tools.table import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
 from .content import read_content
 from .feature import ResponsesFeature
-from .tools import SEARCH, ToolReader, full_name
+from .tools import ToolReader, full_name
 from .turns import Message, Turns
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
 STATUSES = ("in_progress", "completed", "incomplete")
 COMMON = ("id", "type", "status")
-SEARCHED = ("tool_search_output",)
-"""Types of items whose status may be another one."""
 FIELDS = {
     "message": ("role", "content", "phase"),
     "function_call": ("call_id", "name", "arguments", "namespace", "caller"),
@@ -37,8 +34,6 @@ FIELDS = {
     "custom_tool_call": ("call_id", "name", "input", "namespace", "caller"),
     "custom_tool_call_output": ("call_id", "output", "name", "caller"),
     "reasoning": ("summary", "content", "encrypted_content"),
-    "tool_search_call": ("call_id", "execution", "arguments"),
-    "tool_search_output": ("call_id", "execution", "tools"),
     "additional_tools": ("role", "tools"),
     "compaction": ("encrypted_content", "created_by"),
     TRIGGER: (),
@@ -64,16 +59,16 @@ def parse_input(
     sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = Turns(instructions, history, tools)
+    turns = Turns(instructions, history, tools, reader.define)
     if isinstance(given, str) and given:
         turns.message("user", given, "input")
         return turns.ordered()
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, reader, used, seal)
+        _add(item, PREVIOUS, turns, used, seal)
     for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, reader, used, seal)
+        _add(item, f"input[{at}]", turns, used, seal)
     if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.ordered()
@@ -83,7 +78,6 @@ def _add(
     item: object,
     path: str,
     turns: Turns,
-    reader: ToolReader,
     used: Used[ResponsesFeature],
     seal: OwnerSeal | None,
 ) -> None:
@@ -99,7 +93,7 @@ def _add(
     if kind not in FIELDS:
         feature = used.of_item(kind)
         if feature is not None and kind in feature.FIELDS:
-            _check(fields, feature.FIELDS[kind], history, kind in feature.STATUS)
+            _check(fields, feature.FIELDS[kind], history, any_status=kind in feature.STATUS)
         if feature is not None and feature.again(fields, kind, turns):
             return
         if call := earlier_call(kind, fields, history):
@@ -118,7 +112,7 @@ def _add(
         if text := history.text(item, path):
             turns.other_result(tool_of(kind), text, path)
         return
-    _check(fields, FIELDS[kind], history, kind in SEARCHED)
+    _check(fields, FIELDS[kind], history, any_status=False)
     match kind:
         case "message":
             role = ROLES.get(fields.text("role") or "")
@@ -129,12 +123,8 @@ def _add(
             turns.call(_call(fields, turns), path)
         case "custom_tool_call":
             turns.call(_custom_call(fields, turns), path)
-        case "tool_search_call":
-            turns.call(_search_call(fields, history), path)
-        case "tool_search_output":
-            turns.found(fields.text("call_id"), SEARCH, _tools(fields, reader), path)
         case "additional_tools":
-            turns.additional(_tools(fields, reader), path)
+            turns.additional(turns.defined(fields), path)
         case "function_call_output" | "custom_tool_call_output":
             call_id = fields.required_text("call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
@@ -145,7 +135,7 @@ def _add(
             turns.reasoning(_reasoning(fields, seal, history), path)
 
 
-def _check(fields: Fields, known: Sequence[str], history: History, any_status: bool) -> None:
+def _check(fields: Fields, known: Sequence[str], history: History, *, any_status: bool) -> None:
     history.note_unknown(fields, (*COMMON, *known))
     fields.text("id")
     status = fields.text("status")
@@ -173,17 +163,6 @@ def _custom_call(fields: Fields, turns: Turns) -> dict[str, Any]:
     text = turns.history.custom_input(fields.values.get("input"), fields.path("input"))
     function = function_call(_name(fields, turns.tools), text)
     return {"id": fields.required_text("call_id"), "type": "function", "function": function}
-
-
-def _search_call(fields: Fields, history: History) -> dict[str, Any]:
-    """A search that another service ran has no id: its output is the next one."""
-    arguments = history.arguments(fields.values.get("arguments"), fields.path("arguments"))
-    function = {"name": SEARCH, "arguments": arguments}
-    return {"id": fields.text("call_id") or "", "type": "function", "function": function}
-
-
-def _tools(fields: Fields, reader: ToolReader) -> tuple[Tool, ...]:
-    return reader.define(fields.items("tools") or [], fields.path("tools"))
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:

@@ -8,9 +8,7 @@ from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
-from toolgate_core.toolset import Toolset
 
 from ...features.all import RESPONSES
 from ...features.feature import Asked, Used
@@ -20,7 +18,6 @@ from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_struct
 from ..shared.history import History
 from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
-from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools, read_tool_choice
 from ..surface import ANY_CLIENT, Client
 from .builtin_tools.table import BY_TYPE
@@ -28,7 +25,7 @@ from .compaction import is_trigger, read_compaction
 from .feature import ResponsesFeature
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
-from .tools import SEARCH, ToolReader
+from .tools import ToolReader
 
 BACKGROUND = "background"
 FORMAT = "text.format"
@@ -82,7 +79,7 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
-        gateway_tools=_gateway_tools(reader, tools),
+        gateway_tools=used.runners(),
         pending_calls=tuple(call for feature in used for call in feature.pending()),
         optional_tools=used.optional,
         hosted=hosted,
@@ -96,17 +93,9 @@ def parse_request(
             "features": tuple(used),
             "input": _own_input(given, recalled),
             "retained": given if compaction is not None and compaction.pauses else (),
-            "search": reader.search,
             "builtins": frozenset(reader.builtins),
         },
     )
-
-
-def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
-    offered: dict[str, GatewayTool] = {}
-    if reader.search == "server":
-        offered[SEARCH] = ToolSearch("bm25", tools, reader.client.owner)
-    return {name: tool for name, tool in offered.items() if tools.has(name)} | reader.used.runners()
 
 
 def _own_input(given: Any, recalled: int) -> Any:
@@ -161,8 +150,6 @@ def _chosen(fields: Fields, *, used: Used[ResponsesFeature]) -> str:
     """Return the name of a tool in `tool_choice`. `used`: the features of the request. Raise
     InvalidRequest and UnsupportedParameter."""
     kind = fields.text("type")
-    if kind == SEARCH:
-        return SEARCH
     if kind is not None and kind in BY_TYPE:
         return kind  # the type of a built-in tool is its name
     feature = used.of_type(kind)

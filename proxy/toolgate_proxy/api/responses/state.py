@@ -39,8 +39,6 @@ PREFIXES = {
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
-    "tool_search_call": "tsc",
-    "tool_search_output": "tso",
     "additional_tools": "at",
     "compaction": "cmp",
     **{kind: prefix for feature in RESPONSES for kind, prefix in feature.ITEMS.items()},

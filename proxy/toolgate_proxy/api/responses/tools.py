@@ -1,19 +1,19 @@
 """`tools` of the Responses API: functions, custom tools, namespaces of both, built-in tools that
-clients run, searches, and hosted tools, which no model is offered. A response repeats them."""
+clients run, those of features, and hosted tools, which no model is offered. A response repeats
+them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
-from ...request_fields import Fields, unknown_value
-from ..shared.tool_search import search_function
+from ...request_fields import Fields
 from ..shared.tools import (
     DEFERRED,
     Entry,
@@ -25,7 +25,7 @@ from ..shared.tools import (
 )
 from ..surface import ANY_CLIENT, Client
 from .builtin_tools.table import BUILTIN_TOOLS, builtin_tool, function_of
-from .feature import ResponsesFeature, Shown
+from .feature import ResponsesFeature, Shown, chosen_of
 
 CLIENTS = ("function", "custom")
 """Types of tools that clients define."""
@@ -36,13 +36,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     **{tool.type: ("type", *tool.fields) for tool in BUILTIN_TOOLS},
 }
 """By type of tool: its fields."""
-SEARCH = "tool_search"
-"""Type of the tool with which a client searches for deferred tools, and the name of the function
-that the model sees."""
 DEFAULT_NAMESPACE = "functions"
 """The namespace in which Codex puts tools without one."""
-EXECUTIONS = ("client", "server")
-SEARCH_FIELDS = ("type", "execution", "description", "parameters")
 IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
 """Fields without effect. Without a search of the client, deferred tools are loaded at once."""
 WORDS: Words = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
@@ -62,8 +57,6 @@ class ToolReader:
     """The tools of the request as the response repeats them."""
     builtins: set[str] = field(default_factory=set)
     """The types of the built-in tools, which are their names."""
-    search: Literal["client", "server"] | None = None
-    """Who runs the search for deferred tools that the request offers."""
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
@@ -77,7 +70,7 @@ class ToolReader:
             for entry in entries
             if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
         )
-        if self.search is None:
+        if not any(feature.finds_deferred for feature in self.used):
             entries = [replace(each, deferred=False) if each.deferred else each for each in entries]
         return read_toolset(
             entries,
@@ -111,8 +104,6 @@ class ToolReader:
             return Shown(shown_tool(kind, entry), str(name))
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path, entries)
-        if kind == SEARCH and not namespace:
-            return self._read_search(entry, path, entries)
         feature = None if namespace else self.used.of_type(kind)
         taken = None if feature is None else feature.take(Fields(entry, path))
         if taken is not None:
@@ -126,15 +117,6 @@ class ToolReader:
         if self.hosted.leaves_out(entry, path):
             return None
         raise unknown_type(kind, path)
-
-    def _read_search(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
-        function = search_tool(Fields(entry, path))
-        self.search = "client" if entry.get("execution") == "client" else "server"
-        if self.search == "server":
-            function = search_function(SEARCH, "bm25")
-        entries.append(function_entry(path, function))
-        repeated = {name: entry.get(name) for name in SEARCH_FIELDS}
-        return Shown({**repeated, "execution": self.search}, SEARCH)
 
     def _read_namespace(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
         check_fields("namespace", entry, path)
@@ -168,21 +150,6 @@ class ToolReader:
         that is its name."""
         is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return replace(entry, namespace=entry.name or "") if is_alone else entry
-
-
-def search_tool(fields: Fields) -> dict[str, Any]:
-    """Return a search of the client as a function. Raise InvalidRequest and
-    UnsupportedParameter."""
-    execution = fields.text("execution")
-    if execution not in (None, *EXECUTIONS):
-        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
-    fields.check_known(SEARCH_FIELDS)
-    function: dict[str, Any] = {"name": SEARCH}
-    if (description := fields.text("description")) is not None:
-        function["description"] = description
-    if (parameters := fields.mapping("parameters")) is not None:
-        function["parameters"] = parameters
-    return function
 
 
 def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:
@@ -232,27 +199,12 @@ def full_name(namespace: str, name: str) -> str:
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
-def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
-    """Return those of the tools of a response that the model knows by `names`."""
-    return _chosen(shown, lambda tool: tool.body["type"] in CLIENTS and tool.name in names)
-
-
 def offered(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
     """The tools of a response, without invalid ones that the model is not offered. Deferred ones
     stay: a search can find them."""
-    return _chosen(
+    return chosen_of(
         shown, lambda tool: DEFERRED in tool.body or tool.name is None or tool.name in names
     )
-
-
-def _chosen(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> list[dict[str, Any]]:
-    kept: list[dict[str, Any]] = []
-    for tool in shown:
-        if tool.inner is None:
-            kept += [tool.body] if is_chosen(tool) else []
-        elif inner := _chosen(tool.inner, is_chosen):
-            kept.append({**tool.body, "tools": inner})
-    return kept
 
 
 def shown_tool(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ content.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
@@ -14,17 +14,22 @@ from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
 from ...chat.compaction.compacted import Compacted
+from ...request_fields import Fields
 from ..shared.history import History, lost_call, with_results
 from ..shared.tool_changes import ToolChanges
-from ..shared.tool_search import NOTHING_FOUND
 from .content import Content
 
 Message = dict[str, Any]
+Define = Callable[[Sequence[object], str], tuple[Tool, ...]]
 
 
 class Turns:
-    def __init__(self, instructions: str | None, history: History, tools: Toolset) -> None:
+    def __init__(
+        self, instructions: str | None, history: History, tools: Toolset, define: Define
+    ) -> None:
+        """`define`: parses an array of tools at its path."""
         self.history = history
+        self._define = define
         self.tools = tools
         self._messages: list[Message] = []
         self._paths: list[str] = []
@@ -90,15 +95,16 @@ class Turns:
         self.call(lost_call(call_id, name), path)
         self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
 
-    def found(self, call_id: str | None, name: str, tools: Sequence[Tool], path: str) -> None:
-        """The result of a search for tools. `name`: of the search."""
-        self.tools.begin()
-        changes = ToolChanges(self.tools)
-        changes.define(tools)
-        result = {"role": "tool", "tool_call_id": call_id or ""}
+    def named_result(self, call_id: str, name: str, content: Content, path: str) -> None:
+        """A result whose call is found by its id, or if it has none, by the name of its tool."""
+        result = {"role": "tool", "tool_call_id": call_id}
         if not call_id:
-            result["name"] = name  # by which the call is found
-        self._append({**result, "content": changes.parts() or NOTHING_FOUND}, path)
+            result["name"] = name
+        self._append({**result, "content": content}, path)
+
+    def defined(self, item: Fields) -> tuple[Tool, ...]:
+        """Parse the tools of an item."""
+        return self._define(item.items("tools") or [], item.path("tools"))
 
     def additional(self, tools: Sequence[Tool], path: str) -> None:
         """Tools that are added from here on."""

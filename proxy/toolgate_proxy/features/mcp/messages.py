@@ -65,7 +65,7 @@ class McpInMessages(MessagesFeature):
             if name not in configured:
                 self._read_configuration(name)
 
-    def take(self, entry: Fields, kind: str) -> Sequence[Entry] | None:
+    def take(self, entry: Fields) -> Sequence[Entry] | None:
         return () if self._servers else None
 
     def more(self) -> Iterator[Entry]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from toolgate_core.errors import ChecksBusy, ChecksFailed
 from toolgate_core.killable import LimitExceeded, Limits, Work, WorkerPool
 
-from .tool_index import Catalogue, InvalidPattern, Texts, texts_of, whole
+from .index import Catalogue, InvalidPattern, Texts, texts_of, whole
 
 WORKERS = 2
 """Maximum number of processes. One key uses all but one of them at most."""

@@ -12,8 +12,9 @@ from typing import Any, Literal
 from toolgate_core.gateway_tools import GatewayResult, ToolLabel
 from toolgate_core.toolset import Toolset
 
-from ...tool_searches import search
-from .tool_changes import ToolChanges
+from ...api.shared.tool_changes import ToolChanges
+from ...chat.tool_calls import begin_series
+from .pool import search
 
 Method = Literal["bm25", "regex"]
 TYPE = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
@@ -33,6 +34,9 @@ QUERIES: dict[Method, str] = {
     "bm25": "Words that describe what the tool does.",
     "regex": "A regular expression, for example (?i)weather|forecast.",
 }
+
+
+begin_series("tool_search", [""])
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class ToolSearch:
 
     @property
     def label(self) -> ToolLabel:
-        return ToolLabel("tool_search", f"tool_search_{self.method}")
+        return ToolLabel("tool_search", f"tool_search_{self.method}", counted=False)
 
     def refused(self, reason: str) -> GatewayResult:
         """Return the result of a search that does not run."""

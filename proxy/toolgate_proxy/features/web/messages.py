@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.messages.conversation.content import Content, check_fields
-from ...api.messages.feature import MessagesFeature, Output, tool_name
+from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
 from ...api.shared.history import text_of
-from ...api.shared.tools import DEFERRED, Entry, function_entry
+from ...api.shared.tools import Entry, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
@@ -30,17 +30,7 @@ from .search import (
     results_text,
 )
 
-FIELDS = (
-    "type",
-    "name",
-    "allowed_callers",
-    "cache_control",
-    DEFERRED,
-    "strict",
-    "allowed_domains",
-    "blocked_domains",
-    "max_uses",
-)
+FIELDS = (*GATEWAY_FIELDS, "allowed_domains", "blocked_domains", "max_uses")
 SEARCH_FIELDS = (*FIELDS, "user_location")
 FETCH_FIELDS = (*FIELDS, "citations", "max_content_tokens")
 SEARCH_RESULT, FETCH_RESULT = "web_search_tool_result", "web_fetch_tool_result"
@@ -59,9 +49,9 @@ class WebInMessages(MessagesFeature):
         self._searches: dict[str, WebSearch] = {}
         self._fetches: dict[str, WebFetch] = {}
 
-    def take(self, entry: Fields, kind: str) -> Sequence[Entry] | None:
+    def take(self, entry: Fields) -> Sequence[Entry] | None:
         client = self.asked.client
-        if kind.startswith("web_search"):
+        if entry.values["type"].startswith("web_search"):
             if (engine := client.find(SearchEngine)) is None:
                 return None
             name, function = tool_name(entry, SEARCH_FIELDS), FUNCTION

@@ -16,9 +16,8 @@ from toolgate_core.toolset import Toolset
 from ....features.feature import Used
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
-from ...shared.history import History, text_of, tool_of
+from ...shared.history import History, tool_of
 from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
-from ...shared.tool_search import found_content
 from ..compaction import CompactedMessages, latest_compaction
 from ..feature import MessagesFeature
 from .call_ids import original_id
@@ -28,7 +27,6 @@ from .content import (
     IMAGE_FIELDS,
     SEARCH_RESULT_FIELDS,
     TEXT_FIELDS,
-    Content,
     Part,
     blocks_of,
     check_fields,
@@ -41,28 +39,6 @@ from .content import (
 )
 from .signature import verified
 from .turns import Conversation, Turns
-
-SERVER_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex")
-"""Names of the tools."""
-
-
-def result_content(block: Fields, kind: str, tools: Toolset) -> Content:
-    """Return what the model sees of a result; "" for a block of another type, and for one that
-    can't be read. Tools that were found are loaded."""
-    content = block.values.get("content")
-    match kind:
-        case "tool_search_tool_result" if isinstance(content, dict):
-            return _found(content, tools)
-    return ""
-
-
-def _found(content: dict[str, object], tools: Toolset) -> Content:
-    found = content.get("tool_references")
-    if not isinstance(found, list):
-        return text_of(content.get("error_message")) or text_of(content.get("error_code"))
-    names = [each.get("tool_name") for each in found if isinstance(each, dict)]
-    return found_content([name for name in names if isinstance(name, str)], tools)
-
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
 MESSAGE_FIELDS = ("role", "content")
@@ -243,8 +219,6 @@ class _Reader:
                         self.turns.compacted(made.messages(), path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
-                case "server_tool_use" if block.values.get("name") in SERVER_NAMES:
-                    self.turns.call(self._server_call(block), path)
                 case _ if self._is_use(kind, block.values.get("name")):
                     self.turns.call(self._server_call(block), path)
                 case _:
@@ -257,8 +231,7 @@ class _Reader:
 
     def _foreign(self, block: Fields, kind: str) -> None:
         feature = self._used.of_item(kind)
-        content = result_content(block, kind, self._tools)
-        content = content if feature is None else feature.content(block, kind)
+        content = "" if feature is None else feature.content(block, kind)
         if content:
             call_id = block.values.get("tool_use_id")
             if call_id in self._server_calls:

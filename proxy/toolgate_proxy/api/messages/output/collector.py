@@ -21,7 +21,6 @@ from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ...shared.tool_search import Found
 from ..conversation.call_ids import shown_id
 from ..feature import CLIENTS, GATEWAYS, MessagesFeature, Use
 from .blocks import CompactionBlock, Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
@@ -78,8 +77,8 @@ class Content:
                     assert isinstance(self._open, ToolUseBlock)
                     yield from self._close()
                 case GatewayCallRan(start, shown):
-                    result = self._result(self._call_id(start), shown)
-                    yield from self._begin(ResultBlock(len(self._blocks), result))
+                    for result in self._results(self._call_id(start), shown):
+                        yield from self._begin(ResultBlock(len(self._blocks), result))
                     yield from self._close()
                 case TokenIds(ids):
                     self.token_ids += ids
@@ -112,10 +111,9 @@ class Content:
         shown = shown_id(self._response.call_id(start), self._response.head.id, start.index)
         return f"{self._use(start.name).prefix}{shown}"
 
-    def _result(self, call_id: str, shown: Any) -> dict[str, Any]:
+    def _results(self, call_id: str, shown: object) -> list[dict[str, Any]]:
         found = (feature.result(call_id, shown) for feature in self._features)
-        block = next((each for each in found if each is not None), None)
-        return block or result_block(call_id, shown)
+        return [block for block in found if block is not None]
 
     def _citations(self, text: str) -> Iterator[dict[str, Any]]:
         for feature in self._features:
@@ -145,20 +143,3 @@ class Content:
         if self._open is not None:
             yield from self._open.end()
         self._open = None
-
-
-def result_block(call_id: str, shown: Found) -> dict[str, Any]:
-    """`call_id`: of the block with the call."""
-    kind, content = "tool_search_tool_result", _found(shown)
-    return {"type": kind, "tool_use_id": call_id, "content": content}
-
-
-def _found(found: Found) -> Any:
-    if found.error is not None:
-        return {
-            "type": "tool_search_tool_result_error",
-            "error_code": "invalid_tool_input",
-            "error_message": found.error,
-        }
-    references = [{"type": "tool_reference", "tool_name": name} for name in found.names]
-    return {"type": "tool_search_tool_search_result", "tool_references": references}

@@ -1,20 +1,16 @@
-"""Items of calls: of functions, custom tools, built-in tools and the search for deferred tools."""
+"""Items of calls: of functions, custom tools and built-in tools."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ..builtin_tools.tool import BuiltinTool, Member
 from .items import Call, Event, item_added, item_done, item_id
-
-Execution = Literal["client", "server"]
-INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True)
@@ -134,39 +130,3 @@ class BuiltinCall(Call):
             self.tool.member: self._member,
             **self.tool.more,
         }
-
-
-@dataclass
-class SearchCallItem(Call):
-    """Its arguments are an object, so that no event has a part of them. A call that is cut stays
-    without its `done` event, and without arguments."""
-
-    PREFIX = "tsc"
-    call_id: str
-    execution: Execution
-    """Who runs the search."""
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "type": "tool_search_call",
-            "status": self.status,
-            "execution": self.execution,
-            "call_id": self.call_id,
-            "arguments": self._object() if self.status == "completed" else {},
-        }
-
-    def _object(self) -> Any:
-        return json.loads(self.arguments, parse_int=_integer, parse_float=_number)
-
-
-def _integer(text: str) -> int | float:
-    """JSON has integers of any length; those of a response have 64 bits."""
-    if len(text) < 20 and (number := int(text)) in INT64:
-        return number
-    return _number(text)
-
-
-def _number(text: str) -> float:
-    """The nearest number that JSON can write."""
-    return max(-sys.float_info.max, min(sys.float_info.max, float(text)))

@@ -22,12 +22,9 @@ from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ...shared.tool_search import Found
 from ..builtin_tools.table import BY_TYPE
 from ..feature import Answer, ResponsesFeature
-from ..tools import SEARCH, found
-from .calls import CUSTOM, FUNCTION, BuiltinCall, CallItem, Execution, SearchCallItem
-from .gateway_calls import SearchOutputItem
+from .calls import CUSTOM, FUNCTION, BuiltinCall, CallItem
 from .items import (
     MESSAGE,
     REASONING,
@@ -50,7 +47,6 @@ class Output:
         self._response = response
         self._seal = seal
         self._reasoning = SUMMARY if summarized else REASONING
-        self._search: Execution | None = response.request.repeated.get("search")
         self._builtins: frozenset[str] = response.request.repeated.get("builtins", frozenset())
         self._items: list[Item] = []
         features: Sequence[ResponsesFeature] = response.request.repeated.get("features", ())
@@ -92,9 +88,10 @@ class Output:
                     self._open = None
                 case GatewayCallRan(start, shown) if start.index in self._running:
                     yield from self._running.pop(start.index).ran(shown)
-                case GatewayCallRan(start, Found(names)):
-                    tools = found(self._response.request.repeated["tools"], frozenset(names))
-                    yield from self._add(SearchOutputItem(self._response.call_id(start), tools))
+                case GatewayCallRan() as ran:
+                    for feature in self._features:
+                        if (item := feature.item(ran)) is not None:
+                            yield from self._add(item)
                 case TokenIds(ids):
                     self.token_ids += ids
                 case Compacted() as made:
@@ -107,8 +104,6 @@ class Output:
         for feature in self._features:
             if (call := feature.call(start, call_id)) is not None:
                 return call
-        if self._search is not None and start.name == SEARCH:
-            return SearchCallItem(call_id, self._search)
         if start.name in self._builtins:
             return BuiltinCall(BY_TYPE[start.name], call_id)
         tools = self._response.sent.tools  # with those that a search has found
