@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import mcp, tool_search, web
+from . import client_tools, mcp, tool_search, web
 
 FEATURES = (
+    client_tools.FEATURE,
     mcp.FEATURE,
     tool_search.FEATURE,
     web.FEATURE,

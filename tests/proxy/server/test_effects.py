@@ -15,19 +15,19 @@ from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT_PARAMETERS
 from toolgate_proxy.api.messages import tools as messages_tools
-from toolgate_proxy.api.messages.client_tools.table import COMMON_FIELDS, TABLE
 from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES_PARAMETERS
 from toolgate_proxy.api.responses import items
 from toolgate_proxy.api.responses import tools as responses_tools
-from toolgate_proxy.api.responses.builtin_tools.table import (
+from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
+from toolgate_proxy.features.all import RESPONSES
+from toolgate_proxy.features.client_tools.responses import (
     BUILTIN_TOOLS,
     BY_TYPE,
     CALL_FIELDS,
     OUTPUT_FIELDS,
 )
-from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
-from toolgate_proxy.features.all import RESPONSES
+from toolgate_proxy.features.client_tools.table import COMMON_FIELDS, TABLE
 from toolgate_proxy.server.response_headers import own_headers
 
 TABLES = {

@@ -58,6 +58,16 @@ class MessagesFeature(Feature):
         feature's types; None if it is not taken. Raise InvalidRequest and UnsupportedParameter."""
         return None
 
+    def known(self, entry: Fields, kind: str) -> Sequence[str] | None:
+        """Return the fields of an entry for a tool that the client runs and whose schema the
+        feature has; None for other types. Raise UnsupportedParameter."""
+        return None
+
+    def function(self, entry: Fields) -> dict[str, Any]:
+        """Return the function for an entry whose fields are known. Raise InvalidRequest and
+        InvalidTools."""
+        raise NotImplementedError
+
     def content(self, block: Fields, kind: str) -> Content:
         """Return what the model sees of a result in the conversation; "" for one that can't be
         read."""

@@ -1,5 +1,4 @@
-"""`tools` of the Messages API. They have a schema of the client, or a known one of Anthropic
-(client_tools), or the gateway runs them."""
+"""`tools` of the Messages API: they have a schema of the client, or are those of a feature."""
 
 from __future__ import annotations
 
@@ -24,7 +23,6 @@ from ..shared.tools import (
     read_toolset,
 )
 from ..surface import ANY_CLIENT, Client
-from .client_tools.table import client_tool, known_fields, versions
 from .feature import MessagesFeature
 
 FIELDS = (
@@ -40,8 +38,6 @@ FIELDS = (
 )
 IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],)}
 """Further fields, by the values that have no effect."""
-TOOLSETS = ("computer_toolset_", "browser_toolset_")
-"""Beginnings of the types of sets of tools that Anthropic defines and clients run."""
 WORDS: Words = ((".function", ""), (".parameters", ".input_schema"))
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
@@ -94,31 +90,34 @@ class ToolReader:
         """Read a tool that the client runs."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        fields, function = Fields(entry, path), _function(entry, path)
+        fields, function = Fields(entry, path), self._function(entry, path)
         eager = fields.flag("eager_input_streaming")
         if EAGER_BETA in self.client.headers.get("anthropic-beta", "") if eager is None else eager:
             self.eager.add(function["name"])
         return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
 
+    def _function(self, entry: dict[str, Any], path: str) -> dict[str, Any]:
+        """The function in OpenAI's form, as templates show it."""
+        if (other := other_form(entry, "the Messages API")) is not None:
+            raise InvalidTools(f"{path!r} is no tool of the Messages API. {other}", param=path)
+        fields = Fields(entry, path)
+        kind = fields.text("type")
+        feature = self.used.of_type(kind)
+        known = None if feature is None or kind is None else feature.known(fields, kind)
+        if kind is not None and kind != "custom" and known is None:
+            raise _unknown_type(kind, fields.path("type"))
+        ignored = [each for each, values in IGNORED_VALUES.items() if entry.get(each) in values]
+        fields.check_known((*(known or FIELDS), *ignored))
+        if feature is None or known is None:
+            function = _own_function(fields)
+        else:
+            function = feature.function(fields)
+        if entry.get("strict") is not None:
+            function["strict"] = entry["strict"]
+        return function
+
     def _parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         return parse_entries(entries, on_invalid, open_objects=self.open_objects, words=WORDS)
-
-
-def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
-    """The function in OpenAI's form, as templates show it."""
-    if (other := other_form(entry, "the Messages API")) is not None:
-        raise InvalidTools(f"{path!r} is no tool of the Messages API. {other}", param=path)
-    fields = Fields(entry, path)
-    kind = fields.text("type")
-    known = known_fields(kind) or FIELDS
-    if kind is not None and kind != "custom" and known is FIELDS:
-        raise _unknown_type(kind, fields.path("type"))
-    ignored = [each for each, values in IGNORED_VALUES.items() if entry.get(each) in values]
-    fields.check_known((*known, *ignored))
-    function = client_tool(fields) or _own_function(fields)
-    if entry.get("strict") is not None:
-        function["strict"] = entry["strict"]
-    return function
 
 
 def _own_function(fields: Fields) -> dict[str, Any]:
@@ -141,17 +140,6 @@ def _own_function(fields: Fields) -> dict[str, Any]:
 
 
 def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
-    if known := versions(kind):
-        return UnsupportedParameter(
-            f"{path!r} is {kind!r}, a version that is not supported. Use {' or '.join(known)}.",
-            param=path,
-        )
-    if kind.startswith(TOOLSETS):
-        return UnsupportedParameter(
-            f"{path!r} is {kind!r}, a set of tools whose schemas only Anthropic's models know. "
-            "Offer tools with a name, a description and an `input_schema` instead.",
-            param=path,
-        )
     return UnsupportedParameter(
         f"{path!r} is {kind!r}, which is not supported. Write the tool as "
         f"{WRITTEN['the Messages API']}.",

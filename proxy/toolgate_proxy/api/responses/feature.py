@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
+from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.gateway_tools import PendingCall
 
 from ...chat.response import ChatResponse
 from ...features.feature import Feature
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
-from ..shared.tools import Entry
+from ..shared.tools import DEFERRED, Entry
 from .output.items import Call, Event, Item
 from .turns import Turns
 
@@ -27,6 +28,28 @@ class Shown:
     """The name by which the model knows it; None: the response repeats it in any case."""
     inner: tuple[Shown, ...] | None = None
     """The tools of a namespace."""
+
+
+IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
+"""Fields without effect. Without a search of the client, deferred tools are loaded at once."""
+
+
+def check_entry(entry: Fields, known: Sequence[str]) -> None:
+    """Check an entry of `tools`. `known`: its fields. Raise UnsupportedParameter."""
+    entry.check_known((*known, *IGNORED_FIELDS))
+    callers = entry.values.get("allowed_callers")
+    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
+        path = entry.path("allowed_callers")
+        raise UnsupportedParameter(
+            f"{path!r} must contain 'direct'. Programs of the model can't call tools here.",
+            param=path,
+        )
+
+
+def repeated_entry(entry: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """Return an entry of `tools` as the response repeats it. `fields`: of its type."""
+    deferred = {DEFERRED: True} if entry.get(DEFERRED) else {}
+    return {**{name: entry.get(name) for name in fields}, **deferred}
 
 
 def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.history import History, function_call, text_of, tool_of
-from .builtin_tools.table import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
 from .content import read_content
 from .feature import ResponsesFeature
@@ -95,13 +94,6 @@ def _add(
         if feature is not None and kind in feature.FIELDS:
             _check(fields, feature.FIELDS[kind], history, any_status=kind in feature.STATUS)
         if feature is not None and feature.again(fields, kind, turns):
-            return
-        if call := earlier_call(kind, fields, history):
-            turns.call(call, path)
-            return
-        result = earlier_result(kind, fields, history)
-        if result is not None and turns.has_call(result.call_id):
-            turns.result(result.call_id, result.text, path)
             return
         if kind == "item_reference":
             raise UnsupportedParameter(

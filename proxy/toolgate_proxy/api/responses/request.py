@@ -20,7 +20,6 @@ from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tools import HostedTools, read_tool_choice
 from ..surface import ANY_CLIENT, Client
-from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
 from .feature import ResponsesFeature
 from .items import encrypt, parse_input
@@ -93,7 +92,6 @@ def parse_request(
             "features": tuple(used),
             "input": _own_input(given, recalled),
             "retained": given if compaction is not None and compaction.pauses else (),
-            "builtins": frozenset(reader.builtins),
         },
     )
 
@@ -150,15 +148,13 @@ def _chosen(fields: Fields, *, used: Used[ResponsesFeature]) -> str:
     """Return the name of a tool in `tool_choice`. `used`: the features of the request. Raise
     InvalidRequest and UnsupportedParameter."""
     kind = fields.text("type")
-    if kind is not None and kind in BY_TYPE:
-        return kind  # the type of a built-in tool is its name
     feature = used.of_type(kind)
     if kind is not None and feature is not None and (chosen := feature.chosen(kind)) is not None:
         return chosen
     if kind not in ("function", "custom"):
-        path = fields.path("type")
+        path, others = fields.path("type"), [name for each in RESPONSES for name in each.CHOICES]
         raise UnsupportedParameter(
-            f"{path!r} must be 'function', 'custom' or one of {', '.join(BY_TYPE)}, but is "
+            f"{path!r} must be 'function', 'custom' or one of {', '.join(others)}, but is "
             f"{kind!r}. Other tools can't be called here.",
             param=path,
         )

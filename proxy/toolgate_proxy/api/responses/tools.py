@@ -1,11 +1,10 @@
-"""`tools` of the Responses API: functions, custom tools, namespaces of both, built-in tools that
-clients run, those of features, and hosted tools, which no model is offered. A response repeats
-them."""
+"""`tools` of the Responses API: functions, custom tools, namespaces of both, those of features, and
+hosted tools, which no model is offered. A response repeats them."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
@@ -18,14 +17,12 @@ from ..shared.tools import (
     DEFERRED,
     Entry,
     HostedTools,
-    function_entry,
     other_form,
     parse_entries,
     read_toolset,
 )
 from ..surface import ANY_CLIENT, Client
-from .builtin_tools.table import BUILTIN_TOOLS, builtin_tool, function_of
-from .feature import ResponsesFeature, Shown, chosen_of
+from .feature import ResponsesFeature, Shown, check_entry, chosen_of, repeated_entry
 
 CLIENTS = ("function", "custom")
 """Types of tools that clients define."""
@@ -33,13 +30,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "function": ("type", "name", "description", "parameters", "strict"),
     "custom": ("type", "name", "description", "format"),
     "namespace": ("type", "name", "description", "tools"),
-    **{tool.type: ("type", *tool.fields) for tool in BUILTIN_TOOLS},
 }
 """By type of tool: its fields."""
 DEFAULT_NAMESPACE = "functions"
 """The namespace in which Codex puts tools without one."""
-IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
-"""Fields without effect. Without a search of the client, deferred tools are loaded at once."""
 WORDS: Words = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
 
 
@@ -55,8 +49,6 @@ class ToolReader:
     on_invalid: OnInvalid = refuse
     shown: tuple[Shown, ...] = ()
     """The tools of the request as the response repeats them."""
-    builtins: set[str] = field(default_factory=set)
-    """The types of the built-in tools, which are their names."""
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
@@ -101,7 +93,10 @@ class ToolReader:
             entries.append(client_entry(kind, entry, path, namespace))
             name = entry.get("name")
             name = full_name(namespace, name) if namespace and isinstance(name, str) else name
-            return Shown(shown_tool(kind, entry), str(name))
+            repeated = repeated_entry(entry, FIELDS[kind])
+            if kind == "custom" and repeated["format"] is None:
+                repeated["format"] = {"type": "text"}
+            return Shown(repeated, str(name))
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path, entries)
         feature = None if namespace else self.used.of_type(kind)
@@ -109,18 +104,13 @@ class ToolReader:
         if taken is not None:
             entries += taken.entries
             return taken.shown
-        if (builtin := builtin_tool(entry)) is not None and not namespace:
-            check_fields(builtin.type, entry, path)
-            self.builtins.add(builtin.type)
-            entries.append(function_entry(path, function_of(builtin, Fields(entry, path))))
-            return Shown(shown_tool(builtin.type, entry), builtin.type)
         if self.hosted.leaves_out(entry, path):
             return None
         raise unknown_type(kind, path)
 
     def _read_namespace(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
-        check_fields("namespace", entry, path)
         fields = Fields(entry, path)
+        check_entry(fields, FIELDS["namespace"])
         name, description = fields.text("name"), fields.text("description")
         if not name:
             raise InvalidTools(f"{path}.name must be a non-empty string.", param=f"{path}.name")
@@ -153,8 +143,8 @@ class ToolReader:
 
 
 def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:
-    check_fields(kind, entry, path)
     fields = Fields(entry, path)
+    check_entry(fields, FIELDS[kind])
     fields.text("description")
     # In the order of the request, as templates show it.
     kept = {
@@ -183,17 +173,6 @@ def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter
     )
 
 
-def check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
-    Fields(entry, path).check_known((*FIELDS[kind], *IGNORED_FIELDS))
-    callers = entry.get("allowed_callers")
-    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
-        raise UnsupportedParameter(
-            f"{f'{path}.allowed_callers'!r} must contain 'direct'. Programs of the model can't "
-            "call tools here.",
-            param=f"{path}.allowed_callers",
-        )
-
-
 def full_name(namespace: str, name: str) -> str:
     """The name of a tool of a namespace that the model sees."""
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
@@ -205,13 +184,3 @@ def offered(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any
     return chosen_of(
         shown, lambda tool: DEFERRED in tool.body or tool.name is None or tool.name in names
     )
-
-
-def shown_tool(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function, a custom tool or a built-in tool as the response repeats it."""
-    shown = {name: entry.get(name) for name in FIELDS[kind]}
-    if entry.get(DEFERRED):
-        shown[DEFERRED] = True
-    if kind == "custom" and shown["format"] is None:
-        shown["format"] = {"type": "text"}
-    return shown

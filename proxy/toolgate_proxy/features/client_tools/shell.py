@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ....request_fields import Fields
+from ...request_fields import Fields
 from .tool import BuiltinTool, Event, Member, present
 
 WORDS = (

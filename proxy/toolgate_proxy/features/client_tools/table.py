@@ -1,16 +1,13 @@
-"""The tools by their types: one entry for each version that Anthropic has published. The computer's
-input is one of several actions; those of the text editor and of memory are edits of files."""
+"""Anthropic's tools by their types: one entry for each version that Anthropic has published. The
+computer's input is one of several actions; those of the text editor and of memory are edits of files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from toolgate_core.errors import InvalidTools
-
-from ....request_fields import Fields, as_integer
+from ...request_fields import Fields, as_integer
 from .schemas import Command, Schema, command_schema, member
 
 TEXT_EDITOR = (
@@ -249,29 +246,6 @@ TABLE = {
     ),
 }
 """By type."""
-
-
-def client_tool(fields: Fields) -> dict[str, Any] | None:
-    """Return the function that stands for a tool of the table, in OpenAI's form; None for other
-    tools. Raises InvalidRequest and InvalidTools."""
-    tool = TABLE.get(fields.text("type") or "")
-    if tool is None:
-        return None
-    if fields.values.get("name") != tool.name:
-        where = fields.path("name")
-        raise InvalidTools(
-            f"{where!r} must be {tool.name!r}: tools of the type {fields.text('type')!r} have "
-            "this name.",
-            param=where,
-        )
-    made = tool.define(fields)
-    return {"name": tool.name, "description": made.description, "parameters": made.parameters}
-
-
-def known_fields(kind: str | None) -> tuple[str, ...] | None:
-    """Return the fields of an entry of this type; None if the table does not have the type."""
-    tool = TABLE.get(kind or "")
-    return None if tool is None else COMMON_FIELDS + tool.fields
 
 
 def versions(kind: str) -> tuple[str, ...]:

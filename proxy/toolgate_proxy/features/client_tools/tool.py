@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....request_fields import Fields
+from ...request_fields import Fields
 
 Event = dict[str, Any]
 Member = dict[str, Any]

@@ -1,16 +1,14 @@
-"""Items of calls: of functions, custom tools and built-in tools."""
+"""Items of calls of functions and custom tools."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
-from ..builtin_tools.tool import BuiltinTool, Member
-from .items import Call, Event, item_added, item_done, item_id
+from .items import Call, Event, item_done, item_id
 
 
 @dataclass(frozen=True)
@@ -92,41 +90,4 @@ class CallItem(Call):
             "name": self.name,
             self.kind.text: self.arguments,
             **({"namespace": self.namespace} if self.namespace else {}),
-        }
-
-
-@dataclass
-class BuiltinCall(Call):
-    """Its events are sent when the call is complete and valid, because its members have to be known
-    at the beginning. A call that is cut has no events and is no part of a response: clients run
-    what an item has, and the beginning of a command or of a patch is another one."""
-
-    announced = False
-    tool: BuiltinTool
-    call_id: str
-    _member: Member = field(default_factory=dict, init=False)
-
-    @property
-    def id(self) -> str:
-        return item_id(self.tool.prefix, self.response_id, self.index)
-
-    def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
-        tool = self.tool
-        self._member = tool.to_member(json.loads(self.arguments))
-        begun = {**self.body(), tool.member: tool.begun(self._member)}
-        yield item_added(self.index, begun)
-        for event in tool.deltas(self._member):
-            yield {**event, "item_id": self.id, "output_index": self.index}
-        self.status = "completed"
-        yield item_done(self.index, self.body())
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "type": self.tool.call,
-            "status": self.status,
-            "call_id": self.call_id,
-            self.tool.member: self._member,
-            **self.tool.more,
         }

@@ -22,9 +22,8 @@ from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ..builtin_tools.table import BY_TYPE
 from ..feature import Answer, ResponsesFeature
-from .calls import CUSTOM, FUNCTION, BuiltinCall, CallItem
+from .calls import CUSTOM, FUNCTION, CallItem
 from .items import (
     MESSAGE,
     REASONING,
@@ -47,7 +46,6 @@ class Output:
         self._response = response
         self._seal = seal
         self._reasoning = SUMMARY if summarized else REASONING
-        self._builtins: frozenset[str] = response.request.repeated.get("builtins", frozenset())
         self._items: list[Item] = []
         features: Sequence[ResponsesFeature] = response.request.repeated.get("features", ())
         answer = Answer(response, response.request.repeated.get("tools", ()), seal)
@@ -104,8 +102,6 @@ class Output:
         for feature in self._features:
             if (call := feature.call(start, call_id)) is not None:
                 return call
-        if start.name in self._builtins:
-            return BuiltinCall(BY_TYPE[start.name], call_id)
         tools = self._response.sent.tools  # with those that a search has found
         namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
         return CallItem(
