@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from . import client_tools, mcp, tool_search, web
+from .client_tools import FEATURE as CLIENT_TOOLS
+from .mcp import FEATURE as MCP
+from .parts import Parts
+from .tool_search import FEATURE as TOOL_SEARCH
+from .web import FEATURE as WEB
 
-FEATURES = (
-    client_tools.FEATURE,
-    mcp.FEATURE,
-    tool_search.FEATURE,
-    web.FEATURE,
+FEATURES: tuple[Parts, ...] = (
+    CLIENT_TOOLS,
+    MCP,
+    TOOL_SEARCH,
+    WEB,
 )
 CHAT = tuple(each.chat for each in FEATURES if each.chat is not None)
 RESPONSES = tuple(each.responses for each in FEATURES if each.responses is not None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..api.chat_completions.feature import ChatFeature
 from ..api.messages.feature import MessagesFeature
 from ..api.responses.feature import ResponsesFeature
+from ..api.surface import Provision
+from ..settings import Settings
 
 
 @dataclass(frozen=True)
@@ -16,3 +19,5 @@ class Parts:
     chat: type[ChatFeature] | None = None
     responses: type[ResponsesFeature] | None = None
     messages: type[MessagesFeature] | None = None
+    provided: Callable[[Settings], Provision | None] = lambda _: None
+    """Returns what the settings provide for it."""

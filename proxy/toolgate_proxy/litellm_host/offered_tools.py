@@ -1,4 +1,5 @@
-"""What a request may use of the operator's: LiteLLM's search engine and MCP servers."""
+"""What a request may use of the operator's for the features: the search engine and the MCP servers
+of LiteLLM. This is the only place that names the modules that provide it."""
 
 from __future__ import annotations
 
@@ -6,22 +7,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..api.surface import Client
-from ..features.mcp.servers import McpListings
-from ..features.web.search import SearchEngine
+from . import mcp, web_search
 from .callbacks.host_side import HostSide
-from .mcp import listings, mcp_entries
 from .mcp_credentials import McpCredentials
-from .operator_tools import permitted_search, search_tools
+
+PROVIDERS = (
+    web_search.provided,
+    mcp.provided,
+)
+BEGINNINGS = (
+    mcp.begin,
+    web_search.begin,
+)
 
 
 async def with_tools(
     client: Client, values: Mapping[str, Any], host: HostSide, credentials: McpCredentials
 ) -> Client:
     """Return the sender with what its request uses. Raise ToolgateError."""
-    if values.get("tools") and search_tools():
-        engine = await permitted_search(host.caller)
-        client = client if engine is None else client.given(SearchEngine, engine)
-    if entries := mcp_entries(values):
-        found = await listings(entries, host.caller, credentials)
-        client = client.given(McpListings, McpListings(found))
+    for provided in PROVIDERS:
+        client = await provided(client, values, host.caller, credentials)
     return client
+
+
+def begin_series() -> None:
+    """Begin the series of the operator's tools, so that their first failure is seen."""
+    for begin in BEGINNINGS:
+        begin()

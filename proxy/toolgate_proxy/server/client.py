@@ -8,10 +8,9 @@ from starlette.types import Scope
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.surface import Client
+from ..api.surface import Client, Provision
 from ..context import RequestContext
-from ..features.web.fetch import PageFetcher
-from ..features.web.search import Domains
+from ..features.all import FEATURES
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
 from ..sealing import OwnerSeal
@@ -21,7 +20,7 @@ BACKGROUND = "toolgate.background"
 """Key in the ASGI scope of a request that is served in the background (background/run.py)."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
-FEATURES = (b"anthropic-beta",)
+HEADERS = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
 
@@ -30,23 +29,22 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
     headers = {
         name.decode(): value.decode("latin-1")
         for name, value in scope["headers"]
-        if name in FEATURES
+        if name in HEADERS
     }
-    client = Client(
+    return Client(
         headers,
         seal=OwnerSeal(gateway().sealer, owner),
         responses=gateway().responses,
         values=gateway().kept_values,
         background=scope.get(BACKGROUND),
+        provided=provisions(),
     )
-    fetcher = page_fetcher()
-    return client if fetcher is None else client.given(PageFetcher, fetcher)
 
 
-def page_fetcher() -> PageFetcher | None:
-    """Return what fetches web pages, if the operator allows some."""
-    allowed = gateway().settings.web_fetch
-    return PageFetcher(Domains(() if "*" in allowed else allowed)) if allowed else None
+def provisions() -> dict[type[Provision], Provision]:
+    """Return what the settings provide for features."""
+    made = (feature.provided(gateway().settings) for feature in FEATURES)
+    return {type(provision): provision for provision in made if provision is not None}
 
 
 def owner_of(scope: Scope, context: RequestContext) -> str:

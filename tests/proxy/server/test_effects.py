@@ -19,6 +19,7 @@ from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES_PARAMETERS
 from toolgate_proxy.api.responses import items
 from toolgate_proxy.api.responses import tools as responses_tools
+from toolgate_proxy.api.responses.feature import IGNORED_FIELDS
 from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
 from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.features.client_tools.responses import (
@@ -197,7 +198,7 @@ TOOL_MEMBERS = [
     *(
         ("responses", kind, name)
         for kind, names in responses_tools.FIELDS.items()
-        for name in (*names, *responses_tools.IGNORED_FIELDS)
+        for name in (*names, *IGNORED_FIELDS)
     ),
     *(
         ("messages", "custom", name)
@@ -210,7 +211,7 @@ TOOL_MEMBERS = [
     ),
 ]
 WITHOUT_EFFECT = {
-    "responses": responses_tools.IGNORED_FIELDS,
+    "responses": IGNORED_FIELDS,
     "messages": ("cache_control", "input_examples", "allowed_callers"),
 }
 DOCS = Path(__file__).parents[3] / "docs"

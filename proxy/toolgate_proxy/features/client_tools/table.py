@@ -1,5 +1,6 @@
 """Anthropic's tools by their types: one entry for each version that Anthropic has published. The
-computer's input is one of several actions; those of the text editor and of memory are edits of files."""
+input of the computer is one of several actions; those of the text editor and of memory are edits of
+files."""
 
 from __future__ import annotations
 

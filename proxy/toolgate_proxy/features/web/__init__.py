@@ -1,7 +1,8 @@
 """Searches in the web, and fetches of web pages, that the gateway runs."""
 
 from ..parts import Parts
+from .fetch import page_fetcher
 from .messages import WebInMessages
 from .responses import WebInResponses
 
-FEATURE = Parts(responses=WebInResponses, messages=WebInMessages)
+FEATURE = Parts(responses=WebInResponses, messages=WebInMessages, provided=page_fetcher)

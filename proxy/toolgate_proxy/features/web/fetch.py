@@ -21,6 +21,7 @@ from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 from ...api.surface import Provision
 from ...fetching.public_fetch import Answer, NotFetched, PublicFetch, checked
+from ...settings import Settings
 from .page_text import PageText, page_text
 from .search import Domains, WebSearch
 
@@ -187,6 +188,12 @@ class WebFetch:
     def _known(self) -> Iterator[str]:
         yield from self._texts
         yield from _texts_in(self.given)
+
+
+def page_fetcher(settings: Settings) -> PageFetcher | None:
+    """Return what fetches web pages, if the operator allows some."""
+    allowed = settings.web_fetch
+    return PageFetcher(Domains(() if "*" in allowed else allowed)) if allowed else None
 
 
 def _failed(url: str, problem: Problem, result: CallResult) -> GatewayResult:
