@@ -1,5 +1,5 @@
-"""Each feature can be deleted: its folder, its lines in the list, and the module of litellm_host that
-provides what is LiteLLM's."""
+"""Each feature can be deleted: its folder, its lines in the list, and the module of `litellm_host`
+that provides what is LiteLLM's."""
 
 import os
 import re

@@ -26,7 +26,7 @@ from toolgate_core.deltas import (
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ..shared.output import finish_fields, prompt_fields, token_logprobs, with_escaped_line_ends
-from .feature import outputs
+from .feature import written_of
 
 Tokens = list[wire.TokenLogprob]
 
@@ -107,8 +107,8 @@ class Chunks:
 
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
-        self._features = outputs(response)
-        self._legacy = response.request.legacy_functions
+        written = written_of(response.request)
+        self._features, self._legacy = written.outputs(response), written.legacy
         head = response.head
         self._head = {
             "id": head.id,
@@ -117,8 +117,7 @@ class Chunks:
             "model": model or head.model,
             "system_fingerprint": head.system_fingerprint,
         }
-        self._continuous_usage = response.request.continuous_usage
-        self._call_done = response.request.call_done
+        self._continuous_usage, self._call_done = written.continuous_usage, written.call_done
         self._custom: set[tuple[int, int]] = set()
         """Calls of custom tools: the choice, and the call's index in it."""
         self._numbers: dict[tuple[int, int], int] = {}

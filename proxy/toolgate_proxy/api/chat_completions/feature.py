@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from toolgate_core.chat_request import ChatRequest, Written
 
 from ...chat.choice import ChoiceEvent
 from ...chat.response import ChatResponse
@@ -71,8 +74,23 @@ class ChatFeature(Feature):
         return None
 
 
-def outputs(response: ChatResponse) -> list[Output]:
-    """Return the features of the request in one response."""
-    features: Sequence[ChatFeature] = response.request.repeated.get("features", ())
-    made = (feature.output(response) for feature in features)
-    return [each for each in made if each is not None]
+@dataclass(frozen=True)
+class ChatWritten(Written):
+    features: tuple[ChatFeature, ...] = ()
+    """Those of the request."""
+    legacy: bool = False
+    """Whether the request has `functions` instead of `tools`. The response then has a
+    `function_call`."""
+    continuous_usage: bool = False
+    """Whether every chunk has the usage so far."""
+    call_done: bool = False
+    """Whether a stream marks the end of each call."""
+
+    def outputs(self, response: ChatResponse) -> list[Output]:
+        made = (feature.output(response) for feature in self.features)
+        return [each for each in made if each is not None]
+
+
+def written_of(request: ChatRequest) -> ChatWritten:
+    written = request.written
+    return written if isinstance(written, ChatWritten) else ChatWritten()

@@ -23,6 +23,7 @@ from ..shared.options import check_stream_options
 from ..shared.parameter import read_parameters, unknown
 from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
+from .feature import ChatWritten
 from .messages import parse_messages
 from .parameters import BY_NAME
 from .tools import choice_of, define, is_legacy, read_definitions
@@ -74,8 +75,12 @@ def parse_request(
         choice=choice,
         constraints=("tools", "functions", "response_format", STRUCTURED_OUTPUTS),
         content_format=_content_format(values, open_objects=open_objects),
-        legacy_functions=legacy,
-        repeated={"features": tuple(used)},
+        written=ChatWritten(
+            tuple(used),
+            legacy,
+            parsed.request.pop("continuous_usage", False),
+            parsed.request.pop("call_done", False),
+        ),
     )
 
 

@@ -23,7 +23,7 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ..shared.output import finish_fields, prompt_fields
 from ..surface import Stateless
 from .chunks import Logprobs, event_logprobs, finish_reason, usage
-from .feature import outputs
+from .feature import written_of
 
 
 @dataclass
@@ -82,9 +82,9 @@ class WholeResponse(Stateless):
 
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
-        self._features = outputs(response)
+        written = written_of(response.request)
+        self._features, self._legacy = written.outputs(response), written.legacy
         self._model = model or response.head.model
-        self._legacy = response.request.legacy_functions
         self._choices: dict[int, _Choice] = {}
 
     def add(self, events: Iterable[ResponseEvent]) -> None:

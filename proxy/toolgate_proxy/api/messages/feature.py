@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from toolgate_core.chat_request import ChatRequest, Written
 
 from ...chat.response import ChatResponse
 from ...features.feature import Feature
@@ -75,6 +77,27 @@ class MessagesFeature(Feature):
 
     def output(self, response: ChatResponse) -> Output | None:
         return None
+
+
+@dataclass(frozen=True)
+class MessagesWritten(Written):
+    features: tuple[MessagesFeature, ...] = ()
+    """Those of the request."""
+    eager: frozenset[str] = frozenset()
+    """The names of tools whose input is streamed before it is complete."""
+    omits_thinking: bool = False
+    """Whether the client gets only the signatures of thinking."""
+    sign: Callable[[str], str] = lambda _: ""
+    """Returns the signature of thinking."""
+    shows_edits: bool = False
+    """Whether the response has the edits of the conversation."""
+    part_paths: Sequence[Sequence[str]] = ()
+    """The paths of the parts of each message's content."""
+
+
+def written_of(request: ChatRequest) -> MessagesWritten:
+    written = request.written
+    return written if isinstance(written, MessagesWritten) else MessagesWritten()
 
 
 GATEWAY_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")

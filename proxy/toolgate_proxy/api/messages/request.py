@@ -28,6 +28,7 @@ from .conversation.content import check_fields
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
+from .feature import MessagesWritten
 from .parameters import BY_NAME, CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 from .tools import ToolReader
 
@@ -89,24 +90,24 @@ def parse_request(
         budget=with_effort(values) if mode == "on" else values,
         parallel_tool_calls=choice.parallel,
         content_format=_content_format(values, open_objects=open_objects),
-        sign_reasoning=_signer(client),
         edits=edits,
         compaction=demanded(values, compaction),
-        repeated={
-            "context_management": "context_management" in values,
-            "eager": frozenset(reader.eager),
-            "features": tuple(used),
-            "omitted": is_omitted(values),
-            "part_paths": conversation.part_paths,
-        },
+        written=MessagesWritten(
+            tuple(used),
+            frozenset(reader.eager),
+            is_omitted(values),
+            _signer(client),
+            "context_management" in values,
+            conversation.part_paths,
+        ),
     )
 
 
-def _signer(client: Client) -> Callable[[str], str] | None:
+def _signer(client: Client) -> Callable[[str], str]:
     """Return the function that signs reasoning. The stream and the log event of one response have
     the same signatures."""
     if client.seal is None:
-        return None
+        return lambda _: ""
     return lru_cache(maxsize=8)(partial(sign, client.seal))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from toolgate_core.chat_request import ChatRequest, Written
 from toolgate_core.deltas import CallStart
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.gateway_tools import PendingCall
@@ -13,7 +14,6 @@ from toolgate_core.gateway_tools import PendingCall
 from ...chat.response import ChatResponse
 from ...features.feature import Feature
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from ..shared.tools import DEFERRED, Entry
 from .output.items import Call, Event, Item
 from .turns import Turns
@@ -72,17 +72,6 @@ class Taken:
     shown: Shown
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A response, as far as features see it."""
-
-    response: ChatResponse
-    tools: Sequence[Shown]
-    """The tools of the request."""
-    seal: OwnerSeal | None
-    """Of the client."""
-
-
 class Output:
     """One feature in one response."""
 
@@ -136,5 +125,25 @@ class ResponsesFeature(Feature):
         """Return the calls that run before the response. Raise InvalidRequest."""
         return ()
 
-    def output(self, answer: Answer) -> Output | None:
+    def output(self, response: ChatResponse) -> Output | None:
         return None
+
+
+@dataclass(frozen=True)
+class ResponsesWritten(Written):
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The parameters of the request."""
+    tools: tuple[Shown, ...] = ()
+    features: tuple[ResponsesFeature, ...] = ()
+    """Those of the request."""
+    input: Any = None
+    """The request's own, without the items of earlier turns."""
+    retained: Sequence[Any] = ()
+    """All items, if some of them stay beside a summary."""
+    seal_reasoning: Callable[[str], str] | None = None
+    """Encrypts the reasoning, if the request asks for it."""
+
+
+def written_of(request: ChatRequest) -> ResponsesWritten:
+    written = request.written
+    return written if isinstance(written, ResponsesWritten) else ResponsesWritten()

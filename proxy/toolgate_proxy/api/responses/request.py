@@ -21,7 +21,7 @@ from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tools import HostedTools, read_tool_choice
 from ..surface import ANY_CLIENT, Client
 from .compaction import is_trigger, read_compaction
-from .feature import ResponsesFeature
+from .feature import ResponsesFeature, ResponsesWritten
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .tools import ToolReader
@@ -66,8 +66,7 @@ def parse_request(
         recalled=recalled,
         seal=seal,
     )
-    if seal is not None and ENCRYPTED in values.get("include", ()):
-        parsed.request["sign_reasoning"] = partial(encrypt, seal)
+    is_encrypted = ENCRYPTED in values.get("include", ())
     compaction = read_compaction(values, given[recalled:] if isinstance(given, list) else ())
     return chat_request(
         parsed,
@@ -86,13 +85,14 @@ def parse_request(
         choice=read_tool_choice(values.get("tool_choice"), partial(_chosen, used=used)),
         content_format=_content_format(values, open_objects=open_objects),
         compaction=compaction,
-        repeated=values
-        | {
-            "tools": reader.shown,
-            "features": tuple(used),
-            "input": _own_input(given, recalled),
-            "retained": given if compaction is not None and compaction.pauses else (),
-        },
+        written=ResponsesWritten(
+            values,
+            reader.shown,
+            tuple(used),
+            _own_input(given, recalled),
+            given if compaction is not None and compaction.pauses else (),
+            partial(encrypt, seal) if seal is not None and is_encrypted else None,
+        ),
     )
 
 

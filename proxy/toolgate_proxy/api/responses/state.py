@@ -185,28 +185,27 @@ def _check_continuable(turns: Sequence[StoredResponse]) -> None:
             )
 
 
-async def store(
-    body: dict[str, Any], repeated: Mapping[str, Any], client: Client
-) -> dict[str, Any]:
+async def store(body: dict[str, Any], given: object, client: Client) -> dict[str, Any]:
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
-    reason in `toolgate.not_stored`. One of the background is stored when its last event was sent.
+    reason in `toolgate.not_stored`. `given`: the request's own `input`. One of the
+    background is stored when its last event was sent.
     """
     waits = client.background is None and client.responses is not None
     if not (waits and body["store"]) or client.responses is None or client.seal is None:
         return body
-    reason = await client.responses.put(client.seal.owner, turn_of(body, repeated))
+    reason = await client.responses.put(client.seal.owner, turn_of(body, given))
     if reason is None:
         return body
     added = {**body.get("toolgate", {}), "not_stored": reason}
     return {**body, "store": False, "toolgate": added}
 
 
-def turn_of(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse:
-    """The record of a response. `repeated`: fields of the request."""
+def turn_of(body: dict[str, Any], given: object) -> StoredResponse:
+    """The record of a response. `given`: the request's own `input`."""
     return StoredResponse(
         body["id"],
         body,
-        with_ids(as_items(repeated["input"]), body["id"]),
+        with_ids(as_items(given), body["id"]),
         body["previous_response_id"],
         body["created_at"],
     )

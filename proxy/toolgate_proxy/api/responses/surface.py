@@ -18,6 +18,7 @@ from ...form import RateLimitHeaders
 from ..shared.output import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
 from .compaction import TRIGGER, retained
+from .feature import written_of
 from .items import PREVIOUS
 from .output.body import queued_response, usage_of
 from .output.collector import Output
@@ -91,7 +92,7 @@ class Responses:
 
     async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
         if client.background is not None:
-            turn = turn_of(queued_response(request, model), request.repeated)
+            turn = turn_of(queued_response(request, model), written_of(request).input)
             await client.background.queue(client.owner, turn)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
@@ -195,7 +196,7 @@ class CompactedResponse:
 
     def body(self) -> dict[str, Any]:
         response = self._response
-        kept = retained(response.request.repeated["retained"], response.context_length)
+        kept = retained(written_of(response.request).retained, response.context_length)
         return {
             "id": response.head.id,
             "object": "response.compaction",

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from toolgate_core.deltas import CallStart
 
 from ...api.responses.feature import (
-    Answer,
     Output,
     ResponsesFeature,
     Shown,
@@ -22,6 +21,7 @@ from ...api.responses.feature import (
 from ...api.responses.output.items import Call, Event, item_added, item_done, item_id
 from ...api.responses.turns import Turns
 from ...api.shared.tools import function_entry
+from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
 from .apply_patch import APPLY_PATCH
@@ -90,7 +90,7 @@ class ClientToolsInResponses(ResponsesFeature):
         turns.call({"id": call_id, "type": "function", "function": function}, item.place)
         return True
 
-    def output(self, answer: Answer) -> Output:
+    def output(self, response: ChatResponse) -> Output:
         return _Output(self._offered)
 
 

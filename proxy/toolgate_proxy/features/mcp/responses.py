@@ -12,11 +12,12 @@ from toolgate_core.deltas import ArgumentsDelta, CallStart, InputDelta
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.gateway_tools import GatewayTool, PendingCall
 
-from ...api.responses.feature import Answer, Output, ResponsesFeature, Shown, Taken
+from ...api.responses.feature import Output, ResponsesFeature, Shown, Taken
 from ...api.responses.output.items import Call, Event, Item, item_added, item_done
 from ...api.responses.turns import Turns
 from ...api.shared.history import History
 from ...api.shared.tools import DEFERRED, function_entry
+from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
 from .ran_once import RanOnce
@@ -153,7 +154,7 @@ class McpInResponses(ResponsesFeature):
             tool = McpTool(asked.name, at, call_id)
             yield PendingCall(asked.name, asked.arguments, tool, placeholder(call_id))
 
-    def output(self, answer: Answer) -> Output:
+    def output(self, response: ChatResponse) -> Output:
         return _Output(self._entries)
 
 

@@ -12,12 +12,20 @@ from typing import Any, ClassVar, Literal
 from toolgate_core.deltas import CallStart
 from toolgate_core.gateway_tools import GatewayTool
 
-from ...api.responses.feature import Answer, Output, ResponsesFeature, Shown, Taken, chosen_of
+from ...api.responses.feature import (
+    Output,
+    ResponsesFeature,
+    Shown,
+    Taken,
+    chosen_of,
+    written_of,
+)
 from ...api.responses.output.items import Call, Item
 from ...api.responses.turns import Turns
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import function_entry
 from ...chat.choice import GatewayCallRan
+from ...chat.response import ChatResponse
 from ...request_fields import Fields, unknown_value
 from .search import NOTHING_FOUND, Found, ToolSearch, search_function
 
@@ -82,8 +90,8 @@ class SearchInResponses(ResponsesFeature):
         turns.named_result(call_id, NAME, changes.parts() or NOTHING_FOUND, item.place)
         return True
 
-    def output(self, answer: Answer) -> Output | None:
-        return None if self._execution is None else _Output(answer, self._execution)
+    def output(self, response: ChatResponse) -> Output | None:
+        return None if self._execution is None else _Output(response, self._execution)
 
 
 def search_tool(fields: Fields) -> dict[str, Any]:
@@ -103,7 +111,7 @@ def search_tool(fields: Fields) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Output(Output):
-    answer: Answer
+    response: ChatResponse
     execution: Execution
 
     def call(self, start: CallStart, call_id: str) -> Call | None:
@@ -112,8 +120,8 @@ class _Output(Output):
     def item(self, event: object) -> Item | None:
         match event:
             case GatewayCallRan(start, Found(names)):
-                call_id = self.answer.response.call_id(start)
-                return SearchOutput(call_id, found(self.answer.tools, frozenset(names)))
+                shown = found(written_of(self.response.request).tools, frozenset(names))
+                return SearchOutput(self.response.call_id(start), shown)
         return None
 
 

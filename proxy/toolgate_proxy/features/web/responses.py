@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from toolgate_core.deltas import CallStart
 from toolgate_core.gateway_tools import GatewayTool
 
-from ...api.responses.feature import Answer, Output, ResponsesFeature, Shown, Taken
+from ...api.responses.feature import Output, ResponsesFeature, Shown, Taken
 from ...api.responses.output.items import Call, Event, item_done
 from ...api.responses.turns import Turns
 from ...api.shared.tools import function_entry
@@ -81,8 +81,8 @@ class WebInResponses(ResponsesFeature):
         turns.result(call_id, text, item.place)
         return True
 
-    def output(self, answer: Answer) -> Output:
-        return _Output(answer.response)
+    def output(self, response: ChatResponse) -> Output:
+        return _Output(response)
 
 
 class _Output(Output):

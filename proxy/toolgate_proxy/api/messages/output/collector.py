@@ -5,7 +5,7 @@ A stream sends those events, and a complete message has the blocks, so the two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolgate_core.deltas import (
@@ -22,7 +22,7 @@ from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
 from ..conversation.call_ids import shown_id
-from ..feature import CLIENTS, GATEWAYS, MessagesFeature, Use
+from ..feature import CLIENTS, GATEWAYS, Use, written_of
 from .blocks import CompactionBlock, Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
@@ -34,15 +34,11 @@ class Content:
     def __init__(self, response: ChatResponse, seal: OwnerSeal | None = None) -> None:
         self._response = response
         self._seal = seal
-        repeated = response.request.repeated
-        self._eager: frozenset[str] = repeated.get("eager", frozenset())
-        self._omitted: bool = repeated.get("omitted", False)
-        self._sign = response.request.sign_reasoning or (lambda _: "")
+        self._written = written_of(response.request)
+        made = (feature.output(response) for feature in self._written.features)
+        self._features = [each for each in made if each is not None]
         self._blocks: list[Block] = []
         self._open: Block | None = None
-        features: Sequence[MessagesFeature] = repeated.get("features", ())
-        made = (feature.output(response) for feature in features)
-        self._features = [each for each in made if each is not None]
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
@@ -98,7 +94,7 @@ class Content:
 
     def _call(self, start: CallStart) -> ToolUseBlock:
         use, name = self._use(start.name), start.name
-        eager = use is not CLIENTS or name in self._eager
+        eager = use is not CLIENTS or name in self._written.eager
         return ToolUseBlock(len(self._blocks), self._call_id(start), name, eager, use)
 
     def _use(self, name: str) -> Use:
@@ -122,7 +118,9 @@ class Content:
     def _add_thinking(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, ThinkingBlock):
             yield from self._close()
-            block = ThinkingBlock(len(self._blocks), self._sign, self._omitted)
+            block = ThinkingBlock(
+                len(self._blocks), self._written.sign, self._written.omits_thinking
+            )
             yield from self._begin(block)
         assert isinstance(self._open, ThinkingBlock)
         yield from self._open.add(text)

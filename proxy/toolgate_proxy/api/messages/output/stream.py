@@ -12,6 +12,7 @@ from ....chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ...shared.output import prompt_fields, typed_events
 from ...surface import ANY_CLIENT, Client, Stateless
 from ..context_management import shown_edits
+from ..feature import written_of
 from .blocks import Event
 from .collector import Content
 
@@ -66,7 +67,7 @@ class Body:
 
     def _edits(self) -> dict[str, Any]:
         request = self._response.request
-        if not request.repeated.get("context_management"):
+        if not written_of(request).shows_edits:
             return {}
         return {"context_management": shown_edits(request.applied_edits)}
 

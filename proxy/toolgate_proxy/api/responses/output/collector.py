@@ -5,7 +5,7 @@ A stream sends those events, and a complete response has the items, so the two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolgate_core.deltas import (
@@ -22,7 +22,7 @@ from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ..feature import Answer, ResponsesFeature
+from ..feature import written_of
 from .calls import CUSTOM, FUNCTION, CallItem
 from .items import (
     MESSAGE,
@@ -47,9 +47,8 @@ class Output:
         self._seal = seal
         self._reasoning = SUMMARY if summarized else REASONING
         self._items: list[Item] = []
-        features: Sequence[ResponsesFeature] = response.request.repeated.get("features", ())
-        answer = Answer(response, response.request.repeated.get("tools", ()), seal)
-        made = (feature.output(answer) for feature in features)
+        self._written = written_of(response.request)
+        made = (feature.output(response) for feature in self._written.features)
         self._features = [each for each in made if each is not None]
         self._first = [item for each in self._features for item in each.first()]
         """The items that are before everything else."""
@@ -134,7 +133,7 @@ class Output:
             if kind is MESSAGE:
                 item.annotate = self._annotations
             else:
-                item.seal = self._response.request.sign_reasoning
+                item.seal = self._written.seal_reasoning
             yield from self._begin(item)
         assert isinstance(self._open, TextItem)
         yield from self._open.add(delta)
