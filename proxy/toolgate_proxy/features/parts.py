@@ -1,4 +1,4 @@
-"""What the list of features has of each one."""
+"""What the list of features has of each of them."""
 
 from __future__ import annotations
 
