@@ -1,5 +1,5 @@
-"""The gateway's own route in this process, LiteLLM's MCP servers and a search engine, as in the tests
-of the server."""
+"""The gateway's own route in this process, LiteLLM's MCP servers and a search engine, as the tests
+of the server have them."""
 
 from tests.proxy.server.conftest import calls, calls_of_module, engine, gateway
 

@@ -21,10 +21,10 @@ RESPONDING = "tests/proxy/server/test_own_route.py::test_a_log_event_has_the_res
 
 
 def without(path, name):
-    """Delete the lines of a file that are about a module, and its name in imports of several."""
-    text = re.sub(rf"\b{name}, |, {name}\b(?=\n)", "", path.read_text())
-    lines = text.splitlines(keepends=True)
-    path.write_text("".join(each for each in lines if not re.search(rf"(?i)\b{name}\b", each)))
+    """Delete a module's lines in a list, and its name in an import of several."""
+    text = re.sub(rf"(?<=import ){name}, |, {name}(?=\n)", "", path.read_text())
+    own = re.compile(rf"from \.{name} import|    {name}\.|    {name.upper()},")
+    path.write_text("".join(each for each in text.splitlines(keepends=True) if not own.match(each)))
 
 
 def copied_without(name, folder):
