@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from toolgate_core.chat_request import ToolChoice
+from toolgate_core.chat_request import ChatRequest, ToolChoice, Written
 from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.toolset import Toolset
 
@@ -64,6 +64,13 @@ class Feature:
 
 
 F = TypeVar("F", bound=Feature)
+W = TypeVar("W", bound=Written)
+
+
+def written_as(kind: type[W], request: ChatRequest) -> W:
+    """Return what an API needs of a request for its response; the defaults for a request that it
+    has not read."""
+    return request.written if isinstance(request.written, kind) else kind()
 
 
 class Used(Generic[F]):

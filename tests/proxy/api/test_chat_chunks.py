@@ -37,7 +37,7 @@ LONG = {"where": "north of the old stone bridge, past the second mill, left at t
 
 def plain_answer(**changes):
     """What chunks are made of, besides the events; each call id is `call_1`."""
-    names = ("legacy", "continuous_usage", "call_done")
+    names = ("legacy_functions", "continuous_usage", "call_done")
     written = {name: changes.pop(name) for name in names if name in changes}
     return SimpleNamespace(
         head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
@@ -102,7 +102,7 @@ def without_null_content(event):
 def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done, prompt):
     """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
     given_to = plain_answer(
-        legacy=legacy,
+        legacy_functions=legacy,
         continuous_usage=continuous,
         call_done=call_done,
         prompt_token_ids=prompt,
@@ -218,7 +218,7 @@ def test_the_end_of_a_call_is_marked_on_request():
     ],
 )  # fmt: skip
 def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
-    chunks = Chunks(plain_answer(call_done=True, legacy=legacy))
+    chunks = Chunks(plain_answer(call_done=True, legacy_functions=legacy))
     *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
     assert choice["delta"] == delta

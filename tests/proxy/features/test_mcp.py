@@ -16,9 +16,8 @@ from tests.support.servers.script import call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.chat import tool_loop
 from toolgate_proxy.chat.tool_calls import TOO_MANY
-from toolgate_proxy.features.mcp import ran_once
-from toolgate_proxy.features.mcp.ran_once import RanOnce
-from toolgate_proxy.features.mcp.responses import DENIED
+from toolgate_proxy.features.mcp import responses
+from toolgate_proxy.features.mcp.responses import DENIED, RanOnce
 from toolgate_proxy.features.mcp.servers import ListedTool, McpOutcome
 from toolgate_proxy.kept_values import MemoryValues
 from toolgate_proxy.sealing import OwnerSeal
@@ -303,10 +302,10 @@ async def test_an_approved_call_goes_on_without_its_client(gateway, monkeypatch)
         await asyncio.sleep(float(seconds))
         return McpOutcome(output="paid")
 
-    monkeypatch.setattr(ran_once, "PAUSE", 0.001)
+    monkeypatch.setattr(responses, "PAUSE", 0.001)
     servers = SimpleNamespace(call=pay)
     once = RanOnce(servers, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), MemoryValues())
-    for seconds, outcome in (("0.05", McpOutcome(output="paid")), ("9", ran_once.BEGUN)):
+    for seconds, outcome in (("0.05", McpOutcome(output="paid")), ("9", responses.BEGUN)):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(once.call("pay", seconds), 0.01)
         assert await once.call("pay", seconds) == outcome

@@ -108,7 +108,7 @@ class Chunks:
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
         written = written_of(response.request)
-        self._features, self._legacy = written.outputs(response), written.legacy
+        self._features, self._legacy = written.outputs(response), written.legacy_functions
         head = response.head
         self._head = {
             "id": head.id,

@@ -10,7 +10,7 @@ from toolgate_core.chat_request import ChatRequest, Written
 
 from ...chat.choice import ChoiceEvent
 from ...chat.response import ChatResponse
-from ...features.feature import Feature
+from ...features.feature import Feature, written_as
 from ...request_fields import Fields
 from ..shared.tools import Entry
 
@@ -78,7 +78,7 @@ class ChatFeature(Feature):
 class ChatWritten(Written):
     features: tuple[ChatFeature, ...] = ()
     """Those of the request."""
-    legacy: bool = False
+    legacy_functions: bool = False
     """Whether the request has `functions` instead of `tools`. The response then has a
     `function_call`."""
     continuous_usage: bool = False
@@ -92,5 +92,4 @@ class ChatWritten(Written):
 
 
 def written_of(request: ChatRequest) -> ChatWritten:
-    written = request.written
-    return written if isinstance(written, ChatWritten) else ChatWritten()
+    return written_as(ChatWritten, request)

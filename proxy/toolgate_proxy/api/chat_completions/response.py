@@ -83,7 +83,7 @@ class WholeResponse(Stateless):
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
         written = written_of(response.request)
-        self._features, self._legacy = written.outputs(response), written.legacy
+        self._features, self._legacy = written.outputs(response), written.legacy_functions
         self._model = model or response.head.model
         self._choices: dict[int, _Choice] = {}
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from toolgate_core.chat_request import ChatRequest, Written
 
 from ...chat.response import ChatResponse
-from ...features.feature import Feature
+from ...features.feature import Feature, written_as
 from ...request_fields import Fields
 from ..shared.tools import DEFERRED, Entry
 from .conversation.content import Content, check_fields
@@ -96,8 +96,7 @@ class MessagesWritten(Written):
 
 
 def written_of(request: ChatRequest) -> MessagesWritten:
-    written = request.written
-    return written if isinstance(written, MessagesWritten) else MessagesWritten()
+    return written_as(MessagesWritten, request)
 
 
 GATEWAY_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")

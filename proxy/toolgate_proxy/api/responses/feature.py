@@ -12,7 +12,7 @@ from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.gateway_tools import PendingCall
 
 from ...chat.response import ChatResponse
-from ...features.feature import Feature
+from ...features.feature import Feature, written_as
 from ...request_fields import Fields
 from ..shared.tools import DEFERRED, Entry
 from .output.items import Call, Event, Item
@@ -145,5 +145,4 @@ class ResponsesWritten(Written):
 
 
 def written_of(request: ChatRequest) -> ResponsesWritten:
-    written = request.written
-    return written if isinstance(written, ResponsesWritten) else ResponsesWritten()
+    return written_as(ResponsesWritten, request)

@@ -4,12 +4,52 @@ files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...request_fields import Fields, as_integer
-from .schemas import Command, Schema, command_schema, member
+
+Schema = dict[str, Any]
+
+
+def member(kind: str, description: str, **more: Any) -> Schema:
+    return {"type": kind, "description": description, **more}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: the members that it needs, and those that it may have."""
+
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+
+def command_schema(
+    name: str, description: str, members: Mapping[str, Schema], commands: Mapping[str, Command]
+) -> Schema:
+    """Return the schema of an input whose member `name` has the command. All members are declared
+    once, where chat templates show them. The alternatives are exact: a command has its own members
+    only."""
+    used = {each for command in commands.values() for each in command.required + command.optional}
+    declared = {key: value for key, value in members.items() if key in used}
+    return {
+        "type": "object",
+        "properties": {name: member("string", description, enum=[*commands]), **declared},
+        "required": [name],
+        "anyOf": [_alternative(name, word, command) for word, command in commands.items()],
+    }
+
+
+def _alternative(name: str, word: str, command: Command) -> Schema:
+    own = dict.fromkeys(command.required + command.optional, True)
+    return {
+        "properties": {name: {"const": word}, **own},
+        "required": [name, *command.required],
+        "additionalProperties": False,
+    }
+
 
 TEXT_EDITOR = (
     "Views, creates and edits text files. `view` shows a file with line numbers, or lists a "

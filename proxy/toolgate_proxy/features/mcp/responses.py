@@ -3,9 +3,11 @@ and the calls that the user has approved."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, InputDelta
@@ -17,15 +19,32 @@ from ...api.responses.output.items import Call, Event, Item, item_added, item_do
 from ...api.responses.turns import Turns
 from ...api.shared.history import History
 from ...api.shared.tools import DEFERRED, function_entry
+from ...background import finished
 from ...chat.response import ChatResponse
+from ...kept_values import KeptValues
 from ...request_fields import Fields
+from ...sealing import OwnerSeal, SealBroken
 from ..feature import Asked
-from .ran_once import RanOnce
-from .servers import CREDENTIALS, EMPTY, McpEntry, McpListings, McpOutcome, McpTool, read_entry
+from .servers import (
+    CREDENTIALS,
+    EMPTY,
+    MAX_RESULT,
+    McpEntry,
+    McpListings,
+    McpOutcome,
+    McpServers,
+    McpTool,
+    read_entry,
+)
 
 CALL, LIST = "mcp_call", "mcp_list_tools"
 REQUEST, ANSWER = "mcp_approval_request", "mcp_approval_response"
 DENIED = "The user did not approve this call."
+PURPOSE = "approved calls"
+BEGUN = McpOutcome(error="This call began with an earlier request, and its result is not known.")
+"""The outcome until the server responds. It stays if the gateway ends before."""
+WAITS, PAUSE = 120, 0.5
+"""Number of looks at a call that another request or gateway runs, and the seconds between them."""
 
 
 @dataclass
@@ -156,6 +175,48 @@ class McpInResponses(ResponsesFeature):
 
     def output(self, response: ChatResponse) -> Output:
         return _Output(self._entries)
+
+
+@dataclass(frozen=True)
+class RanOnce:
+    """The servers for a call that the user has approved, which runs once: clients repeat a request
+    that failed after the call, and get the outcome that was kept. `approval`: the id of the request
+    for approval."""
+
+    servers: McpServers
+    approval: str
+    seal: OwnerSeal
+    values: KeptValues
+
+    def server_of(self, name: str) -> str:
+        return self.servers.server_of(name)
+
+    async def call(self, name: str, arguments: str) -> McpOutcome:
+        """Return the outcome of the first such call. It goes on if the request is cancelled."""
+        return await finished(self._outcome(name, arguments))
+
+    async def _outcome(self, name: str, arguments: str) -> McpOutcome:
+        told = json.dumps([self.seal.owner, self.approval, name, json.loads(arguments)])
+        kept = self.seal.sealer.digest(told, purpose=PURPOSE)
+        for _ in range(WAITS):
+            [sealed] = await self.values.get([kept])
+            if sealed is None:
+                await self._keep(kept, BEGUN)
+                outcome = await self.servers.call(name, arguments)
+                await self._keep(kept, outcome)
+                return outcome
+            try:
+                outcome = McpOutcome(**json.loads(self.seal.open(sealed, purpose=PURPOSE)))
+            except SealBroken:
+                break
+            if outcome != BEGUN:
+                return outcome
+            await asyncio.sleep(PAUSE)
+        return BEGUN
+
+    async def _keep(self, kept: str, outcome: McpOutcome) -> None:
+        told = {name: text and text[:MAX_RESULT] for name, text in asdict(outcome).items()}
+        await self.values.put({kept: self.seal.seal(json.dumps(told).encode(), purpose=PURPOSE)})
 
 
 def placeholder(call_id: str) -> str:
