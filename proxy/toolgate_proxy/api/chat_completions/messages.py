@@ -29,17 +29,16 @@ PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 def parse_messages(
     messages: object,
-    history: History,
-    tools: Toolset,
-    define: Define,
     used: Used[ChatFeature],
+    define: Define,
 ) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
     """The messages in the order of the prompt, and their paths in the request. Unknown fields are
     passed on unchanged, because a template may use them. `define` parses the definition of a
     tool. `used`: the features of the request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
-    reader = _Reader(history, tools, define)
+    history = used.asked.history
+    reader = _Reader(history, used.asked.tools, define)
     placed: list[tuple[dict[str, Any], str]] = []
     for at, each in enumerate(messages):
         path = f"messages[{at}]"

@@ -53,7 +53,7 @@ def parse_request(
         values, hosted, used, open_objects=open_objects, on_invalid=on_invalid
     )
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
-    messages, paths = parse_messages(values.get("messages"), history, tools, defined, used)
+    messages, paths = parse_messages(values.get("messages"), used, defined)
     check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False

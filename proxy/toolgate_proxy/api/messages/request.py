@@ -56,17 +56,9 @@ def parse_request(
     values[FORMAT] = values.get("output_config", {}).get("format")
     history, hosted = History(), HostedTools(omit_hosted)
     used = Used(MESSAGES, Asked(client, values, history))
-    reader = ToolReader(hosted, used, open_objects, client, on_invalid)
+    reader = ToolReader(hosted, used, open_objects, on_invalid)
     tools = used.asked.tools = reader.toolset(values.get("tools", ()))
-    conversation = parse_messages(
-        values.get("messages"),
-        values.get("system"),
-        used,
-        client.seal,
-        history,
-        tools,
-        reader.define,
-    )
+    conversation = parse_messages(values.get("messages"), values.get("system"), used, reader.define)
     choice = read_tool_choice(values.get("tool_choice"))
     mode = reasoning_mode(values)
     edits, compaction = read_edits(values.get("context_management", {}).get("edits", ()))

@@ -22,7 +22,6 @@ from ..shared.tools import (
     parse_entries,
     read_toolset,
 )
-from ..surface import ANY_CLIENT, Client
 from .feature import MessagesFeature
 
 FIELDS = (
@@ -44,13 +43,12 @@ EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `used`: its features. `client`: the sender. `on_invalid`
-    gets the errors of names and schemas."""
+    """Parses the tools of one request. `used`: its features. `on_invalid` gets the errors of names
+    and schemas."""
 
     hosted: HostedTools
     used: Used[MessagesFeature]
     open_objects: bool = False
-    client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
@@ -92,7 +90,11 @@ class ToolReader:
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         fields, function = Fields(entry, path), self._function(entry, path)
         eager = fields.flag("eager_input_streaming")
-        if EAGER_BETA in self.client.headers.get("anthropic-beta", "") if eager is None else eager:
+        if (
+            EAGER_BETA in self.used.asked.client.headers.get("anthropic-beta", "")
+            if eager is None
+            else eager
+        ):
             self.eager.add(function["name"])
         return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
 

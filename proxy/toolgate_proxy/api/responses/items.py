@@ -19,8 +19,8 @@ from ..shared.history import History, function_call, text_of, tool_of
 from .compaction import TRIGGER, open_item
 from .content import read_content
 from .feature import ResponsesFeature
-from .tools import ToolReader, full_name
-from .turns import Message, Turns
+from .tools import full_name
+from .turns import Define, Message, Turns
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
@@ -44,42 +44,32 @@ PREVIOUS = "previous_response_id"
 def parse_input(
     given: object,
     instructions: str | None,
-    history: History,
-    tools: Toolset,
-    reader: ToolReader,
     used: Used[ResponsesFeature],
+    define: Define,
     *,
     recalled: int = 0,
-    seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
-    """The messages, and the path of each message in the request's body. `reader`: parses tools in
-    items. `used`: the features of the request.
-    `recalled`: number of items at the beginning that are not the request's own. `seal`: of the
-    sender.
+    """The messages, and the path of each message in the request's body. `used`: the features of the
+    request. `define`: parses tools in items. `recalled`: number of items at the beginning that are
+    not the request's own.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = Turns(instructions, history, tools, reader.define)
+    turns = Turns(instructions, used.asked.history, used.asked.tools, define)
     if isinstance(given, str) and given:
         turns.message("user", given, "input")
         return turns.ordered()
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, used, seal)
+        _add(item, PREVIOUS, turns, used)
     for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, used, seal)
+        _add(item, f"input[{at}]", turns, used)
     if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.ordered()
 
 
-def _add(
-    item: object,
-    path: str,
-    turns: Turns,
-    used: Used[ResponsesFeature],
-    seal: OwnerSeal | None,
-) -> None:
+def _add(item: object, path: str, turns: Turns, used: Used[ResponsesFeature]) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
@@ -121,10 +111,10 @@ def _add(
             call_id = fields.required_text("call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
         case "compaction":
-            if (made := open_item(fields, seal, history)) is not None:
+            if (made := open_item(fields, used.asked.client.seal, history)) is not None:
                 turns.compacted(made, path)
         case "reasoning":
-            turns.reasoning(_reasoning(fields, seal, history), path)
+            turns.reasoning(_reasoning(fields, used.asked.client.seal, history), path)
 
 
 def _check(fields: Fields, known: Sequence[str], history: History, *, any_status: bool) -> None:

@@ -54,17 +54,10 @@ def parse_request(
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
     used = Used(RESPONSES, Asked(client, values, history))
-    reader = ToolReader(hosted, used, open_objects, client, on_invalid)
+    reader = ToolReader(hosted, used, open_objects, on_invalid)
     tools = used.asked.tools = reader.toolset(values.get("tools", ()))
     messages, paths = parse_input(
-        given,
-        values.get("instructions"),
-        history,
-        tools,
-        reader,
-        used,
-        recalled=recalled,
-        seal=seal,
+        given, values.get("instructions"), used, reader.define, recalled=recalled
     )
     is_encrypted = ENCRYPTED in values.get("include", ())
     compaction = read_compaction(values, given[recalled:] if isinstance(given, list) else ())

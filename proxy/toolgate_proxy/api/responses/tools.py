@@ -21,7 +21,6 @@ from ..shared.tools import (
     parse_entries,
     read_toolset,
 )
-from ..surface import ANY_CLIENT, Client
 from .feature import ResponsesFeature, Shown, check_entry, chosen_of, repeated_entry
 
 CLIENTS = ("function", "custom")
@@ -39,13 +38,12 @@ WORDS: Words = ((".function", ""), (".custom", ""), (".format.grammar", ".format
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `used`: its features. `client`: the sender. `on_invalid`
-    gets the errors of names and schemas."""
+    """Parses the tools of one request. `used`: its features. `on_invalid` gets the errors of names
+    and schemas."""
 
     hosted: HostedTools
     used: Used[ResponsesFeature]
     open_objects: bool = False
-    client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     shown: tuple[Shown, ...] = ()
     """The tools of the request as the response repeats them."""

@@ -69,17 +69,15 @@ def parse_messages(
     given: object,
     system: object,
     used: Used[MessagesFeature],
-    seal: OwnerSeal | None,
-    history: History,
-    tools: Toolset,
     define: Define,
 ) -> Conversation:
     """`used`: the features of the request. `define` parses the definition of a tool. Raises
     InvalidRequest, UnknownTool and UnsupportedParameter, which name the path of the field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
+    seal, history = used.asked.client.seal, used.asked.history
     compaction = latest_compaction(given, seal)
-    reader = _Reader(used, seal, history, tools, define, compaction)
+    reader = _Reader(used, seal, history, used.asked.tools, define, compaction)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system([text_part(text)] if text else [], "system")
