@@ -19,5 +19,7 @@ class Parts:
     chat: type[ChatFeature] | None = None
     responses: type[ResponsesFeature] | None = None
     messages: type[MessagesFeature] | None = None
-    provided: Callable[[Settings], Provision | None] = lambda _: None
-    """Returns what the settings provide for it."""
+    setting: str = ""
+    """The setting that provides something for it."""
+    provided: Callable[[Settings], Provision] | None = None
+    """Returns this, if the setting has a value."""

@@ -43,8 +43,13 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
 
 def provisions() -> dict[type[Provision], Provision]:
     """Return what the settings provide for features."""
-    made = (feature.provided(gateway().settings) for feature in FEATURES)
-    return {type(provision): provision for provision in made if provision is not None}
+    settings = gateway().settings
+    made = (
+        each.provided(settings)
+        for each in FEATURES
+        if each.provided is not None and getattr(settings, each.setting)
+    )
+    return {type(provision): provision for provision in made}
 
 
 def owner_of(scope: Scope, context: RequestContext) -> str:

@@ -5,4 +5,9 @@ from .fetch import page_fetcher
 from .messages import WebInMessages
 from .responses import WebInResponses
 
-FEATURE = Parts(responses=WebInResponses, messages=WebInMessages, provided=page_fetcher)
+FEATURE = Parts(
+    responses=WebInResponses,
+    messages=WebInMessages,
+    setting="web_fetch",
+    provided=page_fetcher,
+)

@@ -190,10 +190,10 @@ class WebFetch:
         yield from _texts_in(self.given)
 
 
-def page_fetcher(settings: Settings) -> PageFetcher | None:
-    """Return what fetches web pages, if the operator allows some."""
+def page_fetcher(settings: Settings) -> PageFetcher:
+    """Return what fetches the pages that the operator allows."""
     allowed = settings.web_fetch
-    return PageFetcher(Domains(() if "*" in allowed else allowed)) if allowed else None
+    return PageFetcher(Domains(() if "*" in allowed else allowed))
 
 
 def _failed(url: str, problem: Problem, result: CallResult) -> GatewayResult:
