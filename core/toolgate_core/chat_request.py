@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -98,6 +99,8 @@ class ChatRequest:
     applied_edits: tuple[AppliedEdit, ...] = ()
     compaction: Compaction | None = None
     """When the conversation is replaced by a summary, after the edits."""
+    responds: Callable[..., AbstractAsyncContextManager[Any]] | None = None
+    """Responds in place of the loop of tools, with the arguments of that."""
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
     reasoning: wire.ReasoningMode = "default"

@@ -19,7 +19,6 @@ from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
 from . import metrics, tool_loop
 from .answers import Answers
-from .compaction import respond as compaction
 from .engine import Engine
 from .response import ChatResponse, ResponseEvent
 
@@ -125,7 +124,7 @@ async def _begin(
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, whose first batch has arrived."""
     context.deployment = deployment
-    respond = tool_loop.respond if request.compaction is None else compaction.respond
+    respond = request.responds or tool_loop.respond
     async with respond(engine, request, deployment, context) as (response, events):
         first_batch = await _first_batch(events)
         yield response, _chain(first_batch, events, context.require_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .client_tools import FEATURE as CLIENT_TOOLS
+from .compaction import FEATURE as COMPACTION
 from .mcp import FEATURE as MCP
 from .parts import Parts
 from .tool_search import FEATURE as TOOL_SEARCH
@@ -10,6 +11,7 @@ from .web import FEATURE as WEB
 
 FEATURES: tuple[Parts, ...] = (
     CLIENT_TOOLS,
+    COMPACTION,
     MCP,
     TOOL_SEARCH,
     WEB,

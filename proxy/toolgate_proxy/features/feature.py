@@ -32,6 +32,8 @@ class Asked:
     """The parameters."""
     history: History
     choice: ToolChoice = "auto"
+    recalled: int = 0
+    """The number of items of the conversation that are not the request's own."""
     tools: Toolset = field(default_factory=Toolset)
     """After the request's own tools were read. The conversation adds others."""
 
@@ -60,6 +62,11 @@ class Feature:
 
     def runners(self) -> Mapping[str, GatewayTool]:
         """Return what runs the tools of the feature inside the response, by name."""
+        return {}
+
+    def fields(self) -> Mapping[str, Any]:
+        """Return further fields of the chat request, after the conversation was read. Raise
+        InvalidRequest and UnsupportedParameter."""
         return {}
 
 
@@ -107,6 +114,9 @@ class Used(Generic[F]):
         """Return what runs the tools that the request has, by name."""
         found = (pair for feature in self for pair in feature.runners().items())
         return {name: tool for name, tool in found if self.asked.tools.has(name)}
+
+    def fields(self) -> dict[str, Any]:
+        return {name: value for feature in self for name, value in feature.fields().items()}
 
     def _begin(self, kind: type[F] | None) -> F | None:
         if kind is None:

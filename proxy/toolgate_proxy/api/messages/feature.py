@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from toolgate_core.chat_request import ChatRequest, Written
 
@@ -13,6 +13,9 @@ from ...features.feature import Feature, written_as
 from ...request_fields import Fields
 from ..shared.tools import DEFERRED, Entry
 from .conversation.content import Content, check_fields
+from .conversation.turns import Turns
+
+Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,16 @@ class Use:
     """Beginning of its id."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further members."""
+
+
+class Block(Protocol):
+    """A block of a message, with the events that announce it."""
+
+    def begin(self) -> Iterator[Event]: ...
+
+    def end(self) -> Iterator[Event]: ...
+
+    def body(self) -> dict[str, Any]: ...
 
 
 CLIENTS, GATEWAYS = Use("tool_use"), Use("server_tool_use", "srv")
@@ -44,6 +57,18 @@ class Output:
     def citations(self, text: str) -> Iterable[dict[str, Any]]:
         """Return the citations of a complete text."""
         return ()
+
+    def block(self, event: object, index: int) -> Block | None:
+        """Return the block of an event that only a feature knows. `index`: its place."""
+        return None
+
+    def stop_reason(self, reason: str) -> str | None:
+        """Return the `stop_reason` for an end that only the feature knows."""
+        return None
+
+    def members(self) -> Mapping[str, Any]:
+        """Return further members of the message, at the end of the response."""
+        return {}
 
     def usage(self) -> Mapping[str, Any]:
         """Return further members of the usage, at the end of the response."""
@@ -70,6 +95,14 @@ class MessagesFeature(Feature):
         InvalidTools."""
         raise NotImplementedError
 
+    def begin(self, messages: Sequence[object]) -> int:
+        """Return the place of the first message that is part of the conversation."""
+        return 0
+
+    def again(self, block: Fields, kind: str, turns: Turns) -> bool:
+        """Read a block of the assistant that is no call or result. Return False for others."""
+        return False
+
     def content(self, block: Fields, kind: str) -> Content:
         """Return what the model sees of a result in the conversation; "" for one that can't be
         read."""
@@ -89,8 +122,6 @@ class MessagesWritten(Written):
     """Whether the client gets only the signatures of thinking."""
     sign: Callable[[str], str] = lambda _: ""
     """Returns the signature of thinking."""
-    shows_edits: bool = False
-    """Whether the response has the edits of the conversation."""
     part_paths: Sequence[Sequence[str]] = ()
     """The paths of the parts of each message's content."""
 

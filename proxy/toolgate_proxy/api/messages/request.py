@@ -22,8 +22,6 @@ from ..shared.parameter import read_parameters
 from ..shared.template import reasoning_mode
 from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
-from .compaction import demanded
-from .context_management import read_edits
 from .conversation.content import check_fields
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
@@ -61,7 +59,7 @@ def parse_request(
     conversation = parse_messages(values.get("messages"), values.get("system"), used, reader.define)
     choice = read_tool_choice(values.get("tool_choice"))
     mode = reasoning_mode(values)
-    edits, compaction = read_edits(values.get("context_management", {}).get("edits", ()))
+    own = used.fields()
     parsed.request["include_reasoning"] = is_shown(values, mode)
     parsed.request.setdefault("fit_max_tokens", True)  # clients must send some `max_tokens`
     return chat_request(
@@ -82,14 +80,12 @@ def parse_request(
         budget=with_effort(values) if mode == "on" else values,
         parallel_tool_calls=choice.parallel,
         content_format=_content_format(values, open_objects=open_objects),
-        edits=edits,
-        compaction=demanded(values, compaction),
+        **own,
         written=MessagesWritten(
             tuple(used),
             frozenset(reader.eager),
             is_omitted(values),
             _signer(client),
-            "context_management" in values,
             conversation.part_paths,
         ),
     )

@@ -16,7 +16,6 @@ from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.history import History, function_call, text_of, tool_of
-from .compaction import TRIGGER, open_item
 from .content import read_content
 from .feature import ResponsesFeature
 from .tools import full_name
@@ -34,11 +33,15 @@ FIELDS = {
     "custom_tool_call_output": ("call_id", "output", "name", "caller"),
     "reasoning": ("summary", "content", "encrypted_content"),
     "additional_tools": ("role", "tools"),
-    "compaction": ("encrypted_content", "created_by"),
-    TRIGGER: (),
 }
 """By type of item: its fields."""
 PREVIOUS = "previous_response_id"
+TRIGGER = "compaction_trigger"
+"""Type of the item that asks for a summary of the conversation."""
+
+
+def is_trigger(item: object) -> bool:
+    return isinstance(item, dict) and item.get("type") == TRIGGER
 
 
 def parse_input(
@@ -110,9 +113,6 @@ def _add(item: object, path: str, turns: Turns, used: Used[ResponsesFeature]) ->
         case "function_call_output" | "custom_tool_call_output":
             call_id = fields.required_text("call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
-        case "compaction":
-            if (made := open_item(fields, used.asked.client.seal, history)) is not None:
-                turns.compacted(made, path)
         case "reasoning":
             turns.reasoning(_reasoning(fields, used.asked.client.seal, history), path)
 

@@ -20,9 +20,8 @@ from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tools import HostedTools, read_tool_choice
 from ..surface import ANY_CLIENT, Client
-from .compaction import is_trigger, read_compaction
 from .feature import ResponsesFeature, ResponsesWritten
-from .items import encrypt, parse_input
+from .items import encrypt, is_trigger, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .tools import ToolReader
 
@@ -53,14 +52,15 @@ def parse_request(
     _set_logprobs(parsed)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
-    used = Used(RESPONSES, Asked(client, values, history))
+    used = Used(RESPONSES, Asked(client, values, history, recalled=recalled))
     reader = ToolReader(hosted, used, open_objects, on_invalid)
     tools = used.asked.tools = reader.toolset(values.get("tools", ()))
     messages, paths = parse_input(
         given, values.get("instructions"), used, reader.define, recalled=recalled
     )
     is_encrypted = ENCRYPTED in values.get("include", ())
-    compaction = read_compaction(values, given[recalled:] if isinstance(given, list) else ())
+    own = used.fields()
+    compaction = own.get("compaction")
     return chat_request(
         parsed,
         salt=salt,
@@ -77,7 +77,7 @@ def parse_request(
         constraints=("tools", "text", STRUCTURED_OUTPUTS),
         choice=read_tool_choice(values.get("tool_choice"), partial(_chosen, used=used)),
         content_format=_content_format(values, open_objects=open_objects),
-        compaction=compaction,
+        **own,
         written=ResponsesWritten(
             values,
             reader.shown,

@@ -40,7 +40,6 @@ PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
     "additional_tools": "at",
-    "compaction": "cmp",
     **{kind: prefix for feature in RESPONSES for kind, prefix in feature.ITEMS.items()},
 }
 ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)

@@ -13,7 +13,6 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
-from ...chat.compaction.compacted import Compacted
 from ...request_fields import Fields
 from ..shared.history import History, lost_call, with_results
 from ..shared.tool_changes import ToolChanges
@@ -113,12 +112,18 @@ class Turns:
         if parts := changes.parts(heading=True):
             self._append({"role": "system", "content": parts}, path)
 
-    def compacted(self, made: Compacted, path: str) -> None:
-        """Replace the conversation so far."""
-        stays = made.remaining([message["role"] for message in self._messages])
+    def compacted(
+        self,
+        remaining: Callable[[Sequence[str]], Sequence[int]],
+        messages: Sequence[Message],
+        path: str,
+    ) -> None:
+        """Replace the conversation so far. `remaining`: returns the places of the messages that
+        stay, by the roles of all."""
+        stays = remaining([message["role"] for message in self._messages])
         self._messages = [self._messages[at] for at in stays]
         self._paths = [self._paths[at] for at in stays]
-        for message in made.messages():
+        for message in messages:
             self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
             self._append(message, path)
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
+from ...chat.choice import FeatureEvent
+from ...chat.request.shortening import HEAD, droppable
 from ...sealing import OwnerSeal, SealBroken
-from ..request.shortening import HEAD, droppable
 
 PAUSED = "compaction"
 """The reason why a response ends after the summary."""
@@ -28,7 +29,7 @@ The conversation before this point was replaced by a summary of it:
 
 
 @dataclass(frozen=True)
-class Compacted:
+class Compacted(FeatureEvent):
     """It is also the event that begins a response before which the conversation was compacted."""
 
     summary: str

@@ -5,7 +5,7 @@ They are applied where the tokens of a prompt can be counted (chat/request/short
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolgate_core.context_edits import (
@@ -17,11 +17,12 @@ from toolgate_core.context_edits import (
 )
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
+from ...api.shared.collection_types import Object, Texts
+from ...api.shared.value_types import Anything, Choice, Integer, Text
 from ...request_fields import Fields, invalid_value
-from ..shared.collection_types import Object, Texts
-from ..shared.value_types import Anything, Choice, Integer, Text
-from .compaction import EDIT, read_compaction
 
+COMPACT = "compact_"
+"""Beginning of the type of the edit that asks for compaction."""
 NAMES = Texts(maximum=1_000)
 
 
@@ -46,14 +47,16 @@ TOOL_USES = Object(
 )
 
 
-def read_edits(edits: Sequence[object]) -> tuple[tuple[ContextEdit, ...], Compaction | None]:
-    """Return the edits, and the compaction, which is done after them. Raise InvalidRequest and
-    UnsupportedParameter."""
-    read = [_edit(edit, f"context_management.edits[{at}]") for at, edit in enumerate(edits)]
+def read_edits(
+    edits: Sequence[object], compaction: Callable[[dict[str, Any], str], Compaction]
+) -> tuple[tuple[ContextEdit, ...], Compaction | None]:
+    """Return the edits, and the compaction, which is done after them. `compaction`: reads the edit
+    that asks for it, at its path. Raise InvalidRequest and UnsupportedParameter."""
+    path = "context_management.edits"
+    read = [_edit(edit, f"{path}[{at}]", compaction) for at, edit in enumerate(edits)]
     compactions = [edit for edit in read if isinstance(edit, Compaction)]
     if len(compactions) > 1:
-        path = "context_management.edits"
-        raise InvalidRequest(f"{path!r} has more than one {EDIT}… edit. Keep one.", param=path)
+        raise InvalidRequest(f"{path!r} has more than one {COMPACT}… edit. Keep one.", param=path)
     others = tuple(edit for edit in read if not isinstance(edit, Compaction))
     return others, compactions[0] if compactions else None
 
@@ -72,7 +75,9 @@ def _shown(applied: AppliedEdit) -> dict[str, Any]:
     }
 
 
-def _edit(edit: object, path: str) -> ContextEdit | Compaction:
+def _edit(
+    edit: object, path: str, compaction: Callable[[dict[str, Any], str], Compaction]
+) -> ContextEdit | Compaction:
     if not isinstance(edit, dict):
         raise invalid_value(path, "an object", edit)
     fields = Fields(edit, path)
@@ -83,8 +88,8 @@ def _edit(edit: object, path: str) -> ContextEdit | Compaction:
         return ClearThinking(kind, _kept_turns(THINKING.parse(edit, path), path))
     if kind.startswith("clear_tool_uses_"):
         return _tool_uses(kind, TOOL_USES.parse(edit, path), path)
-    if kind.startswith(EDIT):
-        return read_compaction(edit, path)
+    if kind.startswith(COMPACT):
+        return compaction(edit, path)
     raise UnsupportedParameter(
         f"{fields.path('type')!r} is {kind!r}, which is not supported. Shorten the messages in the "
         "client.",

@@ -1,24 +1,29 @@
-"""Compaction in a request: the edit that asks for it, and the blocks that it leaves in messages."""
+"""Compaction and context edits in the Messages API: their parameters, and the blocks that
+compaction leaves in messages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgate_core.context_edits import Compaction
 from toolgate_core.errors import InvalidRequest
 
-from ...chat.compaction.compacted import Compacted, opened
+from ...api.messages.conversation.content import check_fields
+from ...api.messages.conversation.turns import Turns
+from ...api.messages.feature import Block, Event, MessagesFeature, Output
+from ...api.messages.output.blocks import block_delta, block_start, block_stop
+from ...api.shared.collection_types import Object
+from ...api.shared.history import History
+from ...api.shared.value_types import Choice, Flag, Integer, Text
+from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
-from ..shared.collection_types import Object
-from ..shared.history import History
-from ..shared.value_types import Choice, Flag, Integer, Text
-from .conversation.content import check_fields
+from .compacted import PAUSED, Compacted, opened, sealed
+from .edits import COMPACT, read_edits, shown_edits
+from .respond import respond
 
-EDIT = "compact_"
-"""Beginning of the type of the edit."""
 TOKENS = Object(
     {"type": Choice(("input_tokens",)), "value": Integer(1)}, required=("type", "value")
 )
@@ -26,8 +31,8 @@ MEMBERS = Object(
     {"type": Text(), "trigger": TOKENS, "pause_after_compaction": Flag(), "instructions": Text()}
 )
 DEFAULT_TRIGGER = 150_000
-ON_DEMAND = Object({"type": Choice(("summarize",)), "instructions": Text()}, required=("type",))
 BLOCK = "compaction"
+CONTEXT = "context_management"
 BLOCK_FIELDS = (
     "type",
     "content",
@@ -36,6 +41,76 @@ BLOCK_FIELDS = (
     "tool_changes",
     "cache_control",
 )
+
+
+class CompactionInMessages(MessagesFeature):
+    ITEMS = (BLOCK,)
+    PARAMETERS = (CONTEXT, "compaction")
+    _kept: CompactedMessages | None = None
+
+    def begin(self, messages: Sequence[object]) -> int:
+        self._kept = latest_compaction(messages, self.asked.client.seal)
+        return self._kept.begin
+
+    def again(self, block: Fields, kind: str, turns: Turns) -> bool:
+        assert self._kept is not None
+        if (made := self._kept.read(block, self.asked.history)) is not None:
+            turns.compacted(made.messages(), block.place)
+        return True
+
+    def fields(self) -> Mapping[str, Any]:
+        values = self.asked.values
+        edits, compaction = read_edits(values.get(CONTEXT, {}).get("edits", ()), read_compaction)
+        rule = demanded(values, compaction)
+        return {
+            "edits": edits,
+            "compaction": rule,
+            "responds": None if rule is None else respond,
+        }
+
+    def output(self, response: ChatResponse) -> Output:
+        return _Output(response, self.asked.client.seal, CONTEXT in self.asked.values)
+
+
+@dataclass(frozen=True)
+class _Output(Output):
+    response: ChatResponse
+    seal: OwnerSeal | None
+    shows_edits: bool
+
+    def block(self, event: object, index: int) -> Block | None:
+        if not isinstance(event, Compacted):
+            return None
+        return CompactionBlock(index, event.summary, sealed(event, self.seal))
+
+    def stop_reason(self, reason: str) -> str | None:
+        return "compaction" if reason == PAUSED else None
+
+    def members(self) -> Mapping[str, Any]:
+        edits = shown_edits(self.response.request.applied_edits)
+        return {CONTEXT: edits} if self.shows_edits else {}
+
+
+@dataclass(frozen=True)
+class CompactionBlock:
+    """The block before which, or for which, the conversation was compacted."""
+
+    index: int
+    summary: str
+    sealed: str
+    """The compacted conversation."""
+
+    def begin(self) -> Iterator[Event]:
+        """All of the text is in one event."""
+        empty = {"type": BLOCK, "content": None, "encrypted_content": None}
+        yield block_start(self.index, empty)
+        yield block_delta(self.index, {**self.body(), "type": "compaction_delta"})
+
+    def end(self) -> Iterator[Event]:
+        yield block_stop(self.index)
+
+    def body(self) -> dict[str, Any]:
+        return {"type": BLOCK, "content": self.summary, "encrypted_content": self.sealed}
 
 
 def read_compaction(edit: dict[str, Any], path: str) -> Compaction:
@@ -56,7 +131,7 @@ def demanded(values: Mapping[str, Any], edit: Compaction | None) -> Compaction |
         return edit
     if edit is not None:
         raise InvalidRequest(
-            f"'compaction' can't be combined with a {EDIT}… edit. Remove one of them.",
+            f"'compaction' can't be combined with a {COMPACT}… edit. Remove one of them.",
             param="compaction",
         )
     return Compaction(pauses=True, instructions=given.get("instructions", ""))

@@ -15,11 +15,11 @@ from toolgate_core.context_edits import Compaction
 from toolgate_core.deltas import Finish
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
 
+from ...chat import tool_loop
+from ...chat.engine import Engine
+from ...chat.response import ChatResponse, ResponseEvent
 from ...context import RequestContext
 from ...routing.deployments import Deployment
-from .. import tool_loop
-from ..engine import Engine
-from ..response import ChatResponse, ResponseEvent
 from .compacted import PAUSED, Compacted, Division, divided, divided_whole
 from .summary import (
     PART_OF_LIMIT,

@@ -1,29 +1,77 @@
-"""Compaction in a request: when it is done, and the items that it leaves in `input`."""
+"""Compaction in the Responses API: when it is done, and the items that it leaves in `input`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from toolgate_core.context_edits import Compaction
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
-from ...chat.compaction.compacted import Compacted, opened
+from ...api.responses.feature import Output, ResponsesFeature
+from ...api.responses.items import TRIGGER, is_trigger
+from ...api.responses.output.items import Item
+from ...api.responses.turns import Turns
+from ...api.shared.collection_types import Object
+from ...api.shared.value_types import Choice, Integer
+from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
-from ..shared.collection_types import Object
-from ..shared.history import History
-from ..shared.value_types import Choice, Integer
+from .compacted import Compacted, opened, sealed
+from .respond import respond
 
-TRIGGER = "compaction_trigger"
+ITEM = "compaction"
 PARAMETER = "context_management"
 THRESHOLD = "compact_threshold"
 ENTRY = Object({"type": Choice(("compaction",)), THRESHOLD: Integer(1000)}, required=("type",))
 DEFAULT_THRESHOLD = 200_000
 """If an entry has none. A prompt that leaves no room for the response is compacted anyway."""
-KEPT_ROLES = ("user", "developer", "system")
-"""Roles whose messages clients keep, and `/responses/compact` returns."""
+
+
+class CompactionInResponses(ResponsesFeature):
+    ITEMS: ClassVar = {ITEM: "cmp", TRIGGER: "item"}
+    FIELDS: ClassVar = {ITEM: ("encrypted_content", "created_by"), TRIGGER: ()}
+    PARAMETERS = (PARAMETER,)
+
+    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+        """An item that was changed, or sealed for another key or service, is left out."""
+        if kind == ITEM:
+            made = opened(item.text("encrypted_content"), self.asked.client.seal)
+            if made is None:
+                turns.history.note("left_out", item.place)
+            else:
+                turns.compacted(made.remaining, made.messages(), item.place)
+        return True
+
+    def fields(self) -> Mapping[str, Any]:
+        given = self.asked.values.get("input")
+        items = given[self.asked.recalled :] if isinstance(given, list) else ()
+        rule = read_compaction(self.asked.values, items)
+        return {"compaction": rule, "responds": None if rule is None else respond}
+
+    def output(self, response: ChatResponse) -> Output:
+        return _Output(self.asked.client.seal)
+
+
+@dataclass(frozen=True)
+class _Output(Output):
+    seal: OwnerSeal | None
+
+    def item(self, event: object) -> Item | None:
+        return CompactionItem(sealed(event, self.seal)) if isinstance(event, Compacted) else None
+
+
+@dataclass
+class CompactionItem(Item):
+    """The item before which, or for which, the conversation was compacted."""
+
+    PREFIX = "cmp"
+    sealed: str
+    """The compacted conversation."""
+
+    def body(self) -> dict[str, Any]:
+        return {"id": self.id, "type": ITEM, "encrypted_content": self.sealed}
 
 
 def read_compaction(values: Mapping[str, Any], items: Sequence[object]) -> Compaction | None:
@@ -45,40 +93,3 @@ def read_compaction(values: Mapping[str, Any], items: Sequence[object]) -> Compa
     if not entries:
         return None
     return Compaction(min(entry.get(THRESHOLD, DEFAULT_THRESHOLD) for entry in entries))
-
-
-def is_trigger(item: object) -> bool:
-    return isinstance(item, dict) and item.get("type") == TRIGGER
-
-
-def open_item(fields: Fields, seal: OwnerSeal | None, history: History) -> Compacted | None:
-    """Return what an item of the type `compaction` has; None if it is left out, because it was
-    changed, or sealed for another key or service."""
-    made = opened(fields.text("encrypted_content"), seal)
-    if made is None:
-        history.note("left_out", fields.place)
-    return made
-
-
-def retained(items: Sequence[Any], context: int) -> list[Any]:
-    """Return those items of a compacted conversation that stay beside its summary: the latest
-    messages of users and developers, in a quarter of the context. `context`: in tokens, of which
-    the items have as many as estimated."""
-    left = context // 4 * BYTES_PER_TOKEN
-    kept: list[Any] = []
-    for item in reversed([item for item in items if _is_kept(item)]):
-        left -= text_bytes(item)
-        if left < 0:
-            break
-        kept.append(item)
-    return kept[::-1]
-
-
-def _is_kept(item: object) -> bool:
-    if isinstance(item, str):
-        return True
-    return (
-        isinstance(item, dict)
-        and item.get("type") in (None, "message")
-        and item.get("role") in KEPT_ROLES
-    )

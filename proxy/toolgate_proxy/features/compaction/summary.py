@@ -10,8 +10,8 @@ from toolgate_core.context_edits import ClearToolUses, Compaction
 from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.errors import CompactionFailed
 
-from ..request.shortening import HEAD
-from ..response import ResponseEvent
+from ...chat.request.shortening import HEAD
+from ...chat.response import ResponseEvent
 from .compacted import Message, text_after
 
 ASKED = """\
@@ -99,6 +99,7 @@ def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: in
         edits=(ROOM,),
         applied_edits=(),
         compaction=None,
+        responds=None,
         gateway_tools={},
         tool_choice="none",
         reasoning="off",

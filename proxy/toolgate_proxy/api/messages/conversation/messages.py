@@ -18,7 +18,6 @@ from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History, tool_of
 from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
-from ..compaction import CompactedMessages, latest_compaction
 from ..feature import MessagesFeature
 from .call_ids import original_id
 from .content import (
@@ -76,14 +75,16 @@ def parse_messages(
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
     seal, history = used.asked.client.seal, used.asked.history
-    compaction = latest_compaction(given, seal)
-    reader = _Reader(used, seal, history, used.asked.tools, define, compaction)
+    for kind in _kinds(given):
+        used.of_item(kind)
+    begin = max((feature.begin(given) for feature in used), default=0)
+    reader = _Reader(used, seal, history, used.asked.tools, define)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system([text_part(text)] if text else [], "system")
     users = (at for at, message in enumerate(given) if _role(message) == "user")
     latest = max(users, default=0)
-    for at, message in enumerate(given[compaction.begin :], compaction.begin):
+    for at, message in enumerate(given[begin:], begin):
         path = f"messages[{at}]"
         if not isinstance(message, dict):
             raise invalid_value(path, "an object", message)
@@ -106,7 +107,6 @@ class _Reader:
     _history: History
     _tools: Toolset
     _define: Define
-    _compaction: CompactedMessages
     turns: Turns = field(default_factory=Turns)
     _ids: set[str] = field(default_factory=set)
     """The ids of all calls."""
@@ -212,9 +212,6 @@ class _Reader:
                     check_fields(block, REDACTED_FIELDS)
                     block.required_text("data")  # only the provider that encrypted it can read it
                     self._history.note("left_out", path)
-                case "compaction":
-                    if (made := self._compaction.read(block, self._history)) is not None:
-                        self.turns.compacted(made.messages(), path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
                 case _ if self._is_use(kind, block.values.get("name")):
@@ -229,6 +226,8 @@ class _Reader:
 
     def _foreign(self, block: Fields, kind: str) -> None:
         feature = self._used.of_item(kind)
+        if feature is not None and feature.again(block, kind, self.turns):
+            return
         content = "" if feature is None else feature.content(block, kind)
         if content:
             call_id = block.values.get("tool_use_id")
@@ -274,6 +273,18 @@ class _Reader:
         self._open[call_id] = block.place
         function = {"name": block.required_text("name"), "arguments": arguments}
         return {"id": original_id(call_id), "type": "function", "function": function}
+
+
+def _kinds(messages: Sequence[object]) -> set[str]:
+    """Return the types of the blocks in the messages of the assistant."""
+    contents = [
+        message.get("content")
+        for message in messages
+        if isinstance(message, dict) and message.get("role") == "assistant"
+    ]
+    blocks = [each for content in contents if isinstance(content, list) for each in content]
+    kinds = (each.get("type") for each in blocks if isinstance(each, dict))
+    return {kind for kind in kinds if isinstance(kind, str)}
 
 
 def _role(message: object) -> object:

@@ -14,9 +14,8 @@ from typing import Any
 
 import orjson
 
-from ..feature import CLIENTS, Use
+from ..feature import CLIENTS, Event, Use
 
-Event = dict[str, Any]
 MAX_DIGITS = 18
 """Characters of an integer that surely fits 64 bits."""
 
@@ -30,18 +29,18 @@ class TextBlock:
     _citations: list[dict[str, Any]] = field(default_factory=list)
 
     def begin(self) -> Iterator[Event]:
-        yield _start(self.index, {"type": "text", "text": ""})
+        yield block_start(self.index, {"type": "text", "text": ""})
 
     def add(self, text: str) -> Iterator[Event]:
         if text:
             self._texts.append(text)
-            yield _delta(self.index, {"type": "text_delta", "text": text})
+            yield block_delta(self.index, {"type": "text_delta", "text": text})
 
     def end(self) -> Iterator[Event]:
         for citation in self.cite("".join(self._texts)):
             self._citations.append(citation)
-            yield _delta(self.index, {"type": "citations_delta", "citation": citation})
-        yield _stop(self.index)
+            yield block_delta(self.index, {"type": "citations_delta", "citation": citation})
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         citations = {"citations": self._citations} if self._citations else {}
@@ -59,18 +58,18 @@ class ThinkingBlock:
     _signature: str = ""
 
     def begin(self) -> Iterator[Event]:
-        yield _start(self.index, {"type": "thinking", "thinking": "", "signature": ""})
+        yield block_start(self.index, {"type": "thinking", "thinking": "", "signature": ""})
 
     def add(self, text: str) -> Iterator[Event]:
         if text:
             self._texts.append(text)
             if not self.omitted:
-                yield _delta(self.index, {"type": "thinking_delta", "thinking": text})
+                yield block_delta(self.index, {"type": "thinking_delta", "thinking": text})
 
     def end(self) -> Iterator[Event]:
         self._signature = self.sign("".join(self._texts))
-        yield _delta(self.index, {"type": "signature_delta", "signature": self._signature})
-        yield _stop(self.index)
+        yield block_delta(self.index, {"type": "signature_delta", "signature": self._signature})
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         text = "" if self.omitted else "".join(self._texts)
@@ -109,17 +108,17 @@ class ToolUseBlock:
             yield self._start()
             for text in self._arguments:
                 yield self._input(text)
-        yield _stop(self.index)
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         text = "".join(self._arguments)
         return self._block(json.loads(text, parse_int=_integer, parse_float=_number))
 
     def _start(self) -> Event:
-        return _start(self.index, self._block({}))
+        return block_start(self.index, self._block({}))
 
     def _input(self, text: str) -> Event:
-        return _delta(self.index, {"type": "input_json_delta", "partial_json": text})
+        return block_delta(self.index, {"type": "input_json_delta", "partial_json": text})
 
     def _block(self, given: Any) -> dict[str, Any]:
         more = self.use.more
@@ -134,24 +133,24 @@ class ResultBlock:
     content: dict[str, Any]
 
     def begin(self) -> Iterator[Event]:
-        yield _start(self.index, self.content)
+        yield block_start(self.index, self.content)
 
     def end(self) -> Iterator[Event]:
-        yield _stop(self.index)
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         return self.content
 
 
-def _start(index: int, block: dict[str, Any]) -> Event:
+def block_start(index: int, block: dict[str, Any]) -> Event:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def _delta(index: int, delta: dict[str, Any]) -> Event:
+def block_delta(index: int, delta: dict[str, Any]) -> Event:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def _stop(index: int) -> Event:
+def block_stop(index: int) -> Event:
     return {"type": "content_block_stop", "index": index}
 
 
@@ -168,29 +167,3 @@ def _number(text: str) -> Any:
     except InvalidOperation:  # its exponent has more than 18 digits
         exact = False
     return number if exact else orjson.Fragment(text)
-
-
-@dataclass(frozen=True)
-class CompactionBlock:
-    """The block before which, or for which, the conversation was compacted."""
-
-    index: int
-    summary: str
-    sealed: str
-    """The compacted conversation."""
-
-    def begin(self) -> Iterator[Event]:
-        """All of the text is in one event."""
-        empty = {"type": "compaction", "content": None, "encrypted_content": None}
-        yield _start(self.index, empty)
-        yield _delta(self.index, {**self.body(), "type": "compaction_delta"})
-
-    def end(self) -> Iterator[Event]:
-        yield _stop(self.index)
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "type": "compaction",
-            "content": self.summary,
-            "encrypted_content": self.sealed,
-        }

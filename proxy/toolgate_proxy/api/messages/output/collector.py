@@ -17,23 +17,16 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ....chat.choice import GatewayCallRan, TokenIds
-from ....chat.compaction.compacted import Compacted, sealed
+from ....chat.choice import FeatureEvent, GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
-from ....sealing import OwnerSeal
 from ..conversation.call_ids import shown_id
-from ..feature import CLIENTS, GATEWAYS, Use, written_of
-from .blocks import CompactionBlock, Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
-
-Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
+from ..feature import CLIENTS, GATEWAYS, Block, Event, Use, written_of
+from .blocks import ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 
 class Content:
-    """`seal`: of the client."""
-
-    def __init__(self, response: ChatResponse, seal: OwnerSeal | None = None) -> None:
+    def __init__(self, response: ChatResponse) -> None:
         self._response = response
-        self._seal = seal
         self._written = written_of(response.request)
         made = (feature.output(response) for feature in self._written.features)
         self._features = [each for each in made if each is not None]
@@ -45,6 +38,17 @@ class Content:
     def usage(self) -> dict[str, Any]:
         """Return the members of the usage that features add."""
         return {name: used for each in self._features for name, used in each.usage().items()}
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the message that features add."""
+        return {name: value for each in self._features for name, value in each.members().items()}
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the response ended, if only a feature knows it."""
+        reason = "" if self.finish is None else self.finish.reason
+        found = (feature.stop_reason(reason) for feature in self._features)
+        return next((each for each in found if each is not None), None)
 
     @property
     def has_calls(self) -> bool:
@@ -78,10 +82,11 @@ class Content:
                     yield from self._close()
                 case TokenIds(ids):
                     self.token_ids += ids
-                case Compacted() as made:
-                    text = sealed(made, self._seal)
-                    yield from self._begin(CompactionBlock(len(self._blocks), made.summary, text))
-                    yield from self._close()
+                case FeatureEvent() as event:
+                    for feature in self._features:
+                        if (block := feature.block(event, len(self._blocks))) is not None:
+                            yield from self._begin(block)
+                            yield from self._close()
                 case Finish() as finish:
                     self.finish = finish
                     if not isinstance(self._open, ToolUseBlock):  # cut: no event says that it ended

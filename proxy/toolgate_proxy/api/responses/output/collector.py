@@ -18,10 +18,8 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ....chat.choice import GatewayCallRan, TokenIds
-from ....chat.compaction.compacted import Compacted, sealed
+from ....chat.choice import FeatureEvent, GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
-from ....sealing import OwnerSeal
 from ..feature import written_of
 from .calls import CUSTOM, FUNCTION, CallItem
 from .items import (
@@ -29,7 +27,6 @@ from .items import (
     REASONING,
     SUMMARY,
     Call,
-    CompactionItem,
     Event,
     Item,
     TextItem,
@@ -38,13 +35,10 @@ from .items import (
 
 
 class Output:
-    """`summarized`: send the reasoning as its summary. `seal`: of the client."""
+    """`summarized`: send the reasoning as its summary."""
 
-    def __init__(
-        self, response: ChatResponse, *, summarized: bool, seal: OwnerSeal | None = None
-    ) -> None:
+    def __init__(self, response: ChatResponse, *, summarized: bool) -> None:
         self._response = response
-        self._seal = seal
         self._reasoning = SUMMARY if summarized else REASONING
         self._items: list[Item] = []
         self._written = written_of(response.request)
@@ -85,14 +79,12 @@ class Output:
                     self._open = None
                 case GatewayCallRan(start, shown) if start.index in self._running:
                     yield from self._running.pop(start.index).ran(shown)
-                case GatewayCallRan() as ran:
+                case GatewayCallRan() | FeatureEvent() as event:
                     for feature in self._features:
-                        if (item := feature.item(ran)) is not None:
+                        if (item := feature.item(event)) is not None:
                             yield from self._add(item)
                 case TokenIds(ids):
                     self.token_ids += ids
-                case Compacted() as made:
-                    yield from self._add(CompactionItem(sealed(made, self._seal)))
                 case Finish() as finish:
                     yield from self._finish(finish)
 

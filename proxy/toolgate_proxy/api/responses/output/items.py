@@ -231,15 +231,3 @@ class TextItem(Item):
 
     def _text_event(self, kind: str, more: Event) -> Event:
         return {"type": kind, **self._place(), **more}
-
-
-@dataclass
-class CompactionItem(Item):
-    """The item before which, or for which, the conversation was compacted."""
-
-    PREFIX = "cmp"
-    sealed: str
-    """The compacted conversation."""
-
-    def body(self) -> dict[str, Any]:
-        return {"id": self.id, "type": "compaction", "encrypted_content": self.sealed}

@@ -31,7 +31,7 @@ class ResponseStream:
         self._body = Body(response, model, client.queued)
         self._written = written_of(response.request)
         summarized = is_summarized(self._written.values)
-        self._output = Output(response, summarized=summarized, seal=client.seal)
+        self._output = Output(response, summarized=summarized)
         self._client = client
         self._kept: dict[str, Any] | None = None
         self._sent = 0
@@ -69,7 +69,7 @@ class WholeResponse:
         self._body = Body(response, model, client.queued)
         self._written = written_of(response.request)
         summarized = is_summarized(self._written.values)
-        self._output = Output(response, summarized=summarized, seal=client.seal)
+        self._output = Output(response, summarized=summarized)
         self._client = client
         self._kept: dict[str, Any] | None = None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_proxy.chat.compaction.compacted import (
+from toolgate_proxy.features.compaction.compacted import (
     Compacted,
     Division,
     divided,
