@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -54,6 +55,11 @@ class HistoryChange:
     """In the request's body."""
 
 
+class Written:
+    """What only the API that read a request needs of it for its response: each API has a
+    subclass."""
+
+
 DeferredTool = Callable[[OnInvalid], Tool | None]
 """Parses a tool that is not loaded. Returns None if it is invalid and left out."""
 
@@ -93,6 +99,8 @@ class ChatRequest:
     applied_edits: tuple[AppliedEdit, ...] = ()
     compaction: Compaction | None = None
     """When the conversation is replaced by a summary, after the edits."""
+    responds: Callable[..., AbstractAsyncContextManager[Any]] | None = None
+    """Responds in place of the loop of tools, with the arguments of that."""
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
     reasoning: wire.ReasoningMode = "default"
@@ -113,10 +121,6 @@ class ChatRequest:
     """Whether the content includes the stop string that ended it."""
     stream: bool = False
     include_usage: bool = False
-    continuous_usage: bool = False
-    """Whether every chunk has the usage so far."""
-    call_done: bool = False
-    """Whether a stream of chat completions marks the end of each call."""
     trace: bool = False
     """Whether a stream of chat completions has a trace of its tokens."""
     include_reasoning: bool = True
@@ -129,9 +133,6 @@ class ChatRequest:
     """The id of the response that the client set."""
     echo: str = ""
     """The text of the message that the response continues. The content begins with it."""
-    legacy_functions: bool = False
-    """Whether the request has `functions` instead of `tools`. The response then has a
-    `function_call`."""
     priority: int = 0
     cache_salt: str | None = None
     message_paths: tuple[str, ...] = ()
@@ -143,10 +144,8 @@ class ChatRequest:
     the tool, or by its place."""
     history_changes: tuple[HistoryChange, ...] = ()
     """What the model sees in another form than it was sent."""
-    repeated: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the request's body that the response repeats or depends on."""
-    sign_reasoning: Callable[[str], str] | None = None
-    """Returns the signature of reasoning, for APIs whose clients send it back signed."""
+    written: Written | None = None
+    """What the response repeats or depends on."""
 
     @property
     def prompt_tools(self) -> tuple[Tool, ...]:

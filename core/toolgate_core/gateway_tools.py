@@ -8,7 +8,6 @@ from typing import Any, Literal, Protocol
 
 from .tools import Tool
 
-ToolKind = Literal["mcp", "search", "fetch", "tool_search"]
 CallResult = Literal["ok", "error", "refused", "timeout"]
 """`refused`: by a permission, a limit or a guardrail, so that it did not run."""
 
@@ -17,10 +16,12 @@ CallResult = Literal["ok", "error", "refused", "timeout"]
 class ToolLabel:
     """What metrics, spans and the log call a tool. All names are the operator's."""
 
-    kind: ToolKind
+    kind: str
     tool: str
     server: str = ""
     """The configured MCP server or search tool; empty for tools of the gateway itself."""
+    counted: bool = True
+    """Whether a call counts for the limits of the key."""
 
 
 @dataclass(frozen=True)

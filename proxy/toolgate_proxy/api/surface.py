@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import OnInvalid, refuse
@@ -22,9 +22,6 @@ from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from .shared.chat_request import Salt, as_sent
-from .shared.mcp import Listing
-from .shared.web_fetch import PageFetcher
-from .shared.web_search import SearchEngine
 
 
 class Background(Protocol):
@@ -37,6 +34,16 @@ class Background(Protocol):
         """Store it before it is generated. Raise ToolgateError."""
 
 
+class Provision:
+    """Something of the operator's that a feature uses for the tools of a request."""
+
+    is_long: ClassVar[bool] = False
+    """Whether reading a request with it takes long."""
+
+
+P = TypeVar("P", bound=Provision)
+
+
 @dataclass(frozen=True)
 class Client:
     """The sender of a request, as far as a surface needs it."""
@@ -47,12 +54,8 @@ class Client:
     """Seals data that the client keeps and sends back."""
     responses: ResponseStore | None = None
     """Stores responses for the owner of the seal."""
-    search_engine: SearchEngine | None = None
-    """Searches the web, if the operator has configured it."""
-    fetcher: PageFetcher | None = None
-    """Fetches web pages, if the operator allows some."""
-    mcp: Mapping[str, Listing] = field(default_factory=dict)
-    """What the MCP servers of the request offer, by the paths of their entries."""
+    provided: Mapping[type[Provision], Provision] = field(default_factory=dict)
+    """What the operator provides for this request."""
     values: KeptValues | None = None
     """Keeps values for the owner of the seal."""
     background: Background | None = None
@@ -69,6 +72,20 @@ class Client:
         background."""
         turn = None if self.background is None else self.background.turn
         return None if turn is None else turn.created
+
+    @property
+    def is_long(self) -> bool:
+        """Whether reading the request takes long."""
+        return any(each.is_long for each in self.provided.values())
+
+    def find(self, kind: type[P]) -> P | None:
+        """Return what the operator provides of a kind."""
+        found = self.provided.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def given(self, kind: type[P], provision: P) -> Client:
+        """Return the sender with something that the operator provides."""
+        return replace(self, provided={**self.provided, kind: provision})
 
     def without_store(self) -> Client:
         """Return the sender for a response that is not stored."""

@@ -15,7 +15,6 @@ from toolgate_core.segmenter import Segmenter, StopStrings
 
 from . import metrics
 from .calls import HeldCalls
-from .compaction.compacted import Compacted
 from .resampling_state import Resample, ResamplingState, Sampled
 
 
@@ -47,7 +46,11 @@ class GatewayCallRan:
     shown: Any
 
 
-ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | GatewayCallRan | Compacted
+class FeatureEvent:
+    """An event that only a feature knows, which shows it to the client."""
+
+
+ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | GatewayCallRan | FeatureEvent
 
 
 class Choice:

@@ -20,7 +20,6 @@ from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
 from . import metrics, tool_loop
 from .answers import Answers
-from .compaction import respond as compaction
 from .engine import Engine
 from .response import ChatResponse, ResponseEvent
 
@@ -126,7 +125,7 @@ async def _begin(
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
-    respond = tool_loop.respond if request.compaction is None else compaction.respond
+    respond = request.responds or tool_loop.respond
     async with respond(engine, request, deployment, context) as (response, events):
         arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.

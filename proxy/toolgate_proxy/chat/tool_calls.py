@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind
 
 from toolgate_core import tracing
 from toolgate_core.errors import RateLimited
-from toolgate_core.gateway_tools import CallResult, GatewayResult, GatewayTool, ToolKind, ToolLabel
+from toolgate_core.gateway_tools import CallResult, GatewayResult, GatewayTool, ToolLabel
 from toolgate_core.metric_series import begin_at_zero
 
 from ..context import RequestContext
@@ -32,12 +32,9 @@ TOO_LATE = "The call did not end within the time limit of the response."
 ENDINGS: tuple[Ending, ...] = (*get_args(CallResult), "cancelled")
 
 
-def begin_series(kind: ToolKind, servers: Iterable[str]) -> None:
+def begin_series(kind: str, servers: Iterable[str]) -> None:
     """Begin the series of configured servers, so that their first failure is seen."""
     begin_at_zero(metrics.TOOL_CALLS, product((kind,), set(servers), ENDINGS))
-
-
-begin_series("tool_search", [""])
 
 
 async def run(
@@ -57,7 +54,7 @@ async def run(
                 result = tool.refused(TOO_MANY)
             else:
                 async with asyncio.timeout(seconds):
-                    if tool.label.kind != "tool_search":
+                    if tool.label.counted:
                         await context.meter.admit_tool_call()
                     result = await tool.run(arguments)
         except RateLimited as error:

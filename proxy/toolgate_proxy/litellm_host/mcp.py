@@ -37,9 +37,18 @@ from mcp.types import CallToolResult, jsonrpc_message_adapter
 from toolgate_core.gateway_tools import CallResult
 from toolgate_core.tools import TOOL_NAME
 
-from ..api.shared.mcp import MAX_RESULT, MCP, ListedTool, Listing, McpOutcome, result_text
+from ..api.surface import Client
 from ..background import within
 from ..chat.tool_calls import begin_series
+from ..features.mcp.servers import (
+    MAX_RESULT,
+    MCP,
+    ListedTool,
+    Listing,
+    McpListings,
+    McpOutcome,
+    result_text,
+)
 from ..json_values import exceeds
 from .mcp_credentials import TOKENS, McpCredentials, Sent, servers
 from .private_names import either
@@ -95,9 +104,18 @@ def _of_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": MCP, **{name: entry.get(own) for name, own in of_openai.items()}}
 
 
-def server_names() -> list[str]:
-    """Return the names of the servers that LiteLLM knows."""
-    return [str(each.server_name or each.alias or each.name) for each in servers()]
+def begin() -> None:
+    """Begin the series of the servers that LiteLLM knows."""
+    begin_series("mcp", [str(each.server_name or each.alias or each.name) for each in servers()])
+
+
+async def provided(
+    client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth, credentials: McpCredentials
+) -> Client:
+    """Return the sender with the tools of the MCP servers that its request names."""
+    if not (entries := mcp_entries(values)):
+        return client
+    return client.given(McpListings, McpListings(await listings(entries, caller, credentials)))
 
 
 async def listings(

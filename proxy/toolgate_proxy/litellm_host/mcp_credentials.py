@@ -25,10 +25,11 @@ from litellm.proxy._experimental.mcp_server.utils import (
 
 from toolgate_core.errors import InvalidRequest
 
-from ..api.shared.mcp import MCP
 from ..keys.header import KEY_HEADERS, Header, key_in, key_of
 from . import auth
 
+MCP = "mcp"
+"""Type of the entries of `tools`."""
 HEADERS = "headers"
 AUTHORIZATION = "authorization"
 TOKENS = (AUTHORIZATION, "authorization_token")

@@ -1,24 +1,36 @@
-"""What a request may use of the operator's: LiteLLM's search engine and MCP servers."""
+"""What a request may use of the operator's for the features: the search engine and the MCP servers
+of LiteLLM. This is the only place that names the modules that provide it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..api.surface import Client
+from . import mcp, web_search
 from .admission import Admission
-from .mcp import listings, mcp_entries
 from .mcp_credentials import McpCredentials
-from .operator_tools import permitted_search, search_tools
+
+PROVIDERS = (
+    web_search.provided,
+    mcp.provided,
+)
+BEGINNINGS = (
+    mcp.begin,
+    web_search.begin,
+)
 
 
 async def with_tools(
     client: Client, values: Mapping[str, Any], host: Admission, credentials: McpCredentials
 ) -> Client:
     """Return the sender with what its request uses. Raise ToolgateError."""
-    if values.get("tools") and search_tools():
-        client = replace(client, search_engine=await permitted_search(host.caller))
-    if entries := mcp_entries(values):
-        client = replace(client, mcp=await listings(entries, host.caller, credentials))
+    for provided in PROVIDERS:
+        client = await provided(client, values, host.caller, credentials)
     return client
+
+
+def begin_series() -> None:
+    """Begin the series of the operator's tools, so that their first failure is seen."""
+    for begin in BEGINNINGS:
+        begin()

@@ -8,10 +8,9 @@ from starlette.types import Scope
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.shared.web_fetch import PageFetcher
-from ..api.shared.web_search import Domains
-from ..api.surface import Client
+from ..api.surface import Client, Provision
 from ..context import RequestContext
+from ..features.all import FEATURES
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
 from ..sealing import OwnerSeal
@@ -21,7 +20,7 @@ BACKGROUND = "toolgate.background"
 """Key in the ASGI scope of a request that is served in the background (background/responses.py)."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
-FEATURES = (b"anthropic-beta",)
+HEADERS = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
 
@@ -30,22 +29,27 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
     headers = {
         name.decode(): value.decode("latin-1")
         for name, value in scope["headers"]
-        if name in FEATURES
+        if name in HEADERS
     }
     return Client(
         headers,
         seal=OwnerSeal(gateway().sealer, owner),
         responses=gateway().responses,
         values=gateway().kept_values,
-        fetcher=page_fetcher(),
         background=scope.get(BACKGROUND),
+        provided=provisions(),
     )
 
 
-def page_fetcher() -> PageFetcher | None:
-    """Return what fetches web pages, if the operator allows some."""
-    allowed = gateway().settings.web_fetch
-    return PageFetcher(Domains(() if "*" in allowed else allowed)) if allowed else None
+def provisions() -> dict[type[Provision], Provision]:
+    """Return what the settings provide for features."""
+    settings = gateway().settings
+    made = (
+        each.provided(settings)
+        for each in FEATURES
+        if each.provided is not None and getattr(settings, each.setting)
+    )
+    return {type(provision): provision for provision in made}
 
 
 def owner_of(scope: Scope, context: RequestContext) -> str:

@@ -172,7 +172,7 @@ async def chat_request(
         client=client,
         recalled=recalled,
     )
-    is_long = bool(recalled or client.mcp) or size > PARSED_IN_THREAD
+    is_long = bool(recalled) or client.is_long or size > PARSED_IN_THREAD
     request = await asyncio.to_thread(convert) if is_long else convert()
     if request.documents:
         request = await here.documents.read(request, client.owner, context)

@@ -10,14 +10,12 @@ from typing import Any
 
 from toolgate_core import tracing
 
-from ..chat.tool_calls import begin_series
 from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
 from ..litellm_host.deployments.model_route import model_routes
 from ..litellm_host.deployments.router import model_names, placements
 from ..litellm_host.deployments.selection import SelectionHook, selection
-from ..litellm_host.mcp import server_names
-from ..litellm_host.operator_tools import search_tools
+from ..litellm_host.offered_tools import begin_series
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
@@ -39,8 +37,7 @@ def extend_lifespan(app: Any) -> None:
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))
             begin_models(model_names())
-            begin_series("mcp", server_names())
-            begin_series("search", search_tools())
+            begin_series()
             _print_routes()
             _print_response_store()
             await gateway().limiter.started()

@@ -67,6 +67,11 @@ def names(asked):
     return [tool.name for tool in asked.tools]
 
 
+def field_of(asked, name):
+    """A field of a request, or of what only its API needs of it."""
+    return getattr(asked if hasattr(asked, name) else asked.written, name)
+
+
 def plain(value):
     """A value of a request as a data file has it. Of objects: what differs from the defaults."""
     match value:

@@ -24,6 +24,7 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
+from toolgate_proxy.api.chat_completions.feature import ChatWritten
 from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
 from toolgate_proxy.backend_client.event_stream import SseParser
@@ -36,14 +37,14 @@ LONG = {"where": "north of the old stone bridge, past the second mill, left at t
 
 def plain_answer(**changes):
     """What chunks are made of, besides the events; each call id is `call_1`."""
-    names = ("legacy_functions", "continuous_usage", "include_usage", "call_done")
-    fields = dict.fromkeys(names, False)
+    names = ("legacy_functions", "continuous_usage", "call_done")
+    written = {name: changes.pop(name) for name in names if name in changes}
     return SimpleNamespace(
         head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
         request=SimpleNamespace(
-            **{name: changes.pop(name, fields[name]) for name in fields},
+            include_usage=changes.pop("include_usage", False),
             gateway_tools={},
-            repeated={},
+            written=ChatWritten(**written),
         ),
         prompt_token_ids=changes.pop("prompt_token_ids", None),
         prompt_text=None,
@@ -172,7 +173,7 @@ def test_a_long_call_that_is_read_late_is_split_into_several_chunks():
 
 
 def test_continuous_usage_grows_with_the_chunks():
-    asked, sent = request(continuous_usage=True), events("Hello there, you")
+    asked, sent = request(written=ChatWritten(continuous_usage=True)), events("Hello there, you")
     chunks, _ = responses(asked, sent, list(range(len(sent))))
     counted = [chunk["usage"]["completion_tokens"] for chunk in chunks]
     assert counted == sorted(counted)
@@ -193,7 +194,9 @@ def ends_of_calls(chunks):
 def test_the_end_of_a_call_is_marked_on_request():
     sent = events("I look." + call("look", LONG) + "\n" + call("walk", {}))
     plain, _ = responses(request(), sent, list(range(len(sent))))
-    marked, whole = responses(request(call_done=True), sent, list(range(len(sent))))
+    marked, whole = responses(
+        request(written=ChatWritten(call_done=True)), sent, list(range(len(sent)))
+    )
     assert ends_of_calls(plain) == []
     (first, index), (_, last_index) = ends_of_calls(marked)
     assert (index, last_index) == (0, 1)
@@ -202,7 +205,7 @@ def test_the_end_of_a_call_is_marked_on_request():
     assert texts[-1] == ""
     assert {**collected(marked)[0], "extensions": {}} == of_whole(whole)[0]
     cut = events(call("look", LONG)[:60], finish="length")
-    assert ends_of_calls(responses(request(call_done=True), cut, [])[0]) == []
+    assert ends_of_calls(responses(request(written=ChatWritten(call_done=True)), cut, [])[0]) == []
 
 
 @pytest.mark.parametrize(

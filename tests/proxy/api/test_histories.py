@@ -22,6 +22,7 @@ from toolgate_proxy.api.shared.history import (
     text_of,
     with_results,
 )
+from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.request_fields import Fields
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
@@ -170,7 +171,8 @@ def test_values_without_text(value):
     assert text_of(value) == ""
 
 
-SDK_ITEMS = {*tool_types(ResponseInputItemParam)} - {*FIELDS, "item_reference"}
+OF_FEATURES = {kind for feature in RESPONSES for kind in feature.ITEMS}
+SDK_ITEMS = {*tool_types(ResponseInputItemParam)} - {*FIELDS, *OF_FEATURES, "item_reference"}
 UNKNOWN_ITEMS = {"context_compaction", "compaction_summary", "ghost_snapshot", "Ünknown.kind/2"}
 
 

@@ -10,6 +10,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions import parameters as chat
+from toolgate_proxy.api.chat_completions.feature import ChatWritten
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES
 from toolgate_proxy.api.responses import parameters as responses
 from toolgate_proxy.api.shared.collection_types import (
@@ -37,7 +38,7 @@ from toolgate_proxy.api.shared.value_types import (
     Text,
 )
 
-from .kit import APIS, each_api, parsed, refused, rows
+from .kit import APIS, each_api, field_of, parsed, refused, rows
 
 TABLES = {"chat": chat.PARAMETERS, "responses": responses.PARAMETERS, "messages": MESSAGES}
 BESIDE = {
@@ -75,7 +76,7 @@ def test_valid_values_reach_the_field_of_the_row(row):
         kind = row.type.members[member]
         for value in valid(kind):
             request = given("chat", row, {member: value})
-            assert getattr(request, row.members[member]) == kind.parse(value, "")
+            assert field_of(request, row.members[member]) == kind.parse(value, "")
 
 
 @each_api()
@@ -127,7 +128,7 @@ def test_tables_are_consistent():
     assert tokenizing == wire.Tokenizing.model_fields.keys()
     request = {row.request for row in table if row.request}
     request |= {name for row in table for name in row.members.values()}
-    assert request < {each.name for each in fields(ChatRequest)}
+    assert request < {each.name for kind in (ChatRequest, ChatWritten) for each in fields(kind)}
     with pytest.raises(ValueError, match="'temperature'"):
         make_table([chat.BY_NAME["temperature"]] * 2)
     # All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling

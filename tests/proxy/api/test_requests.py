@@ -24,6 +24,7 @@ from .kit import (
     TURNS,
     changes,
     each_api,
+    field_of,
     flat,
     names,
     parsed,
@@ -47,7 +48,7 @@ READ = {
 def shown(asked, field, sent):
     if field == "messages":
         return with_plain_ids(asked.messages, sent)
-    return plain(READ[field](asked) if field in READ else getattr(asked, field))
+    return plain(READ[field](asked) if field in READ else field_of(asked, field))
 
 
 @pytest.mark.parametrize(("api", "row"), CASES)

@@ -37,8 +37,7 @@ ROWS = rows("same_request")
 PARSERS = {surface.name: surface.parse for surface in SURFACES}
 OWN = {
     "request_id": "an id of the API",
-    "repeated": "fields that only the response needs",
-    "sign_reasoning": "of the Messages and the Responses API",
+    "written": "fields that only the response needs",
     "message_paths": "paths in the body",
     "include_reasoning": "the Messages API shows reasoning only if it is asked for",
     "fit_max_tokens": "clients of the Messages API must send some `max_tokens`",
@@ -271,4 +270,4 @@ def test_a_damaged_request_is_parsed_or_refused(api, data):
         return
     assert len(asked.messages) == len(asked.message_paths)
     if api == "messages":
-        assert len(asked.messages) == len(asked.repeated["part_paths"])
+        assert len(asked.messages) == len(asked.written.part_paths)

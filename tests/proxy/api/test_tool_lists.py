@@ -15,13 +15,13 @@ from toolgate_backend.endpoint.added_tools import AddedTools
 from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.schema.preparation.prepare import prepare
-from toolgate_proxy.api.messages.client_tools.table import TABLE
-from toolgate_proxy.api.messages.tools import TOOLSETS
-from toolgate_proxy.api.responses.builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
 from toolgate_proxy.api.responses.request import parse_request
 from toolgate_proxy.api.shared.tools import HostedTools
 from toolgate_proxy.chat.constraints import chat_prompt, schema_params
 from toolgate_proxy.chat.request.invalid_tools import without
+from toolgate_proxy.features.client_tools.messages import TOOLSETS
+from toolgate_proxy.features.client_tools.responses import BUILTIN_TOOLS, BY_TYPE
+from toolgate_proxy.features.client_tools.table import TABLE
 
 from .kit import HI, SCHEMA, TURNS, each_api, function, names, parsed, refused, rows
 

@@ -179,7 +179,7 @@ def test_the_tool_decides_on_eager_streaming_before_the_beta_header(betas, given
     client = Client({"anthropic-beta": betas}, SEAL)
     tool = {**function("messages"), "eager_input_streaming": given}
     asked = parsed("messages", {"tools": [tool]}, client=client)
-    assert asked.repeated["eager"] == ({"look"} if eager else set())
+    assert asked.written.eager == ({"look"} if eager else set())
 
 
 @pytest.mark.parametrize("display", [None, "omitted"])

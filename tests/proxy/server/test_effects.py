@@ -15,18 +15,20 @@ from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT_PARAMETERS
 from toolgate_proxy.api.messages import tools as messages_tools
-from toolgate_proxy.api.messages.client_tools.table import COMMON_FIELDS, TABLE
 from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES_PARAMETERS
 from toolgate_proxy.api.responses import items
 from toolgate_proxy.api.responses import tools as responses_tools
-from toolgate_proxy.api.responses.builtin_tools.table import (
+from toolgate_proxy.api.responses.feature import IGNORED_FIELDS
+from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
+from toolgate_proxy.features.all import RESPONSES
+from toolgate_proxy.features.client_tools.responses import (
     BUILTIN_TOOLS,
     BY_TYPE,
     CALL_FIELDS,
     OUTPUT_FIELDS,
 )
-from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
+from toolgate_proxy.features.client_tools.table import COMMON_FIELDS, TABLE
 from toolgate_proxy.server.response_headers import own_headers
 
 TABLES = {
@@ -127,9 +129,12 @@ async def test_an_unsupported_parameter_is_refused_unless_it_is_its_default(
             assert second.status == 400
 
 
+ITEM_FIELDS = items.FIELDS | {
+    kind: names for feature in RESPONSES for kind, names in feature.FIELDS.items()
+}
 MEMBERS = [
-    *(("responses", kind, name) for kind, names in items.FIELDS.items() for name in names),
-    *(("responses", kind, name) for kind in items.FIELDS for name in items.COMMON),
+    *(("responses", kind, name) for kind, names in ITEM_FIELDS.items() for name in names),
+    *(("responses", kind, name) for kind in ITEM_FIELDS for name in items.COMMON),
     *(
         ("responses", tool.call, name)
         for tool in BUILTIN_TOOLS
@@ -193,7 +198,7 @@ TOOL_MEMBERS = [
     *(
         ("responses", kind, name)
         for kind, names in responses_tools.FIELDS.items()
-        for name in (*names, *responses_tools.IGNORED_FIELDS)
+        for name in (*names, *IGNORED_FIELDS)
     ),
     *(
         ("messages", "custom", name)
@@ -206,7 +211,7 @@ TOOL_MEMBERS = [
     ),
 ]
 WITHOUT_EFFECT = {
-    "responses": responses_tools.IGNORED_FIELDS,
+    "responses": IGNORED_FIELDS,
     "messages": ("cache_control", "input_examples", "allowed_callers"),
 }
 DOCS = Path(__file__).parents[3] / "docs"

@@ -23,8 +23,8 @@ from tests.support.litellm.own_route import MASTER, PATHS, body_of
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call
-from toolgate_proxy.api.responses.approvals import DENIED
 from toolgate_proxy.app import Gateway as App
+from toolgate_proxy.features.mcp.responses import DENIED
 from toolgate_proxy.server.request_scope import RequestScope
 
 PAGE = {"title": "Paint", "url": "https://example.com/paint", "content": "It dries."}

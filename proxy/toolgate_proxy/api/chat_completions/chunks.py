@@ -26,7 +26,7 @@ from toolgate_core.deltas import (
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ..shared.output import finish_fields, prompt_fields, token_logprobs, with_escaped_line_ends
-from .mcp import GatewayCalls
+from .feature import written_of
 
 Tokens = list[wire.TokenLogprob]
 
@@ -107,8 +107,8 @@ class Chunks:
 
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
-        self._gateway_calls = GatewayCalls(response)
-        self._legacy = response.request.legacy_functions
+        written = written_of(response.request)
+        self._features, self._legacy = written.outputs(response), written.legacy_functions
         head = response.head
         self._head = {
             "id": head.id,
@@ -117,8 +117,7 @@ class Chunks:
             "model": model or head.model,
             "system_fingerprint": head.system_fingerprint,
         }
-        self._continuous_usage = response.request.continuous_usage
-        self._call_done = response.request.call_done
+        self._continuous_usage, self._call_done = written.continuous_usage, written.call_done
         self._custom: set[tuple[int, int]] = set()
         """Calls of custom tools: the choice, and the call's index in it."""
         self._numbers: dict[tuple[int, int], int] = {}
@@ -134,11 +133,13 @@ class Chunks:
             if choice not in self._started:
                 self._started.add(choice)
                 self._role_only.add(choice)
-                first = _first_delta(event) | self._gateway_calls.at_start()
+                first = _first_delta(event)
+                for feature in self._features:
+                    first |= feature.at_start()
                 yield self._chunk(choice, first)
             elif choice in self._role_only and isinstance(event, Finish):
                 yield self._chunk(choice, {"content": ""})
-            if self._gateway_calls.take(event):
+            if any(feature.take(event) for feature in self._features):
                 continue
             if not isinstance(event, Traced | ChoiceStarted):
                 self._role_only.discard(choice)
@@ -159,7 +160,9 @@ class Chunks:
                     yield self._chunk(choice, {}, token_ids=list(ids))
                 case Finish() as finish:
                     reason = finish_reason(finish, legacy=self._legacy)
-                    last_delta = self._gateway_calls.at_end()
+                    last_delta: dict[str, Any] = {}
+                    for feature in self._features:
+                        last_delta |= feature.at_end()
                     yield self._chunk(choice, last_delta, reason, **finish_fields(finish))
                 case _ if (delta := self._delta(choice, event)) is not None:
                     yield self._chunk(choice, delta, logprobs=logprobs)

@@ -10,12 +10,12 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ..shared.documents import FILE_ID, read_file, refuse_references
 from ..shared.history import History, function_call, with_results
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
-from .mcp import FIELDS, turns_of
-from .tools import Searches
+from .feature import ChatFeature
 
 SYSTEM_ROLES = ("system", "developer")
 MEDIA_ROLES = ("user", "tool")
@@ -29,29 +29,29 @@ PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 def parse_messages(
     messages: object,
-    history: History,
-    tools: Toolset,
+    used: Used[ChatFeature],
     define: Define,
-    searches: Searches | None = None,
 ) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
     """The messages in the order of the prompt, and their paths in the request. Unknown fields are
     passed on unchanged, because a template may use them. `define` parses the definition of a
-    tool. `searches`: those that the gateway ran inside earlier responses."""
+    tool. `used`: the features of the request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
-    reader = _Reader(history, tools, define)
+    history = used.asked.history
+    reader = _Reader(history, used.asked.tools, define)
     placed: list[tuple[dict[str, Any], str]] = []
     for at, each in enumerate(messages):
         path = f"messages[{at}]"
         message = reader.read(each, path)
         if message is None:
             continue
-        for turn in _with_gateway_calls(_without_function(message, path, history), path, history):
-            if searches is not None:
-                placed += [(search, path) for search in searches.before(turn)]
+        message = _without_function(message, path, history)
+        for turn in _with_turns(message, path, history, used):
+            placed += [(more, path) for feature in used for more in feature.before(turn)]
             placed.append((turn, path))
-    if searches is not None and placed:
-        placed += [(search, placed[-1][1]) for search in searches.at_end()]
+    if placed:
+        last = placed[-1][1]
+        placed += [(more, last) for feature in used for more in feature.at_end()]
     paired = with_results(placed, history)
     if not paired:
         raise InvalidRequest("'messages' must have a message with content.", param="messages")
@@ -154,20 +154,20 @@ def _without_function(message: dict[str, Any], path: str, history: History) -> d
     return message | {"role": "tool"} if message["role"] == "function" else message
 
 
-def _with_gateway_calls(
-    message: dict[str, Any], path: str, history: History
+def _with_turns(
+    message: dict[str, Any], path: str, history: History, used: Used[ChatFeature]
 ) -> Iterator[dict[str, Any]]:
-    """Put calls that the gateway ran in an earlier response, and their results, before the message
-    that has them in a field."""
-    if FIELDS not in message:
-        yield message
-        return
-    turns = [*turns_of(message)]
-    for turn in turns:
-        if calls := turn.get("tool_calls"):
-            turn["tool_calls"] = [_call(call, f"{path}.{FIELDS}", history) for call in calls]
-        yield turn
-    yield {name: value for name, value in message.items() if name != FIELDS or not turns}
+    """Put the messages that members of features stand for, such as calls that the gateway ran in an
+    earlier response, and their results, before the message that has them."""
+    for name in {name for each in used.known for name in each.ITEMS} & message.keys():
+        feature = used.of_item(name)
+        turns = [] if feature is None else [*feature.turns(message)]
+        for turn in turns:
+            if calls := turn.get("tool_calls"):
+                turn["tool_calls"] = [_call(call, f"{path}.{name}", history) for call in calls]
+            yield turn
+        message = {each: value for each, value in message.items() if each != name or not turns}
+    yield message
 
 
 def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:

@@ -9,6 +9,8 @@ from typing import Any
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
+from ...features.all import CHAT
+from ...features.feature import Asked, Used
 from ...request_fields import Fields
 from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import (
@@ -19,13 +21,12 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.options import check_stream_options
 from ..shared.parameter import read_parameters, unknown
-from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
-from .mcp import LISTED, McpReader
+from .feature import ChatWritten
 from .messages import parse_messages
 from .parameters import BY_NAME
-from .tools import NAME, Searches, choice_of, define, is_legacy, read_definitions, requested_search
+from .tools import choice_of, define, is_legacy, read_definitions
 
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
@@ -46,20 +47,16 @@ def parse_request(
     values = parsed.values
     legacy = is_legacy(values)
     history, hosted = History(), HostedTools(omit_hosted)
-    choice, method, mcp = choice_of(values), requested_search(values), McpReader(client.mcp)
-    tools = read_definitions(
-        values, hosted, mcp, open_objects=open_objects, on_invalid=on_invalid, search=method
+    choice = choice_of(values)
+    used = Used(CHAT, Asked(client, values, history, choice))
+    tools = used.asked.tools = read_definitions(
+        values, hosted, used, open_objects=open_objects, on_invalid=on_invalid
     )
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
-    searches = Searches(tools, choice) if method else None
-    messages, paths = parse_messages(values.get("messages"), history, tools, defined, searches)
+    messages, paths = parse_messages(values.get("messages"), used, defined)
     check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False
-    runners = {name: tool for name, tool in mcp.runners.items() if tools.has(name)}
-    if method:
-        runners[NAME] = ToolSearch(method, tools, client.owner, finds_any=choice == "required")
-        parsed.request["hidden_tools"] = frozenset({NAME})
     if values.get("reasoning", {}).get("exclude"):
         parsed.request.setdefault("include_reasoning", False)
     return chat_request(
@@ -71,14 +68,19 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
-        gateway_tools=runners,
-        optional_tools=mcp.names,
+        gateway_tools=used.runners(),
+        hidden_tools=frozenset(name for feature in used for name in feature.hidden),
+        optional_tools=used.optional,
         hosted=hosted,
         choice=choice,
         constraints=("tools", "functions", "response_format", STRUCTURED_OUTPUTS),
         content_format=_content_format(values, open_objects=open_objects),
-        legacy_functions=legacy,
-        repeated={LISTED: mcp.listed()},
+        written=ChatWritten(
+            tuple(used),
+            legacy,
+            parsed.request.pop("continuous_usage", False),
+            parsed.request.pop("call_done", False),
+        ),
     )
 
 

@@ -23,7 +23,7 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ..shared.output import finish_fields, prompt_fields
 from ..surface import Stateless
 from .chunks import Logprobs, event_logprobs, finish_reason, usage
-from .mcp import GatewayCalls
+from .feature import written_of
 
 
 @dataclass
@@ -82,9 +82,9 @@ class WholeResponse(Stateless):
 
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
-        self._gateway_calls = GatewayCalls(response)
+        written = written_of(response.request)
+        self._features, self._legacy = written.outputs(response), written.legacy_functions
         self._model = model or response.head.model
-        self._legacy = response.request.legacy_functions
         self._choices: dict[int, _Choice] = {}
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
@@ -93,7 +93,7 @@ class WholeResponse(Stateless):
             if choice is None:
                 choice = _Choice(call_id=self._response.call_id)
                 self._choices[response_event.choice] = choice
-            if not self._gateway_calls.take(response_event.event):
+            if not any(each.take(response_event.event) for each in self._features):
                 choice.add(response_event.event)
 
     def body(self) -> dict[str, Any]:
@@ -136,4 +136,6 @@ class WholeResponse(Stateless):
             message["function_call"] = choice.calls[0].shaped()["function"]
         elif choice.calls:
             message["tool_calls"] = [call.shaped() for call in choice.calls]
-        return message | self._gateway_calls.whole()
+        for feature in self._features:
+            message |= feature.whole()
+        return message

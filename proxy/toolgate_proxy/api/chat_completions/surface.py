@@ -12,6 +12,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
+from ...features.all import CHAT
 from ...form import RateLimitHeaders
 from ..shared.output import COMMENT, data_event
 from ..surface import ANY_CLIENT, Client, Counting, Stateless
@@ -20,7 +21,6 @@ from .messages import in_order_of_request
 from .parameters import BY_NAME
 from .request import parse_request
 from .response import WholeResponse
-from .tools import with_search
 
 PATH = re.compile(
     r"(?:/v1)?(?:/chat/completions"
@@ -53,7 +53,11 @@ class ChatCompletions(Stateless):
     request_id_header: str | None = None
     counting: Counting | None = None
     parse = staticmethod(parse_request)
-    with_search = staticmethod(with_search)
+
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        for feature in CHAT:
+            body = feature.prepared(body, listed)
+        return body
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None

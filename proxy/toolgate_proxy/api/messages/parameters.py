@@ -27,8 +27,8 @@ from ..shared.sampling import MAX_STOPS, SAMPLING
 from ..shared.template import REASONING, TEMPLATE
 from ..shared.tools import MAX_TOOLS, Mode
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
-from .compaction import ON_DEMAND
 
+ON_DEMAND = Object({"type": Choice(("summarize",)), "instructions": Text()}, required=("type",))
 FORMAT_TYPE = Object(
     {
         "type": Choice(("json_schema",)),

@@ -10,26 +10,23 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, NamedTool, ToolChoice
 from toolgate_core.errors import UnsupportedParameter
-from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
-from toolgate_core.toolset import Toolset
 
+from ...features.all import MESSAGES
+from ...features.feature import Asked, Used
 from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_structured_outputs
 from ..shared.history import History
 from ..shared.parameter import read_parameters
 from ..shared.template import reasoning_mode
-from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
-from .compaction import demanded
-from .context_management import read_edits
 from .conversation.content import check_fields
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
-from .mcp import McpReader
+from .feature import MessagesWritten
 from .parameters import BY_NAME, CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 from .tools import ToolReader
 
@@ -56,22 +53,13 @@ def parse_request(
     check_thinking(values)
     values[FORMAT] = values.get("output_config", {}).get("format")
     history, hosted = History(), HostedTools(omit_hosted)
-    reader = ToolReader(
-        hosted,
-        open_objects,
-        client,
-        on_invalid,
-        mcp=McpReader(client.mcp),
-        given=_not_of_the_model(values),
-    )
-    reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
-    tools = reader.toolset(values.get("tools", ()))
-    conversation = parse_messages(
-        values.get("messages"), values.get("system"), client.seal, history, tools, reader.define
-    )
+    used = Used(MESSAGES, Asked(client, values, history))
+    reader = ToolReader(hosted, used, open_objects, on_invalid)
+    tools = used.asked.tools = reader.toolset(values.get("tools", ()))
+    conversation = parse_messages(values.get("messages"), values.get("system"), used, reader.define)
     choice = read_tool_choice(values.get("tool_choice"))
     mode = reasoning_mode(values)
-    edits, compaction = read_edits(values.get("context_management", {}).get("edits", ()))
+    own = used.fields()
     parsed.request["include_reasoning"] = is_shown(values, mode)
     parsed.request.setdefault("fit_max_tokens", True)  # clients must send some `max_tokens`
     return chat_request(
@@ -83,8 +71,8 @@ def parse_request(
         paths=conversation.paths,
         history=history,
         tools=tools,
-        gateway_tools=_gateway_tools(reader, tools),
-        optional_tools=reader.mcp_names,
+        gateway_tools=used.runners(),
+        optional_tools=used.optional,
         hosted=hosted,
         choice=choice.choice,
         constraints=("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS),
@@ -92,51 +80,22 @@ def parse_request(
         budget=with_effort(values) if mode == "on" else values,
         parallel_tool_calls=choice.parallel,
         content_format=_content_format(values, open_objects=open_objects),
-        sign_reasoning=_signer(client),
-        edits=edits,
-        compaction=demanded(values, compaction),
-        repeated={
-            "context_management": "context_management" in values,
-            "eager": frozenset(reader.eager),
-            "mcp": {each.tool.name: each.server for each in reader.mcp.offered},
-            "omitted": is_omitted(values),
-            "part_paths": conversation.part_paths,
-        },
+        **own,
+        written=MessagesWritten(
+            tuple(used),
+            frozenset(reader.eager),
+            is_omitted(values),
+            _signer(client),
+            conversation.part_paths,
+        ),
     )
 
 
-def _not_of_the_model(values: Mapping[str, Any]) -> list[object]:
-    """Return the parts of a conversation, as JSON, that the model has not written: the system
-    prompt, messages of others, and results of calls."""
-    messages = values.get("messages")
-    parts: list[object] = [values.get("system")]
-    for message in messages if isinstance(messages, list) else ():
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(message, dict) and message.get("role") == "assistant":
-            blocks = content if isinstance(content, list) else ()
-            parts += [each for each in blocks if isinstance(each, dict) and _is_result(each)]
-        else:
-            parts.append(content)
-    return parts
-
-
-def _is_result(block: Mapping[str, Any]) -> bool:
-    return str(block.get("type")).endswith("_tool_result")
-
-
-def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
-    owner = reader.client.owner
-    searches = {name: ToolSearch(each, tools, owner) for name, each in reader.searches.items()}
-    offered: dict[str, GatewayTool] = {**searches, **reader.web_searches, **reader.web_fetches}
-    offered |= {each.tool.name: each.runner for each in reader.mcp.offered}
-    return {name: tool for name, tool in offered.items() if tools.has(name)}
-
-
-def _signer(client: Client) -> Callable[[str], str] | None:
+def _signer(client: Client) -> Callable[[str], str]:
     """Return the function that signs reasoning. The stream and the log event of one response have
     the same signatures."""
     if client.seal is None:
-        return None
+        return lambda _: ""
     return lru_cache(maxsize=8)(partial(sign, client.seal))
 
 

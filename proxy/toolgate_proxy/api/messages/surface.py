@@ -17,6 +17,7 @@ from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 from ...form import RateLimitHeaders
 from ..shared.output import typed_events
 from ..surface import Counting, Stateless
+from .feature import written_of
 from .output.stream import MessageStream, WholeMessage
 from .parameters import BY_NAME, with_defaults
 from .request import parse_request
@@ -95,7 +96,7 @@ def _path(found: re.Match[str], request: ChatRequest) -> str:
         return found[0]
     if part is None:
         return request.message_paths[at]
-    paths = request.repeated["part_paths"][at]
+    paths = written_of(request).part_paths[at]
     path: str = paths[int(part)] if int(part) < len(paths) else request.message_paths[at]
     return f"{path}.source" if found["image"] else path
 

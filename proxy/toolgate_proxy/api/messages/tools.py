@@ -1,11 +1,8 @@
-"""`tools` of the Messages API. They have a schema of the client, or a known one of Anthropic
-(client_tools), or the gateway runs them: searches for deferred tools, searches in the web, and
-fetches of web pages."""
+"""`tools` of the Messages API: they have a schema of the client, or are those of a feature."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +10,8 @@ from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
-from ..shared.tool_search import Method, method_of, search_function
 from ..shared.tools import (
     DEFERRED,
     WRITTEN,
@@ -26,22 +22,8 @@ from ..shared.tools import (
     parse_entries,
     read_toolset,
 )
-from ..shared.web_fetch import FUNCTION as FETCH
-from ..shared.web_fetch import PageFetcher, WebFetch
-from ..shared.web_search import FUNCTION, Domains, SearchEngine, WebSearch, read_domains
-from ..surface import ANY_CLIENT, Client
-from .client_tools.table import client_tool, known_fields, versions
-from .conversation.content import check_fields
-from .mcp import McpReader
+from .feature import MessagesFeature
 
-WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
-"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
-WEB_FETCH = re.compile(r"web_fetch_[0-9]{8}")
-"""Types of fetches, which the gateway runs if the operator allows pages."""
-SEARCH_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
-WEB_FIELDS = (*SEARCH_FIELDS, "allowed_domains", "blocked_domains", "max_uses")
-WEB_SEARCH_FIELDS = (*WEB_FIELDS, "user_location")
-WEB_FETCH_FIELDS = (*WEB_FIELDS, "citations", "max_content_tokens")
 FIELDS = (
     "type",
     "name",
@@ -55,51 +37,31 @@ FIELDS = (
 )
 IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],)}
 """Further fields, by the values that have no effect."""
-TOOLSETS = ("computer_toolset_", "browser_toolset_")
-"""Beginnings of the types of sets of tools that Anthropic defines and clients run."""
 WORDS: Words = ((".function", ""), (".parameters", ".input_schema"))
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `client`: the sender. Searches in the web, and fetches, for
-    which it has nothing are hosted tools. `on_invalid` gets the errors of names and schemas."""
+    """Parses the tools of one request. `used`: its features. `on_invalid` gets the errors of names
+    and schemas."""
 
     hosted: HostedTools
+    used: Used[MessagesFeature]
     open_objects: bool = False
-    client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
-    mcp: McpReader = field(default_factory=lambda: McpReader({}))
-    """The MCP servers of the request, which were read before."""
-    searches: dict[str, Method] = field(default_factory=dict)
-    """The searches for deferred tools that the request offers, by name."""
-    web_searches: dict[str, WebSearch] = field(default_factory=dict)
-    """By name."""
-    given: object = None
-    """What the model has not written of the conversation."""
-    web_fetches: dict[str, WebFetch] = field(default_factory=dict)
-    """By name."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
-        listed = [
-            function_entry(each.path, each.tool.function(), deferred=each.deferred)
-            for each in self.mcp.offered
-        ]
         return read_toolset(
-            [*self._entries(tools), *listed],
+            [*self._entries(tools), *self.used.more()],
             self._parsed,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
-            optional=self.mcp_names,
+            optional=self.used.optional,
         )
-
-    @property
-    def mcp_names(self) -> frozenset[str]:
-        return frozenset(each.tool.name for each in self.mcp.offered)
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -109,65 +71,55 @@ class ToolReader:
 
     def _entries(self, tools: Sequence[object]) -> Iterator[Entry]:
         for at, entry in enumerate(tools):
-            path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
-            if self.mcp.takes(kind):
-                continue
-            function = None
-            if isinstance(entry, dict) and isinstance(kind, str):
-                function = self._gateway_function(Fields(entry, path), kind)
-            if function is not None:
-                yield function_entry(path, function)
+            path = f"tools[{at}]"
+            if (taken := self._taken(entry, path)) is not None:
+                yield from taken
             elif not self.hosted.leaves_out(entry, path):
                 yield self._client_entry(entry, path)
 
-    def _gateway_function(self, fields: Fields, kind: str) -> dict[str, Any] | None:
-        """Return the function of a tool that the gateway runs; None for other types."""
-        client = self.client
-        if (method := method_of(kind)) is not None:
-            name = search_name(fields, SEARCH_FIELDS)
-            self.searches[name] = method
-            return search_function(name, method)
-        if client.search_engine is not None and WEB_SEARCH.fullmatch(kind):
-            name = search_name(fields, WEB_SEARCH_FIELDS)
-            self.web_searches[name] = web_search(fields, client.search_engine, client.seal)
-            return {**FUNCTION, "name": name}
-        if client.fetcher is not None and WEB_FETCH.fullmatch(kind):
-            name = search_name(fields, WEB_FETCH_FIELDS)
-            self.web_fetches[name] = web_fetch(
-                fields, client.fetcher, self.given, self.web_searches.values()
-            )
-            return {**FETCH, "name": name}
-        return None
+    def _taken(self, entry: object, path: str) -> Sequence[Entry] | None:
+        """Return the tools of an entry that a feature takes."""
+        if not isinstance(entry, dict):
+            return None
+        feature = self.used.of_type(entry.get("type"))
+        return None if feature is None else feature.take(Fields(entry, path))
 
     def _client_entry(self, entry: object, path: str) -> Entry:
         """Read a tool that the client runs."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        fields, function = Fields(entry, path), _function(entry, path)
+        fields, function = Fields(entry, path), self._function(entry, path)
         eager = fields.flag("eager_input_streaming")
-        if EAGER_BETA in self.client.headers.get("anthropic-beta", "") if eager is None else eager:
+        if (
+            EAGER_BETA in self.used.asked.client.headers.get("anthropic-beta", "")
+            if eager is None
+            else eager
+        ):
             self.eager.add(function["name"])
         return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
 
+    def _function(self, entry: dict[str, Any], path: str) -> dict[str, Any]:
+        """The function in OpenAI's form, as templates show it."""
+        if (other := other_form(entry, "the Messages API")) is not None:
+            raise InvalidTools(f"{path!r} is no tool of the Messages API. {other}", param=path)
+        fields = Fields(entry, path)
+        kind = fields.text("type")
+        feature = self.used.of_type(kind)
+        known = None if feature is None or kind is None else feature.known(fields, kind)
+        if kind is not None and kind != "custom" and known is None:
+            raise _unknown_type(kind, fields.path("type"))
+        ignored = [each for each, values in IGNORED_VALUES.items() if entry.get(each) in values]
+        fields.check_known((*(known or FIELDS), *ignored))
+        if feature is None or known is None:
+            function = _own_function(fields)
+        else:
+            function = feature.function(fields)
+        if entry.get("strict") is not None:
+            function["strict"] = entry["strict"]
+        return function
+
     def _parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         return parse_entries(entries, on_invalid, open_objects=self.open_objects, words=WORDS)
-
-
-def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
-    """The function in OpenAI's form, as templates show it."""
-    if (other := other_form(entry, "the Messages API")) is not None:
-        raise InvalidTools(f"{path!r} is no tool of the Messages API. {other}", param=path)
-    fields = Fields(entry, path)
-    kind = fields.text("type")
-    known = known_fields(kind) or FIELDS
-    if kind is not None and kind != "custom" and known is FIELDS:
-        raise _unknown_type(kind, fields.path("type"))
-    ignored = [each for each, values in IGNORED_VALUES.items() if entry.get(each) in values]
-    fields.check_known((*known, *ignored))
-    function = client_tool(fields) or _own_function(fields)
-    if entry.get("strict") is not None:
-        function["strict"] = entry["strict"]
-    return function
 
 
 def _own_function(fields: Fields) -> dict[str, Any]:
@@ -190,67 +142,8 @@ def _own_function(fields: Fields) -> dict[str, Any]:
 
 
 def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
-    if known := versions(kind):
-        return UnsupportedParameter(
-            f"{path!r} is {kind!r}, a version that is not supported. Use {' or '.join(known)}.",
-            param=path,
-        )
-    if kind.startswith(TOOLSETS):
-        return UnsupportedParameter(
-            f"{path!r} is {kind!r}, a set of tools whose schemas only Anthropic's models know. "
-            "Offer tools with a name, a description and an `input_schema` instead.",
-            param=path,
-        )
     return UnsupportedParameter(
         f"{path!r} is {kind!r}, which is not supported. Write the tool as "
         f"{WRITTEN['the Messages API']}.",
         param=path,
     )
-
-
-def search_name(fields: Fields, known: Sequence[str]) -> str:
-    """Return the name of a search. `known`: its fields. Raise InvalidRequest and
-    UnsupportedParameter."""
-    check_fields(fields, known)
-    name = fields.text("name")
-    if not name:
-        raise fields.wrong("name", "the name of the tool")
-    return name
-
-
-def web_search(fields: Fields, engine: SearchEngine, seal: OwnerSeal | None) -> WebSearch:
-    """Return a web search. `seal`: of the sender. Raise InvalidRequest."""
-    fields.mapping("user_location")  # the search engine has the operator's
-    return WebSearch(engine, seal, _allowed(fields), _count(fields, "max_uses"))
-
-
-def web_fetch(
-    fields: Fields, fetcher: PageFetcher, given: object, searches: Collection[WebSearch]
-) -> WebFetch:
-    """Return a web fetch. `given`: what the model has not written of the conversation. `searches`:
-    those of the request. Raise InvalidRequest."""
-    citations = Fields(fields.mapping("citations") or {}, fields.path("citations"))
-    check_fields(citations, ("enabled",))
-    return WebFetch(
-        fetcher,
-        given,
-        searches,
-        _allowed(fields),
-        _count(fields, "max_uses"),
-        _count(fields, "max_content_tokens"),
-        citations.flag("enabled") is True,
-    )
-
-
-def _count(fields: Fields, name: str) -> int | None:
-    most = fields.values.get(name)
-    if most is not None and (type(most) is not int or most < 1):
-        raise fields.wrong(name, "an integer from 1")
-    return most
-
-
-def _allowed(fields: Fields) -> Domains:
-    allowed, blocked = (
-        read_domains(fields, name) for name in ("allowed_domains", "blocked_domains")
-    )
-    return Domains(allowed, blocked)

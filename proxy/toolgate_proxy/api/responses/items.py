@@ -6,28 +6,24 @@ message. An item begins a new message where the current one already has its kind
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.history import History, function_call, text_of, tool_of
-from .approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
-from .builtin_tools.table import earlier_call, earlier_result
-from .compaction import TRIGGER, open_item
 from .content import read_content
-from .tools import SEARCH, ToolReader, full_name
-from .turns import Message, Turns
+from .feature import ResponsesFeature
+from .tools import full_name
+from .turns import Define, Message, Turns
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
 STATUSES = ("in_progress", "completed", "incomplete")
-SEARCHED = ("tool_search_output", "web_search_call", "mcp_call")
-"""Types of items whose status may be another one."""
 COMMON = ("id", "type", "status")
 FIELDS = {
     "message": ("role", "content", "phase"),
@@ -36,60 +32,47 @@ FIELDS = {
     "custom_tool_call": ("call_id", "name", "input", "namespace", "caller"),
     "custom_tool_call_output": ("call_id", "output", "name", "caller"),
     "reasoning": ("summary", "content", "encrypted_content"),
-    "tool_search_call": ("call_id", "execution", "arguments"),
-    "tool_search_output": ("call_id", "execution", "tools"),
     "additional_tools": ("role", "tools"),
-    "web_search_call": ("action", "call_id", "encrypted_content"),
-    "mcp_approval_request": REQUEST_FIELDS,
-    "mcp_approval_response": RESPONSE_FIELDS,
-    "mcp_call": CALL_FIELDS,
-    "mcp_list_tools": ("server_label", "tools", "error"),
-    "compaction": ("encrypted_content", "created_by"),
-    TRIGGER: (),
 }
 """By type of item: its fields."""
 PREVIOUS = "previous_response_id"
+TRIGGER = "compaction_trigger"
+"""Type of the item that asks for a summary of the conversation."""
+
+
+def is_trigger(item: object) -> bool:
+    return isinstance(item, dict) and item.get("type") == TRIGGER
 
 
 def parse_input(
     given: object,
     instructions: str | None,
-    history: History,
-    tools: Toolset,
-    reader: ToolReader,
-    approvals: Approvals,
+    used: Used[ResponsesFeature],
+    define: Define,
     *,
     recalled: int = 0,
-    seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
-    """The messages, and the path of each message in the request's body. `reader`: parses tools in
-    items. `approvals`: reads those of MCP servers. `recalled`: number of items at the beginning
-    that are not the request's own. `seal`: of the sender.
+    """The messages, and the path of each message in the request's body. `used`: the features of the
+    request. `define`: parses tools in items. `recalled`: number of items at the beginning that are
+    not the request's own.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = Turns(instructions, history, tools)
+    turns = Turns(instructions, used.asked.history, used.asked.tools, define)
     if isinstance(given, str) and given:
         turns.message("user", given, "input")
         return turns.ordered()
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, reader, approvals, seal)
+        _add(item, PREVIOUS, turns, used)
     for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, reader, approvals, seal)
-    if not turns.has_messages:
+        _add(item, f"input[{at}]", turns, used)
+    if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.ordered()
 
 
-def _add(
-    item: object,
-    path: str,
-    turns: Turns,
-    reader: ToolReader,
-    approvals: Approvals,
-    seal: OwnerSeal | None,
-) -> None:
+def _add(item: object, path: str, turns: Turns, used: Used[ResponsesFeature]) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
@@ -100,12 +83,10 @@ def _add(
     if kind is None:
         raise fields.wrong("type", "the type of an item")
     if kind not in FIELDS:
-        if call := earlier_call(kind, fields, history):
-            turns.call(call, path)
-            return
-        result = earlier_result(kind, fields, history)
-        if result is not None and turns.has_call(result.call_id):
-            turns.result(result.call_id, result.text, path)
+        feature = used.of_item(kind)
+        if feature is not None and kind in feature.FIELDS:
+            _check(fields, feature.FIELDS[kind], history, any_status=kind in feature.STATUS)
+        if feature is not None and feature.again(fields, kind, turns):
             return
         if kind == "item_reference":
             raise UnsupportedParameter(
@@ -116,11 +97,7 @@ def _add(
         if text := history.text(item, path):
             turns.other_result(tool_of(kind), text, path)
         return
-    history.note_unknown(fields, (*COMMON, *FIELDS[kind]))
-    fields.text("id")
-    status = fields.text("status")
-    if status is not None and status not in STATUSES and kind not in SEARCHED:
-        raise fields.wrong("status", '"in_progress", "completed" or "incomplete"')
+    _check(fields, FIELDS[kind], history, any_status=False)
     match kind:
         case "message":
             role = ROLES.get(fields.text("role") or "")
@@ -131,31 +108,21 @@ def _add(
             turns.call(_call(fields, turns), path)
         case "custom_tool_call":
             turns.call(_custom_call(fields, turns), path)
-        case "tool_search_call":
-            turns.call(_search_call(fields, history), path)
-        case "tool_search_output":
-            turns.found(fields.text("call_id"), _tools(fields, reader), path)
-        case "web_search_call":
-            turns.web_search(fields, seal)
-        case "mcp_approval_request":
-            approvals.ask(fields, turns)
-        case "mcp_approval_response":
-            approvals.answer(fields, turns)
-        case "mcp_call":
-            approvals.ran(fields, turns)
-        case "mcp_list_tools":
-            # The request lists the tools itself: those of the item are not read again.
-            reader.mcp = [replace(e, listed=e.listed or e.is_list(item)) for e in reader.mcp]
         case "additional_tools":
-            turns.additional(_tools(fields, reader), path)
+            turns.additional(turns.defined(fields), path)
         case "function_call_output" | "custom_tool_call_output":
             call_id = fields.required_text("call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
-        case "compaction":
-            if (made := open_item(fields, seal, history)) is not None:
-                turns.compacted(made, path)
         case "reasoning":
-            turns.reasoning(_reasoning(fields, seal, history), path)
+            turns.reasoning(_reasoning(fields, used.asked.client.seal, history), path)
+
+
+def _check(fields: Fields, known: Sequence[str], history: History, *, any_status: bool) -> None:
+    history.note_unknown(fields, (*COMMON, *known))
+    fields.text("id")
+    status = fields.text("status")
+    if status is not None and status not in STATUSES and not any_status:
+        raise fields.wrong("status", '"in_progress", "completed" or "incomplete"')
 
 
 def _name(fields: Fields, tools: Toolset) -> str:
@@ -178,17 +145,6 @@ def _custom_call(fields: Fields, turns: Turns) -> dict[str, Any]:
     text = turns.history.custom_input(fields.values.get("input"), fields.path("input"))
     function = function_call(_name(fields, turns.tools), text)
     return {"id": fields.required_text("call_id"), "type": "function", "function": function}
-
-
-def _search_call(fields: Fields, history: History) -> dict[str, Any]:
-    """A search that another service ran has no id: its output is the next one."""
-    arguments = history.arguments(fields.values.get("arguments"), fields.path("arguments"))
-    function = {"name": SEARCH, "arguments": arguments}
-    return {"id": fields.text("call_id") or "", "type": "function", "function": function}
-
-
-def _tools(fields: Fields, reader: ToolReader) -> tuple[Tool, ...]:
-    return reader.define(fields.items("tools") or [], fields.path("tools"))
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:

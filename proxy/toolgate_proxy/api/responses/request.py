@@ -8,26 +8,22 @@ from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
-from toolgate_core.toolset import Toolset
 
+from ...features.all import RESPONSES
+from ...features.feature import Asked, Used
 from ...request_fields import Fields, invalid_value
 from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_structured_outputs
 from ..shared.history import History
 from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
-from ..shared.tool_search import ToolSearch
 from ..shared.tools import HostedTools, read_tool_choice
-from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
-from .approvals import Approvals, pending_calls
-from .builtin_tools.table import BY_TYPE
-from .compaction import is_trigger, read_compaction
-from .items import encrypt, parse_input
+from .feature import ResponsesFeature, ResponsesWritten
+from .items import encrypt, is_trigger, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
-from .tools import SEARCH, WEB_SEARCHES, ToolReader
+from .tools import ToolReader
 
 BACKGROUND = "background"
 FORMAT = "text.format"
@@ -56,22 +52,15 @@ def parse_request(
     _set_logprobs(parsed)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
-    reader = ToolReader(hosted, open_objects, client, on_invalid)
-    tools = reader.toolset(values.get("tools", ()))
-    approvals = Approvals()
+    used = Used(RESPONSES, Asked(client, values, history, recalled=recalled))
+    reader = ToolReader(hosted, used, open_objects, on_invalid)
+    tools = used.asked.tools = reader.toolset(values.get("tools", ()))
     messages, paths = parse_input(
-        given,
-        values.get("instructions"),
-        history,
-        tools,
-        reader,
-        approvals,
-        recalled=recalled,
-        seal=seal,
+        given, values.get("instructions"), used, reader.define, recalled=recalled
     )
-    if seal is not None and ENCRYPTED in values.get("include", ()):
-        parsed.request["sign_reasoning"] = partial(encrypt, seal)
-    compaction = read_compaction(values, given[recalled:] if isinstance(given, list) else ())
+    is_encrypted = ENCRYPTED in values.get("include", ())
+    own = used.fields()
+    compaction = own.get("compaction")
     return chat_request(
         parsed,
         salt=salt,
@@ -81,37 +70,23 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
-        gateway_tools=_gateway_tools(reader, tools),
-        pending_calls=pending_calls(approvals, reader.mcp, tools, client),
-        optional_tools=reader.mcp_names,
+        gateway_tools=used.runners(),
+        pending_calls=tuple(call for feature in used for call in feature.pending()),
+        optional_tools=used.optional,
         hosted=hosted,
         constraints=("tools", "text", STRUCTURED_OUTPUTS),
-        choice=read_tool_choice(
-            values.get("tool_choice"), partial(_chosen, web_search=reader.web_search is not None)
-        ),
+        choice=read_tool_choice(values.get("tool_choice"), partial(_chosen, used=used)),
         content_format=_content_format(values, open_objects=open_objects),
-        compaction=compaction,
-        repeated=values
-        | {
-            "tools": reader.shown,
-            "input": _own_input(given, recalled),
-            "retained": given if compaction is not None and compaction.pauses else (),
-            "search": reader.search,
-            "mcp": tuple(reader.mcp),
-            "builtins": frozenset(reader.builtins),
-        },
+        **own,
+        written=ResponsesWritten(
+            values,
+            reader.shown,
+            tuple(used),
+            _own_input(given, recalled),
+            given if compaction is not None and compaction.pauses else (),
+            partial(encrypt, seal) if seal is not None and is_encrypted else None,
+        ),
     )
-
-
-def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
-    offered: dict[str, GatewayTool] = {}
-    if reader.search == "server":
-        offered[SEARCH] = ToolSearch("bm25", tools, reader.client.owner)
-    if reader.web_search is not None:
-        offered[WEB_SEARCH] = reader.web_search
-    for entry in reader.mcp:
-        offered |= entry.runners()
-    return {name: tool for name, tool in offered.items() if tools.has(name)}
 
 
 def _own_input(given: Any, recalled: int) -> Any:
@@ -162,20 +137,17 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | 
     return read_format(given, FORMAT, open_objects=open_objects)
 
 
-def _chosen(fields: Fields, *, web_search: bool) -> str:
-    """Return the name of a tool in `tool_choice`. `web_search`: whether the gateway runs web
-    searches of the request. Raise InvalidRequest and UnsupportedParameter."""
+def _chosen(fields: Fields, *, used: Used[ResponsesFeature]) -> str:
+    """Return the name of a tool in `tool_choice`. `used`: the features of the request. Raise
+    InvalidRequest and UnsupportedParameter."""
     kind = fields.text("type")
-    if kind == SEARCH:
-        return SEARCH
-    if kind is not None and kind in BY_TYPE:
-        return kind  # the type of a built-in tool is its name
-    if web_search and kind in WEB_SEARCHES:
-        return WEB_SEARCH
+    feature = used.of_type(kind)
+    if kind is not None and feature is not None and (chosen := feature.chosen(kind)) is not None:
+        return chosen
     if kind not in ("function", "custom"):
-        path = fields.path("type")
+        path, others = fields.path("type"), [name for each in RESPONSES for name in each.CHOICES]
         raise UnsupportedParameter(
-            f"{path!r} must be 'function', 'custom' or one of {', '.join(BY_TYPE)}, but is "
+            f"{path!r} must be 'function', 'custom' or one of {', '.join(others)}, but is "
             f"{kind!r}. Other tools can't be called here.",
             param=path,
         )

@@ -19,12 +19,14 @@ from toolgate_core.errors import (
     RequestTooLarge,
 )
 
+from ...features.all import RESPONSES
 from ...response_store.record import UNFINISHED, StoredResponse
 from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal
 from ..shared.history import text_of
 from ..surface import Client
 from .items import PREVIOUS, encrypt
+from .output_items import item_id
 from .parameters import ENCRYPTED
 
 Json = dict[str, Any]
@@ -36,15 +38,8 @@ PREFIXES = {
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
-    "tool_search_call": "tsc",
-    "tool_search_output": "tso",
     "additional_tools": "at",
-    "web_search_call": "ws",
-    "mcp_call": "mcp",
-    "mcp_list_tools": "mcpl",
-    "mcp_approval_request": "mcpr",
-    "mcp_approval_response": "mcpa",
-    "compaction": "cmp",
+    **{kind: prefix for feature in RESPONSES for kind, prefix in feature.ITEMS.items()},
 }
 ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
 MAX_ITEMS = 10_000
@@ -177,28 +172,27 @@ def _check_continuable(turns: Sequence[StoredResponse]) -> None:
             )
 
 
-async def store(
-    body: dict[str, Any], repeated: Mapping[str, Any], client: Client
-) -> dict[str, Any]:
+async def store(body: dict[str, Any], given: object, client: Client) -> dict[str, Any]:
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
-    reason in `toolgate.not_stored`. One of the background is stored when its last event was sent.
+    reason in `toolgate.not_stored`. `given`: the request's own `input`. One of the
+    background is stored when its last event was sent.
     """
     waits = client.background is None and client.responses is not None
     if not (waits and body["store"]) or client.responses is None or client.seal is None:
         return body
-    reason = await client.responses.put(client.seal.owner, turn_of(body, repeated))
+    reason = await client.responses.put(client.seal.owner, turn_of(body, given))
     if reason is None:
         return body
     added = {**body.get("toolgate", {}), "not_stored": reason}
     return {**body, "store": False, "toolgate": added}
 
 
-def turn_of(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse:
-    """The record of a response. `repeated`: fields of the request."""
+def turn_of(body: dict[str, Any], given: object) -> StoredResponse:
+    """The record of a response. `given`: the request's own `input`."""
     return StoredResponse(
         body["id"],
         body,
-        with_ids(as_items(repeated["input"]), body["id"]),
+        with_ids(as_items(given), body["id"]),
         body["previous_response_id"],
         body["created_at"],
     )
@@ -262,11 +256,6 @@ def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
         return item
     parts = item.get("content") or item.get("summary") or ()
     return {**item, "encrypted_content": encrypt(seal, "".join(map(text_of, parts)))}
-
-
-def item_id(prefix: str, response_id: str, index: int | str) -> str:
-    """The id of an item: the same in a stream and in a complete response."""
-    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"
 
 
 def response_of(item: str) -> str | None:

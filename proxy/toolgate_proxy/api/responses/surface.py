@@ -6,19 +6,20 @@ The engine and the backends name the parameters of chat completions, so their er
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded, ToolgateError, UnsupportedParameter
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
+from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...form import RateLimitHeaders
 from ..shared.output import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
-from .compaction import TRIGGER, retained
-from .items import PREVIOUS
+from .feature import written_of
+from .items import PREVIOUS, TRIGGER
 from .output.body import queued_response, usage_of
 from .output.collector import Output
 from .output.stream import ResponseStream, WholeResponse, failed_events
@@ -91,7 +92,7 @@ class Responses:
 
     async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
         if client.background is not None:
-            turn = turn_of(queued_response(request, model), request.repeated)
+            turn = turn_of(queued_response(request, model), written_of(request).input)
             await client.background.queue(client.owner, turn)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
@@ -184,7 +185,7 @@ class CompactedResponse:
 
     def __init__(self, response: ChatResponse, client: Client) -> None:
         self._response = response
-        self._output = Output(response, summarized=False, seal=client.seal)
+        self._output = Output(response, summarized=False)
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
         for _ in self._output.add(events):
@@ -195,7 +196,7 @@ class CompactedResponse:
 
     def body(self) -> dict[str, Any]:
         response = self._response
-        kept = retained(response.request.repeated["retained"], response.context_length)
+        kept = retained(written_of(response.request).retained, response.context_length)
         return {
             "id": response.head.id,
             "object": "response.compaction",
@@ -211,3 +212,31 @@ def _shown(message: dict[str, Any]) -> dict[str, Any]:
     if isinstance(content, str):
         content = [{"type": "input_text", "text": content}]
     return {**message, "content": content, "status": message.get("status") or "completed"}
+
+
+KEPT_ROLES = ("user", "developer", "system")
+"""Roles whose messages clients keep beside a summary."""
+
+
+def retained(items: Sequence[Any], context: int) -> list[Any]:
+    """Return those items of a compacted conversation that stay beside its summary: the latest
+    messages of users and developers, in a quarter of the context. `context`: in tokens, of which
+    the items have as many as estimated."""
+    left = context // 4 * BYTES_PER_TOKEN
+    kept: list[Any] = []
+    for item in reversed([item for item in items if _is_kept(item)]):
+        left -= text_bytes(item)
+        if left < 0:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def _is_kept(item: object) -> bool:
+    if isinstance(item, str):
+        return True
+    return (
+        isinstance(item, dict)
+        and item.get("type") in (None, "message")
+        and item.get("role") in KEPT_ROLES
+    )

@@ -1,32 +1,27 @@
-"""`tools` of the Responses API: functions, custom tools, namespaces of both, built-in tools that
-clients run, searches, and hosted tools, which no model is offered. A response repeats them."""
+"""`tools` of the Responses API: functions, custom tools, namespaces of both, those of features, and
+hosted tools, which no model is offered. A response repeats them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, unknown_value
-from ..shared.mcp import CREDENTIALS, MCP, McpEntry, read_entry
-from ..shared.tool_search import search_function
+from ...features.feature import Used
+from ...request_fields import Fields
 from ..shared.tools import (
     DEFERRED,
     Entry,
     HostedTools,
-    function_entry,
     other_form,
     parse_entries,
     read_toolset,
 )
-from ..shared.web_search import FUNCTION, Domains, WebSearch, read_domains
-from ..shared.web_search import NAME as WEB_SEARCH
-from ..surface import ANY_CLIENT, Client
-from .builtin_tools.table import BUILTIN_TOOLS, BY_TYPE, builtin_tool, function_of
+from .feature import ResponsesFeature, Shown, check_entry, chosen_of, repeated_entry
 
 CLIENTS = ("function", "custom")
 """Types of tools that clients define."""
@@ -34,51 +29,24 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "function": ("type", "name", "description", "parameters", "strict"),
     "custom": ("type", "name", "description", "format"),
     "namespace": ("type", "name", "description", "tools"),
-    **{tool.type: ("type", *tool.fields) for tool in BUILTIN_TOOLS},
 }
 """By type of tool: its fields."""
-SEARCH = "tool_search"
-"""Type of the tool with which a client searches for deferred tools, and the name of the function
-that the model sees."""
 DEFAULT_NAMESPACE = "functions"
 """The namespace in which Codex puts tools without one."""
-EXECUTIONS = ("client", "server")
-SEARCH_FIELDS = ("type", "execution", "description", "parameters")
-IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
-"""Fields without effect. Without a search of the client, deferred tools are loaded at once."""
-WEB_SEARCHES = (
-    "web_search",
-    "web_search_2025_08_26",
-    "web_search_preview",
-    "web_search_preview_2025_03_11",
-)
-"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
-WEB_SEARCH_FIELDS = ("type", "filters", "search_context_size", "user_location")
 WORDS: Words = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
-
-Shown = dict[str, Any]
-"""A tool as the response repeats it."""
 
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `client`: the sender. Searches in the web are hosted
-    tools if it has no engine for them. `on_invalid` gets the errors of names and schemas."""
+    """Parses the tools of one request. `used`: its features. `on_invalid` gets the errors of names
+    and schemas."""
 
     hosted: HostedTools
+    used: Used[ResponsesFeature]
     open_objects: bool = False
-    client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     shown: tuple[Shown, ...] = ()
     """The tools of the request as the response repeats them."""
-    web_search: WebSearch | None = None
-    """The web search that the request offers."""
-    mcp: list[McpEntry] = field(default_factory=list)
-    """The MCP servers that the request offers."""
-    builtins: set[str] = field(default_factory=set)
-    """The types of the built-in tools, which are their names."""
-    search: Literal["client", "server"] | None = None
-    """Who runs the search for deferred tools that the request offers."""
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
@@ -92,19 +60,15 @@ class ToolReader:
             for entry in entries
             if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
         )
-        if self.search is None:
+        if not any(feature.finds_deferred for feature in self.used):
             entries = [replace(each, deferred=False) if each.deferred else each for each in entries]
         return read_toolset(
             entries,
             self._parsed,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
-            optional=self.mcp_names,
+            optional=self.used.optional,
         )
-
-    @property
-    def mcp_names(self) -> frozenset[str]:
-        return frozenset(tool.name for entry in self.mcp for tool in entry.allowed)
 
     def define(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
         """Parse the tools of an item. `path`: of the array."""
@@ -125,58 +89,26 @@ class ToolReader:
             raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
         if kind in CLIENTS:
             entries.append(client_entry(kind, entry, path, namespace))
-            return shown_tool(kind, entry)
+            name = entry.get("name")
+            name = full_name(namespace, name) if namespace and isinstance(name, str) else name
+            repeated = repeated_entry(entry, FIELDS[kind])
+            if kind == "custom" and repeated["format"] is None:
+                repeated["format"] = {"type": "text"}
+            return Shown(repeated, str(name))
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path, entries)
-        if kind == SEARCH and not namespace:
-            return self._read_search(entry, path, entries)
-        engine = self.client.search_engine
-        if engine is not None and kind in WEB_SEARCHES and not namespace:
-            # Further members have no effect: the search engine is the operator's.
-            fields = Fields(entry, path)
-            filters = Fields(fields.mapping("filters") or {}, fields.path("filters"))
-            domains = Domains(read_domains(filters, "allowed_domains"))
-            self.web_search = WebSearch(engine, self.client.seal, domains)
-            entries.append(function_entry(path, FUNCTION))
-            return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
-        if (builtin := builtin_tool(entry)) is not None and not namespace:
-            check_fields(builtin.type, entry, path)
-            self.builtins.add(builtin.type)
-            entries.append(function_entry(path, function_of(builtin, Fields(entry, path))))
-            return shown_tool(builtin.type, entry)
-        if kind == MCP and path in self.client.mcp and not namespace:
-            return self._read_mcp(Fields(entry, path), entries)
+        feature = None if namespace else self.used.of_type(kind)
+        taken = None if feature is None else feature.take(Fields(entry, path))
+        if taken is not None:
+            entries += taken.entries
+            return taken.shown
         if self.hosted.leaves_out(entry, path):
             return None
         raise unknown_type(kind, path)
 
-    def _read_mcp(self, fields: Fields, entries: list[Entry]) -> dict[str, Any]:
-        made = read_entry(fields, self.client.mcp[fields.place])
-        self.mcp.append(made)
-        deferred = fields.flag(DEFERRED) is True
-        for tool in made.allowed:
-            entries.append(function_entry(fields.place, tool.function(), deferred=deferred))
-        return {
-            name: value
-            for name, value in fields.values.items()
-            if value is not None and name not in CREDENTIALS
-        }
-
-    def _read_search(
-        self, entry: dict[str, Any], path: str, entries: list[Entry]
-    ) -> dict[str, Any]:
-        function = search_tool(Fields(entry, path))
-        self.search = "client" if entry.get("execution") == "client" else "server"
-        if self.search == "server":
-            function = search_function(SEARCH, "bm25")
-        entries.append(function_entry(path, function))
-        return {**{name: entry.get(name) for name in SEARCH_FIELDS}, "execution": self.search}
-
-    def _read_namespace(
-        self, entry: dict[str, Any], path: str, entries: list[Entry]
-    ) -> dict[str, Any]:
-        check_fields("namespace", entry, path)
+    def _read_namespace(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
         fields = Fields(entry, path)
+        check_entry(fields, FIELDS["namespace"])
         name, description = fields.text("name"), fields.text("description")
         if not name:
             raise InvalidTools(f"{path}.name must be a non-empty string.", param=f"{path}.name")
@@ -189,10 +121,9 @@ class ToolReader:
         tools = [
             self._read(each, f"{path}.tools[{at}]", entries, name) for at, each in enumerate(inner)
         ]
-        shown = [tool for tool in tools if tool is not None]
         # OpenAI's model of a response requires the description.
-        described = description or ""
-        return {"type": "namespace", "name": name, "description": described, "tools": shown}
+        body = {"type": "namespace", "name": name, "description": description or ""}
+        return Shown(body, inner=tuple(tool for tool in tools if tool is not None))
 
     def _parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         return parse_entries(
@@ -209,24 +140,9 @@ class ToolReader:
         return replace(entry, namespace=entry.name or "") if is_alone else entry
 
 
-def search_tool(fields: Fields) -> dict[str, Any]:
-    """Return a search of the client as a function. Raise InvalidRequest and
-    UnsupportedParameter."""
-    execution = fields.text("execution")
-    if execution not in (None, *EXECUTIONS):
-        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
-    fields.check_known(SEARCH_FIELDS)
-    function: dict[str, Any] = {"name": SEARCH}
-    if (description := fields.text("description")) is not None:
-        function["description"] = description
-    if (parameters := fields.mapping("parameters")) is not None:
-        function["parameters"] = parameters
-    return function
-
-
 def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:
-    check_fields(kind, entry, path)
     fields = Fields(entry, path)
+    check_entry(fields, FIELDS[kind])
     fields.text("description")
     # In the order of the request, as templates show it.
     kept = {
@@ -255,60 +171,14 @@ def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter
     )
 
 
-def check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
-    Fields(entry, path).check_known((*FIELDS[kind], *IGNORED_FIELDS))
-    callers = entry.get("allowed_callers")
-    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
-        raise UnsupportedParameter(
-            f"{f'{path}.allowed_callers'!r} must contain 'direct'. Programs of the model can't "
-            "call tools here.",
-            param=f"{path}.allowed_callers",
-        )
-
-
 def full_name(namespace: str, name: str) -> str:
     """The name of a tool of a namespace that the model sees."""
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
-def found(shown: Iterable[Shown], names: Container[str]) -> list[Shown]:
-    """Return those of the tools of a response that the model knows by `names`."""
-    return _chosen(shown, lambda tool, name: tool["type"] in CLIENTS and name in names)
-
-
-def offered(shown: Iterable[Shown], names: Container[str]) -> list[Shown]:
+def offered(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
     """The tools of a response, without invalid ones that the model is not offered. Deferred ones
     stay: a search can find them."""
-    return _chosen(
-        shown, lambda tool, name: DEFERRED in tool or tool["type"] == MCP or name in names
+    return chosen_of(
+        shown, lambda tool: DEFERRED in tool.body or tool.name is None or tool.name in names
     )
-
-
-def _chosen(shown: Iterable[Shown], is_chosen: Callable[[Shown, str], bool]) -> list[Shown]:
-    """`is_chosen`: is called with a tool and the name that the model sees."""
-    kept: list[Shown] = []
-    for entry in shown:
-        if entry["type"] == "namespace":
-            space = entry["name"]
-            tools = entry["tools"]
-            inner = [each for each in tools if is_chosen(each, full_name(space, each["name"]))]
-            kept += [{**entry, "tools": inner}] if inner else []
-        elif is_chosen(entry, _name(entry)):
-            kept.append(entry)
-    return kept
-
-
-def _name(shown: Mapping[str, Any]) -> str:
-    """The name of a tool that the model sees."""
-    kind: str = shown["type"]
-    return str(shown.get("name") or (kind if kind in BY_TYPE or kind == SEARCH else WEB_SEARCH))
-
-
-def shown_tool(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function, a custom tool or a built-in tool as the response repeats it."""
-    shown = {name: entry.get(name) for name in FIELDS[kind]}
-    if entry.get(DEFERRED):
-        shown[DEFERRED] = True
-    if kind == "custom" and shown["format"] is None:
-        shown["format"] = {"type": "text"}
-    return shown

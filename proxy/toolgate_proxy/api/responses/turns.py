@@ -6,31 +6,29 @@ content.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
-from ...chat.compaction.compacted import Compacted
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from ..shared.history import History, lost_call, with_results
 from ..shared.tool_changes import ToolChanges
-from ..shared.tool_search import NOTHING_FOUND
-from ..shared.web_search import NAME as WEB_SEARCH
-from ..shared.web_search import QUERY, Page, opened, results_text
 from .content import Content
-from .tools import SEARCH
 
 Message = dict[str, Any]
+Define = Callable[[Sequence[object], str], tuple[Tool, ...]]
 
 
 class Turns:
-    def __init__(self, instructions: str | None, history: History, tools: Toolset) -> None:
+    def __init__(
+        self, instructions: str | None, history: History, tools: Toolset, define: Define
+    ) -> None:
+        """`define`: parses an array of tools at its path."""
         self.history = history
+        self._define = define
         self.tools = tools
         self._messages: list[Message] = []
         self._paths: list[str] = []
@@ -39,8 +37,9 @@ class Turns:
             self._append({"role": "system", "content": instructions}, "instructions")
 
     @property
-    def has_messages(self) -> bool:
-        return bool(self._messages)
+    def count(self) -> int:
+        """The number of messages so far."""
+        return len(self._messages)
 
     def ordered(self) -> tuple[list[Message], tuple[str, ...]]:
         pairs = with_results(zip(self._messages, self._paths, strict=True), self.history)
@@ -95,35 +94,16 @@ class Turns:
         self.call(lost_call(call_id, name), path)
         self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
 
-    def found(self, call_id: str | None, tools: Sequence[Tool], path: str) -> None:
-        """The result of a search for tools."""
-        self.tools.begin()
-        changes = ToolChanges(self.tools)
-        changes.define(tools)
-        result = {"role": "tool", "tool_call_id": call_id or ""}
+    def named_result(self, call_id: str, name: str, content: Content, path: str) -> None:
+        """A result whose call is found by its id, or if it has none, by the name of its tool."""
+        result = {"role": "tool", "tool_call_id": call_id}
         if not call_id:
-            result["name"] = SEARCH  # by which the call is found
-        self._append({**result, "content": changes.parts() or NOTHING_FOUND}, path)
+            result["name"] = name
+        self._append({**result, "content": content}, path)
 
-    def web_search(self, item: Fields, seal: OwnerSeal | None) -> None:
-        """A web search that the gateway or another service ran. What it found is encrypted for its
-        owner; otherwise the addresses of the sources are all that is known."""
-        action = item.mapping("action") or {}
-        text = opened(seal, item.values.get("encrypted_content"))
-        if text is None:
-            sources = action.get("sources")
-            urls = [each.get("url") for each in sources or () if isinstance(each, dict)]
-            pages = [Page(url, url, "") for url in urls if isinstance(url, str)]
-            self.history.note("as_text" if pages else "left_out", item.place)
-            if not pages:
-                return
-            text = results_text(pages)
-        query = action.get("query")
-        arguments = json.dumps({QUERY: query if isinstance(query, str) else ""}, ensure_ascii=False)
-        call_id = item.text("call_id") or item.text("id") or f"web_{len(self._messages)}"
-        function = {"name": WEB_SEARCH, "arguments": arguments}
-        self.call({"id": call_id, "type": "function", "function": function}, item.place)
-        self._append({"role": "tool", "tool_call_id": call_id, "content": text}, item.place)
+    def defined(self, item: Fields) -> tuple[Tool, ...]:
+        """Parse the tools of an item."""
+        return self._define(item.items("tools") or [], item.path("tools"))
 
     def additional(self, tools: Sequence[Tool], path: str) -> None:
         """Tools that are added from here on."""
@@ -132,12 +112,18 @@ class Turns:
         if parts := changes.parts(heading=True):
             self._append({"role": "system", "content": parts}, path)
 
-    def compacted(self, made: Compacted, path: str) -> None:
-        """Replace the conversation so far."""
-        stays = made.remaining([message["role"] for message in self._messages])
+    def compacted(
+        self,
+        remaining: Callable[[Sequence[str]], Sequence[int]],
+        messages: Sequence[Message],
+        path: str,
+    ) -> None:
+        """Replace the conversation so far. `remaining`: returns the places of the messages that
+        stay, by the roles of all."""
+        stays = remaining([message["role"] for message in self._messages])
         self._messages = [self._messages[at] for at in stays]
         self._paths = [self._paths[at] for at in stays]
-        for message in made.messages():
+        for message in messages:
             self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
             self._append(message, path)
 

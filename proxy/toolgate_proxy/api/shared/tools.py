@@ -260,6 +260,15 @@ def function_of(entry: Mapping[str, Any]) -> Any:
     return entry.get("custom" if entry.get("type") == "custom" else "function", entry)
 
 
+def deferred_flag(tool: object) -> object:
+    """Return `defer_loading` of a tool or its function; None if neither has it."""
+    if not isinstance(tool, dict):
+        return None
+    function = tool.get("function")
+    own = tool.get(DEFERRED)
+    return function.get(DEFERRED) if own is None and isinstance(function, dict) else own
+
+
 Form = Literal["chat completions", "the Responses API", "the Messages API", "MCP"]
 WRITTEN: dict[Form, str] = {
     "chat completions": '{"type": "function", "function": {"name", "description", "parameters"}}',

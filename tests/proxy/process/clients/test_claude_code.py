@@ -13,7 +13,7 @@ from tests.support.agents.client_packages import anthropic_python, bundled_claud
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
-from toolgate_proxy.chat.compaction.compacted import shown
+from toolgate_proxy.features.compaction.compacted import shown
 
 pytestmark = pytest.mark.slow
 TOOLS = ("--allowedTools", "Bash,Read,Write")

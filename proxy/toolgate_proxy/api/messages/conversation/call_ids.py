@@ -13,7 +13,7 @@ import re
 GENERATED = re.compile(r"call_([A-Za-z0-9]{24})")
 """An id that the gateway generated."""
 OWN = re.compile(r"toolu_([A-Za-z0-9]{24})")
-SERVER, MCP = "srv", "mcp"
+RUN = ("srv", "mcp")
 """Beginnings of the ids of calls that the provider runs, and of those of MCP servers."""
 CONTAINING = re.compile(r"toolu_[0-9a-f]{12}_([A-Za-z0-9_-]+)")
 
@@ -28,14 +28,11 @@ def shown_id(call_id: str, response_id: str, index: int) -> str:
     return f"toolu_{unique}_{encoded}"
 
 
-def server_id(call_id: str, response_id: str, index: int, *, mcp: bool = False) -> str:
-    """The id for the client of a call that the gateway ran. `mcp`: with a tool of an MCP server."""
-    return f"{MCP if mcp else SERVER}{shown_id(call_id, response_id, index)}"
-
-
 def original_id(tool_use_id: str) -> str:
-    """The id that `shown_id` or `server_id` was made of; any other id is returned unchanged."""
-    tool_use_id = tool_use_id.removeprefix(SERVER).removeprefix(MCP)
+    """The id that `shown_id` was made of, which may have a beginning of RUN; any other id is
+    returned unchanged."""
+    for beginning in RUN:
+        tool_use_id = tool_use_id.removeprefix(beginning)
     if found := OWN.fullmatch(tool_use_id):
         return f"call_{found[1]}"
     if found := CONTAINING.fullmatch(tool_use_id):

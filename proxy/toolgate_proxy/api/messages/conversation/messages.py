@@ -6,21 +6,19 @@ results of calls are blocks of the next user message, and messages of their own 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.toolset import Toolset
 
+from ....features.feature import Used
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
-from ...shared.history import History, text_of, tool_of
-from ...shared.mcp import McpOutcome
+from ...shared.history import History, tool_of
 from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
-from ...shared.tool_search import found_content
-from ...shared.web_fetch import Fetched, fetched_text
-from ...shared.web_search import Page, opened, results_text
-from ..compaction import CompactedMessages, latest_compaction
+from ..feature import MessagesFeature
 from .call_ids import original_id
 from .content import (
     CHANGE_FIELDS,
@@ -28,7 +26,6 @@ from .content import (
     IMAGE_FIELDS,
     SEARCH_RESULT_FIELDS,
     TEXT_FIELDS,
-    Content,
     Part,
     blocks_of,
     check_fields,
@@ -41,67 +38,6 @@ from .content import (
 )
 from .signature import verified
 from .turns import Conversation, Turns
-
-SERVER_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex", "web_search", "web_fetch")
-"""Names of the tools."""
-
-
-def result_content(
-    block: Fields, kind: str, tools: Toolset, seal: OwnerSeal | None, history: History
-) -> Content:
-    """Return what the model sees of a result; "" for a block of another type, and for one that
-    can't be read. Tools that were found are loaded."""
-    content = block.values.get("content")
-    match kind:
-        case "tool_search_tool_result" if isinstance(content, dict):
-            return _found(content, tools)
-        case "web_search_tool_result" if isinstance(content, dict):
-            return results_text((), text_of(content.get("error_code")))
-        case "web_search_tool_result" if isinstance(content, list):
-            return _pages(content, seal, history, block.place)
-        case "web_fetch_tool_result" if isinstance(content, dict):
-            return _page(content)
-        case "mcp_tool_result":
-            text = text_of(content)
-            is_error = block.values.get("is_error") is True
-            return (McpOutcome(error=text) if is_error else McpOutcome(text)).text
-    return ""
-
-
-def _found(content: dict[str, object], tools: Toolset) -> Content:
-    found = content.get("tool_references")
-    if not isinstance(found, list):
-        return text_of(content.get("error_message")) or text_of(content.get("error_code"))
-    names = [each.get("tool_name") for each in found if isinstance(each, dict)]
-    return found_content([name for name in names if isinstance(name, str)], tools)
-
-
-def _page(content: dict[str, object]) -> str:
-    """Return the text of a page, or of an error; "" if it has none, as a PDF."""
-    if (code := text_of(content.get("error_code"))) != "":
-        return fetched_text(Fetched("", problem=code))
-    document = content.get("content")
-    source = document.get("source") if isinstance(document, dict) else None
-    data = source.get("data") if isinstance(source, dict) else None
-    if not isinstance(document, dict) or source is None or source.get("type") != "text":
-        return ""
-    title, text = text_of(document.get("title")), text_of(data)
-    return fetched_text(Fetched(text_of(content.get("url")), title, text))
-
-
-def _pages(content: list[object], seal: OwnerSeal | None, history: History, path: str) -> Content:
-    """The texts of pages are encrypted for their owner. Those of another service are left out."""
-    pages = []
-    for each in content:
-        if not isinstance(each, dict) or not isinstance(each.get("url"), str):
-            continue
-        text = opened(seal, each.get("encrypted_content"))
-        if text is None:
-            history.note("as_text", path)
-        title, age = text_of(each.get("title")), text_of(each.get("page_age"))
-        pages.append(Page(each["url"], title, text or "", age or None))
-    return results_text(pages)
-
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
 MESSAGE_FIELDS = ("role", "content")
@@ -122,7 +58,6 @@ BLOCK_FIELDS = {
     "tool_use": TOOL_USE_FIELDS,
     "tool_result": TOOL_RESULT_FIELDS,
     "server_tool_use": SERVER_FIELDS,
-    "mcp_tool_use": SERVER_FIELDS,
     ADDITION: CHANGE_FIELDS,
     REMOVAL: CHANGE_FIELDS,
 }
@@ -132,28 +67,29 @@ BLOCK_FIELDS = {
 def parse_messages(
     given: object,
     system: object,
-    seal: OwnerSeal | None,
-    history: History,
-    tools: Toolset,
+    used: Used[MessagesFeature],
     define: Define,
 ) -> Conversation:
-    """`define` parses the definition of a tool. Raises InvalidRequest, UnknownTool and
-    UnsupportedParameter, which name the path of the invalid field."""
+    """`used`: the features of the request. `define` parses the definition of a tool. Raises
+    InvalidRequest, UnknownTool and UnsupportedParameter, which name the path of the field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
-    compaction = latest_compaction(given, seal)
-    reader = _Reader(seal, history, tools, define, compaction)
+    seal, history = used.asked.client.seal, used.asked.history
+    for kind in _kinds(given):
+        used.of_item(kind)
+    begin = max((feature.begin(given) for feature in used), default=0)
+    reader = _Reader(used, seal, history, used.asked.tools, define)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system([text_part(text)] if text else [], "system")
     users = (at for at, message in enumerate(given) if _role(message) == "user")
     latest = max(users, default=0)
-    for at, message in enumerate(given[compaction.begin :], compaction.begin):
+    for at, message in enumerate(given[begin:], begin):
         path = f"messages[{at}]"
         if not isinstance(message, dict):
             raise invalid_value(path, "an object", message)
         fields = Fields(message, path)
-        reader.read(_as_known(fields, history) if at < latest else fields, path)
+        reader.read(_as_known(fields, history, used) if at < latest else fields, path)
     reader.require_results("messages")
     conversation = reader.turns.finished(history)
     if not any(message["role"] != "system" for message in conversation.messages):
@@ -166,11 +102,11 @@ def parse_messages(
 
 @dataclass
 class _Reader:
+    _used: Used[MessagesFeature]
     _seal: OwnerSeal | None
     _history: History
     _tools: Toolset
     _define: Define
-    _compaction: CompactedMessages
     turns: Turns = field(default_factory=Turns)
     _ids: set[str] = field(default_factory=set)
     """The ids of all calls."""
@@ -276,20 +212,23 @@ class _Reader:
                     check_fields(block, REDACTED_FIELDS)
                     block.required_text("data")  # only the provider that encrypted it can read it
                     self._history.note("left_out", path)
-                case "compaction":
-                    if (made := self._compaction.read(block, self._history)) is not None:
-                        self.turns.compacted(made.messages(), path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
-                case "server_tool_use" if block.values.get("name") in SERVER_NAMES:
-                    self.turns.call(self._server_call(block), path)
-                case "mcp_tool_use":
+                case _ if self._is_use(kind, block.values.get("name")):
                     self.turns.call(self._server_call(block), path)
                 case _:
                     self._foreign(block, kind)
 
+    def _is_use(self, kind: str, name: object) -> bool:
+        """Return whether a block has a call that the gateway or another service ran."""
+        named = [each.USES[kind] for each in self._used.known if kind in each.USES]
+        return any(names is None or name in names for names in named)
+
     def _foreign(self, block: Fields, kind: str) -> None:
-        content = result_content(block, kind, self._tools, self._seal, self._history)
+        feature = self._used.of_item(kind)
+        if feature is not None and feature.again(block, kind, self.turns):
+            return
+        content = "" if feature is None else feature.content(block, kind)
         if content:
             call_id = block.values.get("tool_use_id")
             if call_id in self._server_calls:
@@ -336,28 +275,46 @@ class _Reader:
         return {"id": original_id(call_id), "type": "function", "function": function}
 
 
+def _kinds(messages: Sequence[object]) -> set[str]:
+    """Return the types of the blocks in the messages of the assistant."""
+    contents = [
+        message.get("content")
+        for message in messages
+        if isinstance(message, dict) and message.get("role") == "assistant"
+    ]
+    blocks = [each for content in contents if isinstance(content, list) for each in content]
+    kinds = (each.get("type") for each in blocks if isinstance(each, dict))
+    return {kind for kind in kinds if isinstance(kind, str)}
+
+
 def _role(message: object) -> object:
     return message.get("role") if isinstance(message, dict) else None
 
 
-def _as_known(message: Fields, history: History) -> Fields:
+def _as_known(message: Fields, history: History, used: Used[MessagesFeature]) -> Fields:
     """Return a message of an earlier turn, which another service may have made, with text in place
     of the blocks that are not known, and without the members that are not known."""
     history.note_unknown(message, MESSAGE_FIELDS)
     values = {name: message.values[name] for name in MESSAGE_FIELDS if name in message.values}
+    uses: dict[str, Sequence[str]] = {
+        kind: SERVER_FIELDS for each in used.known for kind in each.USES
+    }
     if isinstance(content := values.get("content"), list):
         role, path = message.values.get("role"), message.path("content")
         values["content"] = [
-            _known_block(block, role, f"{path}[{at}]", history) for at, block in enumerate(content)
+            _known_block(block, role, f"{path}[{at}]", history, uses | BLOCK_FIELDS)
+            for at, block in enumerate(content)
         ]
     return Fields(values, message.place)
 
 
-def _known_block(block: Any, role: object, path: str, history: History) -> Any:
+def _known_block(
+    block: Any, role: object, path: str, history: History, fields: Mapping[str, Sequence[str]]
+) -> Any:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(kind, str):
         return block
-    if (known := BLOCK_FIELDS.get(kind)) is not None:
+    if (known := fields.get(kind)) is not None:
         history.note_unknown(Fields(block, path), known)
         return {name: value for name, value in block.items() if name in known}
     if role == "assistant":

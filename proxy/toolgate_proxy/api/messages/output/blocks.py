@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
-from ...shared.web_search import Citation, FoundPages
+from ..feature import CLIENTS, Event, Use
 
-Event = dict[str, Any]
-MAX_CITED = 150
-"""Most characters of the text of a page that a citation repeats, as in Anthropic's API."""
 MAX_DIGITS = 18
 """Characters of an integer that surely fits 64 bits."""
 
@@ -26,25 +23,24 @@ MAX_DIGITS = 18
 @dataclass
 class TextBlock:
     index: int
-    pages: FoundPages
-    """What the text may cite."""
+    cite: Callable[[str], Iterable[dict[str, Any]]]
+    """Returns the citations of the text."""
     _texts: list[str] = field(default_factory=list)
     _citations: list[dict[str, Any]] = field(default_factory=list)
 
     def begin(self) -> Iterator[Event]:
-        yield _start(self.index, {"type": "text", "text": ""})
+        yield block_start(self.index, {"type": "text", "text": ""})
 
     def add(self, text: str) -> Iterator[Event]:
         if text:
             self._texts.append(text)
-            yield _delta(self.index, {"type": "text_delta", "text": text})
+            yield block_delta(self.index, {"type": "text_delta", "text": text})
 
     def end(self) -> Iterator[Event]:
-        for citation in self.pages.cited("".join(self._texts)):
-            shown = _shown_citation(citation)
-            self._citations.append(shown)
-            yield _delta(self.index, {"type": "citations_delta", "citation": shown})
-        yield _stop(self.index)
+        for citation in self.cite("".join(self._texts)):
+            self._citations.append(citation)
+            yield block_delta(self.index, {"type": "citations_delta", "citation": citation})
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         citations = {"citations": self._citations} if self._citations else {}
@@ -62,18 +58,18 @@ class ThinkingBlock:
     _signature: str = ""
 
     def begin(self) -> Iterator[Event]:
-        yield _start(self.index, {"type": "thinking", "thinking": "", "signature": ""})
+        yield block_start(self.index, {"type": "thinking", "thinking": "", "signature": ""})
 
     def add(self, text: str) -> Iterator[Event]:
         if text:
             self._texts.append(text)
             if not self.omitted:
-                yield _delta(self.index, {"type": "thinking_delta", "thinking": text})
+                yield block_delta(self.index, {"type": "thinking_delta", "thinking": text})
 
     def end(self) -> Iterator[Event]:
         self._signature = self.sign("".join(self._texts))
-        yield _delta(self.index, {"type": "signature_delta", "signature": self._signature})
-        yield _stop(self.index)
+        yield block_delta(self.index, {"type": "signature_delta", "signature": self._signature})
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         text = "" if self.omitted else "".join(self._texts)
@@ -91,10 +87,7 @@ class ToolUseBlock:
     id: str
     name: str
     eager: bool
-    type: Literal["tool_use", "server_tool_use", "mcp_tool_use"] = "tool_use"
-    """Others than `tool_use`: the gateway runs the call."""
-    server: str | None = None
-    """The name of the MCP server that has the tool."""
+    use: Use = CLIENTS
     complete: bool = False
     _arguments: list[str] = field(default_factory=list)
 
@@ -115,21 +108,21 @@ class ToolUseBlock:
             yield self._start()
             for text in self._arguments:
                 yield self._input(text)
-        yield _stop(self.index)
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         text = "".join(self._arguments)
         return self._block(json.loads(text, parse_int=_integer, parse_float=_number))
 
     def _start(self) -> Event:
-        return _start(self.index, self._block({}))
+        return block_start(self.index, self._block({}))
 
     def _input(self, text: str) -> Event:
-        return _delta(self.index, {"type": "input_json_delta", "partial_json": text})
+        return block_delta(self.index, {"type": "input_json_delta", "partial_json": text})
 
     def _block(self, given: Any) -> dict[str, Any]:
-        server = {} if self.server is None else {"server_name": self.server}
-        return {"type": self.type, "id": self.id, "name": self.name, **server, "input": given}
+        more = self.use.more
+        return {"type": self.use.type, "id": self.id, "name": self.name, **more, "input": given}
 
 
 @dataclass
@@ -140,36 +133,24 @@ class ResultBlock:
     content: dict[str, Any]
 
     def begin(self) -> Iterator[Event]:
-        yield _start(self.index, self.content)
+        yield block_start(self.index, self.content)
 
     def end(self) -> Iterator[Event]:
-        yield _stop(self.index)
+        yield block_stop(self.index)
 
     def body(self) -> dict[str, Any]:
         return self.content
 
 
-def _shown_citation(citation: Citation) -> dict[str, Any]:
-    """`encrypted_index` is empty: the encrypted results are all that the next turn needs."""
-    page = citation.page
-    return {
-        "type": "web_search_result_location",
-        "url": page.url,
-        "title": page.title,
-        "cited_text": page.text[:MAX_CITED],
-        "encrypted_index": "",
-    }
-
-
-def _start(index: int, block: dict[str, Any]) -> Event:
+def block_start(index: int, block: dict[str, Any]) -> Event:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def _delta(index: int, delta: dict[str, Any]) -> Event:
+def block_delta(index: int, delta: dict[str, Any]) -> Event:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def _stop(index: int) -> Event:
+def block_stop(index: int) -> Event:
     return {"type": "content_block_stop", "index": index}
 
 
@@ -186,29 +167,3 @@ def _number(text: str) -> Any:
     except InvalidOperation:  # its exponent has more than 18 digits
         exact = False
     return number if exact else orjson.Fragment(text)
-
-
-@dataclass(frozen=True)
-class CompactionBlock:
-    """The block before which, or for which, the conversation was compacted."""
-
-    index: int
-    summary: str
-    sealed: str
-    """The compacted conversation."""
-
-    def begin(self) -> Iterator[Event]:
-        """All of the text is in one event."""
-        empty = {"type": "compaction", "content": None, "encrypted_content": None}
-        yield _start(self.index, empty)
-        yield _delta(self.index, {**self.body(), "type": "compaction_delta"})
-
-    def end(self) -> Iterator[Event]:
-        yield _stop(self.index)
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "type": "compaction",
-            "content": self.summary,
-            "encrypted_content": self.sealed,
-        }

@@ -5,7 +5,7 @@ A stream sends those events, and a complete message has the blocks, so the two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolgate_core.deltas import (
@@ -17,51 +17,44 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ....chat.choice import GatewayCallRan, TokenIds
-from ....chat.compaction.compacted import Compacted, sealed
+from ....chat.choice import FeatureEvent, GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
-from ....sealing import OwnerSeal
-from ...shared.mcp import McpOutcome
-from ...shared.tool_search import Found
-from ...shared.web_fetch import Fetched
-from ...shared.web_search import FoundPages, Results
-from ..conversation.call_ids import server_id, shown_id
-from .blocks import CompactionBlock, Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
-
-Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
+from ..conversation.call_ids import shown_id
+from ..feature import CLIENTS, GATEWAYS, Block, Event, Use, written_of
+from .blocks import ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 
 class Content:
-    """`seal`: of the client."""
-
-    def __init__(self, response: ChatResponse, seal: OwnerSeal | None = None) -> None:
+    def __init__(self, response: ChatResponse) -> None:
         self._response = response
-        self._seal = seal
-        repeated = response.request.repeated
-        self._eager: frozenset[str] = repeated.get("eager", frozenset())
-        self._mcp: Mapping[str, str] = repeated.get("mcp", {})
-        """The names of the MCP servers, by the names of their tools."""
-        self._omitted: bool = repeated.get("omitted", False)
-        self._sign = response.request.sign_reasoning or (lambda _: "")
+        self._written = written_of(response.request)
+        made = (feature.output(response) for feature in self._written.features)
+        self._features = [each for each in made if each is not None]
         self._blocks: list[Block] = []
         self._open: Block | None = None
-        self._pages = FoundPages()
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
-    def results(self, kind: str) -> int:
-        """Return the number of results of a type."""
-        return sum(
-            isinstance(block, ResultBlock) and block.content["type"] == kind
-            for block in self._blocks
-        )
+    def usage(self) -> dict[str, Any]:
+        """Return the members of the usage that features add."""
+        return {name: used for each in self._features for name, used in each.usage().items()}
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the message that features add."""
+        return {name: value for each in self._features for name, value in each.members().items()}
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the response ended, if only a feature knows it."""
+        reason = "" if self.finish is None else self.finish.reason
+        found = (feature.stop_reason(reason) for feature in self._features)
+        return next((each for each in found if each is not None), None)
 
     @property
     def has_calls(self) -> bool:
         """Whether there are calls for the client."""
         return any(
-            isinstance(block, ToolUseBlock) and block.type == "tool_use"
-            for block in self._complete()
+            isinstance(block, ToolUseBlock) and block.use is CLIENTS for block in self._complete()
         )
 
     def blocks(self) -> list[dict[str, Any]]:
@@ -84,17 +77,16 @@ class Content:
                     assert isinstance(self._open, ToolUseBlock)
                     yield from self._close()
                 case GatewayCallRan(start, shown):
-                    if isinstance(shown, Results):
-                        self._pages.add(shown.pages)
-                    result = result_block(self._call_id(start), shown)
-                    yield from self._begin(ResultBlock(len(self._blocks), result))
+                    for result in self._results(self._call_id(start), shown):
+                        yield from self._begin(ResultBlock(len(self._blocks), result))
                     yield from self._close()
                 case TokenIds(ids):
                     self.token_ids += ids
-                case Compacted() as made:
-                    text = sealed(made, self._seal)
-                    yield from self._begin(CompactionBlock(len(self._blocks), made.summary, text))
-                    yield from self._close()
+                case FeatureEvent() as event:
+                    for feature in self._features:
+                        if (block := feature.block(event, len(self._blocks))) is not None:
+                            yield from self._begin(block)
+                            yield from self._close()
                 case Finish() as finish:
                     self.finish = finish
                     if not isinstance(self._open, ToolUseBlock):  # cut: no event says that it ended
@@ -106,25 +98,34 @@ class Content:
         ]
 
     def _call(self, start: CallStart) -> ToolUseBlock:
-        index, call_id, name = len(self._blocks), self._call_id(start), start.name
-        if (server := self._mcp.get(name)) is not None:
-            return ToolUseBlock(
-                index, call_id, name, eager=True, type="mcp_tool_use", server=server
-            )
-        if name in self._response.request.gateway_tools:
-            return ToolUseBlock(index, call_id, name, eager=True, type="server_tool_use")
-        return ToolUseBlock(index, call_id, name, name in self._eager)
+        use, name = self._use(start.name), start.name
+        eager = use is not CLIENTS or name in self._written.eager
+        return ToolUseBlock(len(self._blocks), self._call_id(start), name, eager, use)
+
+    def _use(self, name: str) -> Use:
+        if name not in self._response.request.gateway_tools:
+            return CLIENTS
+        found = (feature.use(name) for feature in self._features)
+        return next((use for use in found if use is not None), GATEWAYS)
 
     def _call_id(self, start: CallStart) -> str:
-        place = (self._response.call_id(start), self._response.head.id, start.index)
-        if start.name not in self._response.request.gateway_tools:
-            return shown_id(*place)
-        return server_id(*place, mcp=start.name in self._mcp)
+        shown = shown_id(self._response.call_id(start), self._response.head.id, start.index)
+        return f"{self._use(start.name).prefix}{shown}"
+
+    def _results(self, call_id: str, shown: object) -> list[dict[str, Any]]:
+        found = (feature.result(call_id, shown) for feature in self._features)
+        return [block for block in found if block is not None]
+
+    def _citations(self, text: str) -> Iterator[dict[str, Any]]:
+        for feature in self._features:
+            yield from feature.citations(text)
 
     def _add_thinking(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, ThinkingBlock):
             yield from self._close()
-            block = ThinkingBlock(len(self._blocks), self._sign, self._omitted)
+            block = ThinkingBlock(
+                len(self._blocks), self._written.sign, self._written.omits_thinking
+            )
             yield from self._begin(block)
         assert isinstance(self._open, ThinkingBlock)
         yield from self._open.add(text)
@@ -132,7 +133,7 @@ class Content:
     def _add_text(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, TextBlock):
             yield from self._close()
-            yield from self._begin(TextBlock(len(self._blocks), self._pages))
+            yield from self._begin(TextBlock(len(self._blocks), self._citations))
         assert isinstance(self._open, TextBlock)
         yield from self._open.add(text)
 
@@ -145,75 +146,3 @@ class Content:
         if self._open is not None:
             yield from self._open.end()
         self._open = None
-
-
-WEB_RESULT = "web_search_tool_result"
-"""Type of the block of a web search."""
-FETCH_RESULT = "web_fetch_tool_result"
-"""Type of the block of a web fetch."""
-
-
-def result_block(call_id: str, shown: Found | Results | Fetched | McpOutcome) -> dict[str, Any]:
-    """`call_id`: of the block with the call."""
-    match shown:
-        case McpOutcome():
-            return _outcome(call_id, shown)
-        case Found():
-            kind, content = "tool_search_tool_result", _found(shown)
-        case Results():
-            kind, content = WEB_RESULT, _pages(shown)
-        case Fetched():
-            kind, content = FETCH_RESULT, _fetched(shown)
-    return {"type": kind, "tool_use_id": call_id, "content": content}
-
-
-def _outcome(call_id: str, outcome: McpOutcome) -> dict[str, Any]:
-    text = outcome.output if outcome.error is None else outcome.error
-    return {
-        "type": "mcp_tool_result",
-        "tool_use_id": call_id,
-        "is_error": outcome.error is not None,
-        "content": [{"type": "text", "text": text}] if text else [],
-    }
-
-
-def _found(found: Found) -> Any:
-    if found.error is not None:
-        return {
-            "type": "tool_search_tool_result_error",
-            "error_code": "invalid_tool_input",
-            "error_message": found.error,
-        }
-    references = [{"type": "tool_reference", "tool_name": name} for name in found.names]
-    return {"type": "tool_search_tool_search_result", "tool_references": references}
-
-
-def _pages(results: Results) -> Any:
-    if results.problem is not None:
-        return {"type": "web_search_tool_result_error", "error_code": results.problem}
-    return [
-        {
-            "type": "web_search_result",
-            "url": page.url,
-            "title": page.title,
-            "encrypted_content": page.sealed,
-            "page_age": page.age,
-        }
-        for page in results.pages
-    ]
-
-
-def _fetched(page: Fetched) -> Any:
-    if page.problem is not None:
-        return {"type": "web_fetch_tool_result_error", "error_code": page.problem}
-    return {
-        "type": "web_fetch_result",
-        "url": page.url,
-        "retrieved_at": page.at,
-        "content": {
-            "type": "document",
-            "source": {"type": "text", "media_type": "text/plain", "data": page.text},
-            "title": page.title or None,
-            "citations": {"enabled": True} if page.citations else None,
-        },
-    }

@@ -7,13 +7,11 @@ from typing import Any
 
 from toolgate_core.deltas import Finish
 
-from ....chat.compaction.compacted import PAUSED
 from ....chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ...shared.output import prompt_fields, typed_events
 from ...surface import ANY_CLIENT, Client, Stateless
-from ..context_management import shown_edits
-from .blocks import Event
-from .collector import FETCH_RESULT, WEB_RESULT, Content
+from ..feature import Event
+from .collector import Content
 
 
 class Body:
@@ -29,16 +27,16 @@ class Body:
 
     def whole(self, content: Content) -> dict[str, Any]:
         body = self._made(content.blocks(), stop(content))
-        usage = {**body["usage"], **self._iterations(content), **_server_tools(content)}
-        return {**body, "usage": usage, **self._edits(), **self._additions(content)}
+        usage = {**body["usage"], **self._iterations(content), **content.usage()}
+        return {**body, "usage": usage, **content.members(), **self._additions(content)}
 
     def delta(self, content: Content) -> dict[str, Any]:
         """The last event but one of a stream."""
         return {
             "type": "message_delta",
             "delta": {"container": None, "stop_details": None, **stop(content)},
-            "usage": self._iterations(content) | _server_tools(content),
-            **self._edits(),
+            "usage": self._iterations(content) | content.usage(),
+            **content.members(),
             **self._additions(content),
         }
 
@@ -60,15 +58,8 @@ class Body:
         }
 
     def _iterations(self, content: Content) -> dict[str, Any]:
-        response = self._response
-        answered = content.finish is None or content.finish.reason != PAUSED
+        response, answered = self._response, content.stop_reason is None
         return with_iterations(response.counts, response.earlier, answered=answered)
-
-    def _edits(self) -> dict[str, Any]:
-        request = self._response.request
-        if not request.repeated.get("context_management"):
-            return {}
-        return {"context_management": shown_edits(request.applied_edits)}
 
     def _additions(self, content: Content) -> dict[str, Any]:
         """Fields beyond Anthropic's, as in chat completions."""
@@ -86,21 +77,12 @@ class Body:
         return fields | prompt_fields(response)
 
 
-def _server_tools(content: Content) -> dict[str, Any]:
-    """The part of the usage that counts web searches and fetches."""
-    searches, fetches = content.results(WEB_RESULT), content.results(FETCH_RESULT)
-    if not searches and not fetches:
-        return {}
-    counted = {"web_search_requests": searches, "web_fetch_requests": fetches}
-    return {"server_tool_use": counted}
-
-
 def stop(content: Content) -> dict[str, Any]:
     """`stop_reason` and `stop_sequence`. After complete calls the reason is `tool_use`, also for a
     named tool: clients run the calls then."""
     finish = content.finish or Finish("stop")
-    if finish.reason == PAUSED:
-        return {"stop_reason": "compaction", "stop_sequence": None}
+    if (reason := content.stop_reason) is not None:
+        return {"stop_reason": reason, "stop_sequence": None}
     if finish.reason == "length":
         return {"stop_reason": "max_tokens", "stop_sequence": None}
     if content.has_calls:
@@ -115,7 +97,7 @@ class MessageStream(Stateless):
 
     def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         self._body = Body(response, model)
-        self._content = Content(response, client.seal)
+        self._content = Content(response)
         self._begun = False
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
@@ -137,7 +119,7 @@ class WholeMessage(Stateless):
 
     def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         self._body = Body(response, model)
-        self._content = Content(response, client.seal)
+        self._content = Content(response)
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
         for _ in self._content.add(events):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
 
 from toolgate_core.chat_request import ChatRequest
@@ -11,6 +11,7 @@ from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
 from ...shared.output import finish_fields, prompt_fields
+from ..feature import Shown, written_of
 from ..tools import offered
 from .collector import Output
 
@@ -27,7 +28,8 @@ class Body:
         self._model = model
         self._created = created or response.head.created
         names = {tool.name for tool in response.request.tools}
-        self._repeated = _repeated(response.request.repeated, names)
+        written = written_of(response.request)
+        self._repeated = _repeated(written.values, written.tools, names)
 
     def at_start(self) -> dict[str, Any]:
         """Before the first item."""
@@ -81,10 +83,11 @@ class Body:
 def queued_response(request: ChatRequest, model: str) -> dict[str, Any]:
     """The object of a response that waits in the background."""
     response_id = request.answer_id or request.request_id
+    written, names = written_of(request), {tool.name for tool in request.tools}
     return {
         **_response(response_id, int(time.time()), model, "queued"),
         "output": [],
-        **_repeated(request.repeated, {tool.name for tool in request.tools}),
+        **_repeated(written.values, written.tools, names),
         "usage": None,
     }
 
@@ -96,7 +99,7 @@ def failed_response(error: Mapping[str, Any]) -> dict[str, Any]:
         **_response("resp_0", 0, "", "failed"),
         "error": _shown(error),
         "output": [],
-        **_repeated({"store": False}, ()),
+        **_repeated({"store": False}, (), ()),
         "usage": None,
     }
 
@@ -130,9 +133,11 @@ def _summary(repeated: Mapping[str, Any]) -> str | None:
     return None if summary == "none" else summary
 
 
-def _repeated(given: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
-    """The fields of the request with the defaults of OpenAI's API. `names`: of the tools that the
-    model is offered."""
+def _repeated(
+    given: Mapping[str, Any], tools: Iterable[Shown], names: Container[str]
+) -> dict[str, Any]:
+    """The fields of the request with the defaults of OpenAI's API. `names`: of those of its tools
+    that the model is offered."""
     text = given.get("text", {})
     return {
         "background": given.get("background", False),
@@ -157,7 +162,7 @@ def _repeated(given: Mapping[str, Any], names: Container[str]) -> dict[str, Any]
             "verbosity": text.get("verbosity", "medium"),
         },
         "tool_choice": given.get("tool_choice", "auto"),
-        "tools": offered(given.get("tools", ()), names),
+        "tools": offered(tools, names),
         "top_logprobs": given.get("top_logprobs", 0),
         "top_p": given.get("top_p", 1.0),
         "presence_penalty": given.get("presence_penalty", 0.0),

@@ -1,21 +1,14 @@
-"""Items of calls: of functions, custom tools, built-in tools and the search for deferred tools."""
+"""Items of calls of functions and custom tools."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
-from ..builtin_tools.tool import BuiltinTool, Member
-from ..state import item_id
-from .items import Event, Status, item_added, item_done
-
-Execution = Literal["client", "server"]
-INT64 = range(-(2**63), 2**63)
+from ..output_items import Call, Event, item_done, item_id
 
 
 @dataclass(frozen=True)
@@ -53,35 +46,7 @@ CUSTOM = CallKind(
 
 
 @dataclass
-class SilentCall:
-    """An item of a call, of whose arguments no event has a part."""
-
-    PREFIX: ClassVar[str]
-    """Beginning of the item's id."""
-    response_id: str
-    index: int
-    status: Status = field(default="in_progress", init=False)
-    _arguments: list[str] = field(default_factory=list, init=False)
-
-    @property
-    def id(self) -> str:
-        return item_id(self.PREFIX, self.response_id, self.index)
-
-    @property
-    def arguments(self) -> str:
-        """What the model has written so far."""
-        return "".join(self._arguments)
-
-    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
-        self._arguments.append(event.text)
-        yield from ()
-
-    def event(self, kind: str, **more: str) -> Event:
-        return {"type": kind, "output_index": self.index, "item_id": self.id, **more}
-
-
-@dataclass
-class CallItem(SilentCall):
+class CallItem(Call):
     """A call of a tool. A call that is cut stays without its `done` events: clients execute
     a call when they see the item's."""
 
@@ -93,9 +58,6 @@ class CallItem(SilentCall):
     @property
     def id(self) -> str:
         return item_id(self.kind.prefix, self.response_id, self.index)
-
-    def begin(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         self._arguments.append(event.text)
@@ -129,86 +91,3 @@ class CallItem(SilentCall):
             self.kind.text: self.arguments,
             **({"namespace": self.namespace} if self.namespace else {}),
         }
-
-
-@dataclass
-class BuiltinCall(SilentCall):
-    """Its events are sent when the call is complete and valid, because its members have to be known
-    at the beginning. A call that is cut has no events and is no part of a response: clients run
-    what an item has, and the beginning of a command or of a patch is another one."""
-
-    tool: BuiltinTool
-    call_id: str
-    _member: Member = field(default_factory=dict, init=False)
-
-    @property
-    def id(self) -> str:
-        return item_id(self.tool.prefix, self.response_id, self.index)
-
-    def begin(self) -> Iterator[Event]:
-        yield from ()
-
-    def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
-        tool = self.tool
-        self._member = tool.to_member(json.loads(self.arguments))
-        begun = {**self.body(), tool.member: tool.begun(self._member)}
-        yield item_added(self.index, begun)
-        for event in tool.deltas(self._member):
-            yield {**event, "item_id": self.id, "output_index": self.index}
-        self.status = "completed"
-        yield item_done(self.index, self.body())
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "type": self.tool.call,
-            "status": self.status,
-            "call_id": self.call_id,
-            self.tool.member: self._member,
-            **self.tool.more,
-        }
-
-
-@dataclass
-class SearchCallItem(SilentCall):
-    """Its arguments are an object, so that no event has a part of them. A call that is cut stays
-    without its `done` event, and without arguments."""
-
-    PREFIX = "tsc"
-    call_id: str
-    execution: Execution
-    """Who runs the search."""
-
-    def begin(self) -> Iterator[Event]:
-        yield item_added(self.index, self.body())
-
-    def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
-        self.status = "completed"
-        yield item_done(self.index, self.body())
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "type": "tool_search_call",
-            "status": self.status,
-            "execution": self.execution,
-            "call_id": self.call_id,
-            "arguments": self._object() if self.status == "completed" else {},
-        }
-
-    def _object(self) -> Any:
-        return json.loads(self.arguments, parse_int=_integer, parse_float=_number)
-
-
-def _integer(text: str) -> int | float:
-    """JSON has integers of any length; those of a response have 64 bits."""
-    if len(text) < 20 and (number := int(text)) in INT64:
-        return number
-    return _number(text)
-
-
-def _number(text: str) -> float:
-    """The nearest number that JSON can write."""
-    return max(-sys.float_info.max, min(sys.float_info.max, float(text)))

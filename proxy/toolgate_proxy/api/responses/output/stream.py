@@ -8,10 +8,11 @@ from typing import Any
 from ....chat.response import ChatResponse, ResponseEvent
 from ...shared.output import typed_events
 from ...surface import ANY_CLIENT, Client
+from ..feature import written_of
+from ..output_items import Event
 from ..state import store
 from .body import Body, failed_response, is_summarized
 from .collector import Output
-from .items import Event
 
 ENDS = {
     "completed": "response.completed",
@@ -28,8 +29,9 @@ class ResponseStream:
 
     def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         self._body = Body(response, model, client.queued)
-        self._repeated = response.request.repeated
-        self._output = Output(response, summarized=is_summarized(self._repeated), seal=client.seal)
+        self._written = written_of(response.request)
+        summarized = is_summarized(self._written.values)
+        self._output = Output(response, summarized=summarized)
         self._client = client
         self._kept: dict[str, Any] | None = None
         self._sent = 0
@@ -42,7 +44,7 @@ class ResponseStream:
 
     async def keep(self) -> None:
         body = self._body.at_end(self._output)
-        self._kept = await store(body, self._repeated, self._client)
+        self._kept = await store(body, self._written.input, self._client)
 
     def end(self) -> bytes:
         last = last_event(self._kept or self._body.at_end(self._output))
@@ -65,8 +67,9 @@ class WholeResponse:
 
     def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
         self._body = Body(response, model, client.queued)
-        self._repeated = response.request.repeated
-        self._output = Output(response, summarized=is_summarized(self._repeated), seal=client.seal)
+        self._written = written_of(response.request)
+        summarized = is_summarized(self._written.values)
+        self._output = Output(response, summarized=summarized)
         self._client = client
         self._kept: dict[str, Any] | None = None
 
@@ -76,7 +79,7 @@ class WholeResponse:
 
     async def keep(self) -> None:
         body = self._body.at_end(self._output)
-        self._kept = await store(body, self._repeated, self._client)
+        self._kept = await store(body, self._written.input, self._client)
 
     def body(self) -> dict[str, Any]:
         return self._kept or self._body.at_end(self._output)

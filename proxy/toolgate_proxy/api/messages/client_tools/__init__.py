@@ -1,1 +1,0 @@
-"""Tools that Anthropic defines and clients run: bash, the text editor, memory, the computer."""

@@ -1,0 +1,144 @@
+"""What a feature adds to the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from toolgate_core.chat_request import ChatRequest, Written
+
+from ...chat.response import ChatResponse
+from ...features.feature import Feature, written_as
+from ...request_fields import Fields
+from ..shared.tools import DEFERRED, Entry
+from .conversation.content import Content, check_fields
+from .conversation.turns import Turns
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Use:
+    """The form of the block of a call, which shows who runs it."""
+
+    type: str
+    prefix: str = ""
+    """Beginning of its id."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further members."""
+
+
+class Block(Protocol):
+    """A block of a message, with the events that announce it."""
+
+    def begin(self) -> Iterator[Event]: ...
+
+    def end(self) -> Iterator[Event]: ...
+
+    def body(self) -> dict[str, Any]: ...
+
+
+CLIENTS, GATEWAYS = Use("tool_use"), Use("server_tool_use", "srv")
+
+
+class Output:
+    """One feature in one response."""
+
+    def use(self, name: str) -> Use | None:
+        """Return the form of calls of a tool that the gateway runs; None for the usual one."""
+        return None
+
+    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
+        """Return the block of a result; None for results of other features. `call_id`: of the block
+        with the call."""
+        return None
+
+    def citations(self, text: str) -> Iterable[dict[str, Any]]:
+        """Return the citations of a complete text."""
+        return ()
+
+    def block(self, event: object, index: int) -> Block | None:
+        """Return the block of an event that only a feature knows. `index`: its place."""
+        return None
+
+    def stop_reason(self, reason: str) -> str | None:
+        """Return the `stop_reason` for an end that only the feature knows."""
+        return None
+
+    def members(self) -> Mapping[str, Any]:
+        """Return further members of the message, at the end of the response."""
+        return {}
+
+    def usage(self) -> Mapping[str, Any]:
+        """Return further members of the usage, at the end of the response."""
+        return {}
+
+
+class MessagesFeature(Feature):
+    USES: ClassVar[Mapping[str, Sequence[str] | None]] = {}
+    """By type of blocks with calls that the gateway or another service ran: the names of the tools;
+    None: all names."""
+
+    def take(self, entry: Fields) -> Sequence[Entry] | None:
+        """Return the tools that the model is offered for an entry of `tools` of one of the
+        feature's types; None if it is not taken. Raise InvalidRequest and UnsupportedParameter."""
+        return None
+
+    def known(self, entry: Fields, kind: str) -> Sequence[str] | None:
+        """Return the fields of an entry for a tool that the client runs and whose schema the
+        feature has; None for other types. Raise UnsupportedParameter."""
+        return None
+
+    def function(self, entry: Fields) -> dict[str, Any]:
+        """Return the function for an entry whose fields are known. Raise InvalidRequest and
+        InvalidTools."""
+        raise NotImplementedError
+
+    def begin(self, messages: Sequence[object]) -> int:
+        """Return the place of the first message that is part of the conversation."""
+        return 0
+
+    def again(self, block: Fields, kind: str, turns: Turns) -> bool:
+        """Read a block of the assistant that is no call or result. Return False for others."""
+        return False
+
+    def content(self, block: Fields, kind: str) -> Content:
+        """Return what the model sees of a result in the conversation; "" for one that can't be
+        read."""
+        return ""
+
+    def output(self, response: ChatResponse) -> Output | None:
+        return None
+
+
+@dataclass(frozen=True)
+class MessagesWritten(Written):
+    features: tuple[MessagesFeature, ...] = ()
+    """Those of the request."""
+    eager: frozenset[str] = frozenset()
+    """The names of tools whose input is streamed before it is complete."""
+    omits_thinking: bool = False
+    """Whether the client gets only the signatures of thinking."""
+    sign: Callable[[str], str] = lambda _: ""
+    """Returns the signature of thinking."""
+    part_paths: Sequence[Sequence[str]] = ()
+    """The paths of the parts of each message's content."""
+
+
+def written_of(request: ChatRequest) -> MessagesWritten:
+    return written_as(MessagesWritten, request)
+
+
+GATEWAY_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
+"""Fields of the entries of all tools that the gateway runs."""
+
+
+def tool_name(fields: Fields, known: Sequence[str]) -> str:
+    """Return the name in an entry of a tool that the gateway runs. `known`: its fields. Raise
+    InvalidRequest and UnsupportedParameter."""
+    check_fields(fields, known)
+    name = fields.text("name")
+    if not name:
+        raise fields.wrong("name", "the name of the tool")
+    return name

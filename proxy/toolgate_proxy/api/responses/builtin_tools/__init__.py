@@ -1,1 +1,0 @@
-"""Tools that OpenAI defines and clients run: the shells, and the tool that edits files."""

@@ -1,0 +1,148 @@
+"""What a feature adds to the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from toolgate_core.chat_request import ChatRequest, Written
+from toolgate_core.deltas import CallStart
+from toolgate_core.errors import UnsupportedParameter
+from toolgate_core.gateway_tools import PendingCall
+
+from ...chat.response import ChatResponse
+from ...features.feature import Feature, written_as
+from ...request_fields import Fields
+from ..shared.tools import DEFERRED, Entry
+from .output_items import Call, Event, Item
+from .turns import Turns
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A tool as the response repeats it."""
+
+    body: dict[str, Any]
+    name: str | None = None
+    """The name by which the model knows it; None: the response repeats it in any case."""
+    inner: tuple[Shown, ...] | None = None
+    """The tools of a namespace."""
+
+
+IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
+"""Fields without effect. Without a search of the client, deferred tools are loaded at once."""
+
+
+def check_entry(entry: Fields, known: Sequence[str]) -> None:
+    """Check an entry of `tools`. `known`: its fields. Raise UnsupportedParameter."""
+    entry.check_known((*known, *IGNORED_FIELDS))
+    callers = entry.values.get("allowed_callers")
+    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
+        path = entry.path("allowed_callers")
+        raise UnsupportedParameter(
+            f"{path!r} must contain 'direct'. Programs of the model can't call tools here.",
+            param=path,
+        )
+
+
+def repeated_entry(entry: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """Return an entry of `tools` as the response repeats it. `fields`: of its type."""
+    deferred = {DEFERRED: True} if entry.get(DEFERRED) else {}
+    return {**{name: entry.get(name) for name in fields}, **deferred}
+
+
+def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> list[dict[str, Any]]:
+    """Return those tools of a response that are chosen, in their namespaces."""
+    kept: list[dict[str, Any]] = []
+    for tool in shown:
+        if tool.inner is None:
+            kept += [tool.body] if is_chosen(tool) else []
+        elif inner := chosen_of(tool.inner, is_chosen):
+            kept.append({**tool.body, "tools": inner})
+    return kept
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a feature makes of an entry of `tools`."""
+
+    entries: Sequence[Entry]
+    """The tools that the model is offered."""
+    shown: Shown
+
+
+class Output:
+    """One feature in one response."""
+
+    def first(self) -> Iterable[Item]:
+        """Return the items before all others."""
+        return ()
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        """Return the item of a call of a tool of the feature; None for other calls."""
+        return None
+
+    def item(self, event: object) -> Item | None:
+        """Return the item of an event that no item of a call takes."""
+        return None
+
+    def annotations(self, text: str) -> Iterable[Event]:
+        """Return the annotations of a complete text."""
+        return ()
+
+
+class ResponsesFeature(Feature):
+    ITEMS: ClassVar[Mapping[str, str]] = {}
+    """By type of item: the beginning of its id."""
+    FIELDS: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By type of item: its own fields. Types without are read as those of another service."""
+    STATUS: ClassVar[Sequence[str]] = ()
+    """Types of items that have another status than most."""
+    CHOICES: ClassVar[tuple[str, ...]] = ()
+    """Types in `tool_choice` that an error names."""
+
+    @property
+    def finds_deferred(self) -> bool:
+        """Whether deferred tools stay deferred, because the model or the client finds them."""
+        return False
+
+    def take(self, entry: Fields) -> Taken | None:
+        """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise
+        InvalidRequest and UnsupportedParameter."""
+        return None
+
+    def chosen(self, kind: str) -> str | None:
+        """Return the name of the tool that `tool_choice` names by its type."""
+        return None
+
+    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+        """Read an item of the conversation. Return False if it is shown as its text, since it is
+        damaged. Raise InvalidRequest."""
+        return False
+
+    def pending(self) -> Iterable[PendingCall]:
+        """Return the calls that run before the response. Raise InvalidRequest."""
+        return ()
+
+    def output(self, response: ChatResponse) -> Output | None:
+        return None
+
+
+@dataclass(frozen=True)
+class ResponsesWritten(Written):
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The parameters of the request."""
+    tools: tuple[Shown, ...] = ()
+    features: tuple[ResponsesFeature, ...] = ()
+    """Those of the request."""
+    input: Any = None
+    """The request's own, without the items of earlier turns."""
+    retained: Sequence[Any] = ()
+    """All items, if some of them stay beside a summary."""
+    seal_reasoning: Callable[[str], str] | None = None
+    """Encrypts the reasoning, if the request asks for it."""
+
+
+def written_of(request: ChatRequest) -> ResponsesWritten:
+    return written_as(ResponsesWritten, request)

@@ -1,0 +1,233 @@
+"""The items of a response's output. Each item makes the events that announce it.
+
+An event is a dict with its `type`. The stream adds the sequence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from toolgate_core import wire
+from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
+
+from ..shared.output import token_logprobs
+
+Event = dict[str, Any]
+Status = Literal["in_progress", "completed", "incomplete"]
+
+
+def item_id(prefix: str, response_id: str, index: int | str) -> str:
+    """The id of an item: the same in a stream and in a complete response."""
+    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"
+
+
+def item_added(index: int, item: dict[str, Any]) -> Event:
+    """Return the event that an item begins. `index`: its place in the output."""
+    return {"type": "response.output_item.added", "output_index": index, "item": item}
+
+
+def item_done(index: int, item: dict[str, Any]) -> Event:
+    """Return the event that an item is complete. `index`: its place in the output."""
+    return {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+@dataclass
+class Item:
+    """An item that is sent as a whole."""
+
+    PREFIX: ClassVar[str] = ""
+    """Beginning of its id."""
+    response_id: str = field(default="", init=False)
+    index: int = field(default=0, init=False)
+    """Its place in the output."""
+    status: Status = field(default="completed", init=False)
+
+    @property
+    def id(self) -> str:
+        return item_id(self.PREFIX, self.response_id, self.index)
+
+    def begin(self) -> Iterator[Event]:
+        yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
+
+    def body(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def event(self, kind: str, **more: Any) -> Event:
+        return {"type": kind, "output_index": self.index, "item_id": self.id, **more}
+
+
+@dataclass
+class Call(Item):
+    """An item of a call, of whose arguments no event has a part."""
+
+    announced: ClassVar[bool] = True
+    """Whether an event says that it begins, before it is complete and valid. One without such an
+    event is no part of the response if it is cut."""
+    runs: ClassVar[bool] = False
+    """Whether the gateway runs the call, which completes the item."""
+    status: Status = field(default="in_progress", init=False)
+    _arguments: list[str] = field(default_factory=list, init=False)
+
+    @property
+    def arguments(self) -> str:
+        """What the model has written so far."""
+        return "".join(self._arguments)
+
+    def begin(self) -> Iterator[Event]:
+        if self.announced:
+            yield item_added(self.index, self.body())
+
+    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
+        self._arguments.append(event.text)
+        yield from ()
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid."""
+        self.status = "completed"
+        if not self.announced:
+            yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
+
+    def ran(self, shown: Any) -> Iterator[Event]:
+        """The gateway has run the call. `shown`: the result for the client."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class TextKind:
+    """An item with one part of text."""
+
+    prefix: str
+    """Beginning of the item's id."""
+    item: dict[str, Any]
+    """The item without its id and status. It is copied."""
+    parts: str
+    """The item's field that has the part."""
+    part: dict[str, Any]
+    """The part without its text."""
+    index: str
+    """The events' field that has the part's index."""
+    part_added: str
+    part_done: str
+    text_delta: str
+    text_done: str
+    """Types of the events that announce the part and its text."""
+
+
+MESSAGE = TextKind(
+    prefix="msg",
+    item={"type": "message", "role": "assistant", "content": []},
+    parts="content",
+    part={"type": "output_text", "annotations": [], "logprobs": []},
+    index="content_index",
+    part_added="response.content_part.added",
+    part_done="response.content_part.done",
+    text_delta="response.output_text.delta",
+    text_done="response.output_text.done",
+)
+REASONING = TextKind(
+    prefix="rs",
+    item={"type": "reasoning", "summary": [], "content": []},
+    parts="content",
+    part={"type": "reasoning_text"},
+    index="content_index",
+    part_added="response.content_part.added",
+    part_done="response.content_part.done",
+    text_delta="response.reasoning_text.delta",
+    text_done="response.reasoning_text.done",
+)
+SUMMARY = TextKind(
+    prefix="rs",
+    item={"type": "reasoning", "summary": []},
+    parts="summary",
+    part={"type": "summary_text"},
+    index="summary_index",
+    part_added="response.reasoning_summary_part.added",
+    part_done="response.reasoning_summary_part.done",
+    text_delta="response.reasoning_summary_text.delta",
+    text_done="response.reasoning_summary_text.done",
+)
+"""The reasoning, for clients that ask for a summary."""
+
+
+@dataclass
+class TextItem(Item):
+    """A message or the reasoning. `logprobs`: whether the message has logprobs."""
+
+    kind: TextKind
+    seal: Callable[[str], str] | None = None
+    """Encrypts the reasoning, if the request asks for it."""
+    annotate: Callable[[str], Iterable[Event]] = lambda _: ()
+    """Returns the annotations of the text of a message."""
+    status: Status = field(default="in_progress", init=False)
+    _annotations: list[dict[str, Any]] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
+    _sealed: str | None = None
+    _logprobs: list[wire.TokenLogprob] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return item_id(self.kind.prefix, self.response_id, self.index)
+
+    def begin(self) -> Iterator[Event]:
+        empty = self._item([])
+        yield item_added(self.index, empty)
+        yield self._part_event(self.kind.part_added, self._part())
+
+    def add(self, event: ContentDelta | ReasoningDelta) -> Iterator[Event]:
+        self._texts.append(event.text)
+        more: Event = {"delta": event.text}
+        if self.kind is MESSAGE:
+            self._logprobs += event.logprobs
+            more["logprobs"] = token_logprobs(event.logprobs)
+        elif not event.text:
+            return  # logprobs only
+        yield self._text_event(self.kind.text_delta, more)
+
+    def end(self, status: Status) -> Iterator[Event]:
+        self.status = status
+        for annotation in self.annotate("".join(self._texts)):
+            yield self._annotation(annotation)
+        part = self._part()
+        if self.seal is not None:
+            self._sealed = self.seal(part["text"])
+        more: Event = {"text": part["text"]}
+        if self.kind is MESSAGE:
+            more["logprobs"] = token_logprobs(self._logprobs)
+        yield self._text_event(self.kind.text_done, more)
+        yield self._part_event(self.kind.part_done, part)
+        yield item_done(self.index, self.body())
+
+    def body(self) -> dict[str, Any]:
+        return self._item([self._part()])
+
+    def _item(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        kind = self.kind
+        item = {"id": self.id, "status": self.status, **kind.item, kind.parts: parts}
+        return item if self._sealed is None else {**item, "encrypted_content": self._sealed}
+
+    def _part(self) -> dict[str, Any]:
+        part = {**self.kind.part, "text": "".join(self._texts)}
+        if self.kind is MESSAGE:
+            part["annotations"] = [*self._annotations]
+            part["logprobs"] = token_logprobs(self._logprobs)
+        return part
+
+    def _annotation(self, annotation: Event) -> Event:
+        self._annotations.append(annotation)
+        index = {"annotation_index": len(self._annotations) - 1}
+        return self._text_event(
+            "response.output_text.annotation.added", {**index, "annotation": annotation}
+        )
+
+    def _place(self) -> Event:
+        return {"item_id": self.id, "output_index": self.index, self.kind.index: 0}
+
+    def _part_event(self, kind: str, part: dict[str, Any]) -> Event:
+        return {"type": kind, **self._place(), "part": part}
+
+    def _text_event(self, kind: str, more: Event) -> Event:
+        return {"type": kind, **self._place(), **more}

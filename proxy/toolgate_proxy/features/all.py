@@ -1,0 +1,21 @@
+"""The list of features, the only place outside their folders that names them."""
+
+from __future__ import annotations
+
+from .client_tools import FEATURE as CLIENT_TOOLS
+from .compaction import FEATURE as COMPACTION
+from .mcp import FEATURE as MCP
+from .parts import Parts
+from .tool_search import FEATURE as TOOL_SEARCH
+from .web import FEATURE as WEB
+
+FEATURES: tuple[Parts, ...] = (
+    CLIENT_TOOLS,
+    COMPACTION,
+    MCP,
+    TOOL_SEARCH,
+    WEB,
+)
+CHAT = tuple(each.chat for each in FEATURES if each.chat is not None)
+RESPONSES = tuple(each.responses for each in FEATURES if each.responses is not None)
+MESSAGES = tuple(each.messages for each in FEATURES if each.messages is not None)

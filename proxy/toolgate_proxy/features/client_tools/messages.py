@@ -1,0 +1,48 @@
+"""bash, the text editor, memory and the computer of the Messages API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
+
+from ...api.messages.feature import MessagesFeature
+from ...request_fields import Fields
+from .table import COMMON_FIELDS, TABLE, versions
+
+TOOLSETS = ("computer_toolset_", "browser_toolset_")
+"""Beginnings of the types of sets of tools that Anthropic defines and clients run."""
+FAMILIES = sorted({kind.rpartition("_")[0] for kind in TABLE})
+
+
+class ClientToolsInMessages(MessagesFeature):
+    TYPES = re.compile(rf"(?:{'|'.join(FAMILIES)})_[^_]*|(?:{'|'.join(TOOLSETS)}).*", re.DOTALL)
+
+    def known(self, entry: Fields, kind: str) -> Sequence[str] | None:
+        if tool := TABLE.get(kind):
+            return COMMON_FIELDS + tool.fields
+        path = entry.path("type")
+        if known := versions(kind):
+            raise UnsupportedParameter(
+                f"{path!r} is {kind!r}, a version that is not supported. Use {' or '.join(known)}.",
+                param=path,
+            )
+        raise UnsupportedParameter(
+            f"{path!r} is {kind!r}, a set of tools whose schemas only Anthropic's models know. "
+            "Offer tools with a name, a description and an `input_schema` instead.",
+            param=path,
+        )
+
+    def function(self, entry: Fields) -> dict[str, Any]:
+        kind = entry.values["type"]
+        tool = TABLE[kind]
+        if entry.values.get("name") != tool.name:
+            where = entry.path("name")
+            raise InvalidTools(
+                f"{where!r} must be {tool.name!r}: tools of the type {kind!r} have this name.",
+                param=where,
+            )
+        made = tool.define(entry)
+        return {"name": tool.name, "description": made.description, "parameters": made.parameters}

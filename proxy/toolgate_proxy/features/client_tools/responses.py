@@ -1,0 +1,139 @@
+"""The shells and `apply_patch` of the Responses API."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from toolgate_core.deltas import CallStart
+
+from ...api.responses.feature import (
+    Output,
+    ResponsesFeature,
+    Shown,
+    Taken,
+    check_entry,
+    repeated_entry,
+)
+from ...api.responses.output_items import Call, Event, item_added, item_done, item_id
+from ...api.responses.turns import Turns
+from ...api.shared.tools import function_entry
+from ...chat.response import ChatResponse
+from ...request_fields import Fields
+from ..feature import Asked
+from .apply_patch import APPLY_PATCH
+from .local_shell import LOCAL_SHELL
+from .shell import SHELL
+from .tool import BuiltinTool, Member
+
+BUILTIN_TOOLS = (SHELL, LOCAL_SHELL, APPLY_PATCH)
+BY_TYPE = {tool.type: tool for tool in BUILTIN_TOOLS}
+CALLS = {tool.call: tool for tool in BUILTIN_TOOLS}
+OUTPUTS = {tool.output: tool for tool in BUILTIN_TOOLS}
+IDS = ("call_id", "id")
+"""Members that may have the id of the call. That of `local_shell` was `id`."""
+COMMON = ("type", "status", *IDS, "caller", "created_by")
+CALL_FIELDS = (*COMMON, "environment")
+OUTPUT_FIELDS = (*COMMON, "output", "max_output_length")
+
+
+class ClientToolsInResponses(ResponsesFeature):
+    TYPES = re.compile("|".join(BY_TYPE))
+    ITEMS: ClassVar = dict.fromkeys((*CALLS, *OUTPUTS), "item")
+    CHOICES = tuple(BY_TYPE)
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self._offered: set[str] = set()
+        """Their types, which are their names."""
+
+    def take(self, entry: Fields) -> Taken | None:
+        """Tools that OpenAI runs are not taken."""
+        tool = BY_TYPE[entry.values["type"]]
+        if not tool.is_client_run(entry.values):
+            return None
+        fields = ("type", *tool.fields)
+        check_entry(entry, fields)
+        self._offered.add(tool.type)
+        function = {
+            "name": tool.type,
+            "description": tool.describe(entry),
+            "parameters": tool.parameters,
+        }
+        shown = Shown(repeated_entry(entry.values, fields), tool.type)
+        return Taken([function_entry(entry.place, function)], shown)
+
+    def chosen(self, kind: str) -> str:
+        return kind
+
+    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+        """Damaged items are not read."""
+        ids = (item.values.get(name) for name in IDS)
+        call_id = next((each for each in ids if isinstance(each, str) and each), None)
+        if call_id is None:
+            return False
+        if (tool := OUTPUTS.get(kind)) is not None:
+            turns.history.note_unknown(item, OUTPUT_FIELDS)
+            if turns.has_call(call_id):
+                turns.result(call_id, tool.to_text(item.values), item.place)
+            return turns.has_call(call_id)
+        tool = CALLS[kind]
+        member = item.values.get(tool.member)
+        if not isinstance(member, dict):
+            return False
+        turns.history.note_unknown(item, (*CALL_FIELDS, tool.member))
+        arguments = json.dumps(tool.to_arguments(member), ensure_ascii=False)
+        function = {"name": tool.type, "arguments": arguments}
+        turns.call({"id": call_id, "type": "function", "function": function}, item.place)
+        return True
+
+    def output(self, response: ChatResponse) -> Output:
+        return _Output(self._offered)
+
+
+@dataclass(frozen=True)
+class _Output(Output):
+    offered: set[str]
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        return BuiltinCall(BY_TYPE[start.name], call_id) if start.name in self.offered else None
+
+
+@dataclass
+class BuiltinCall(Call):
+    """Its events are sent when the call is complete and valid, because its members have to be known
+    at the beginning. Clients run what an item has, and the beginning of a command or of a patch is
+    another one."""
+
+    announced = False
+    tool: BuiltinTool
+    call_id: str
+    _member: Member = field(default_factory=dict, init=False)
+
+    @property
+    def id(self) -> str:
+        return item_id(self.tool.prefix, self.response_id, self.index)
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid."""
+        tool = self.tool
+        self._member = tool.to_member(json.loads(self.arguments))
+        begun = {**self.body(), tool.member: tool.begun(self._member)}
+        yield item_added(self.index, begun)
+        for event in tool.deltas(self._member):
+            yield {**event, "item_id": self.id, "output_index": self.index}
+        self.status = "completed"
+        yield item_done(self.index, self.body())
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "type": self.tool.call,
+            "status": self.status,
+            "call_id": self.call_id,
+            self.tool.member: self._member,
+            **self.tool.more,
+        }

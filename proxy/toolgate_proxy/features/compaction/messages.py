@@ -1,0 +1,194 @@
+"""Compaction and context edits in the Messages API: their parameters, and the blocks that
+compaction leaves in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolgate_core.context_edits import Compaction
+from toolgate_core.errors import InvalidRequest
+
+from ...api.messages.conversation.content import check_fields
+from ...api.messages.conversation.turns import Turns
+from ...api.messages.feature import Block, Event, MessagesFeature, Output
+from ...api.messages.output.blocks import block_delta, block_start, block_stop
+from ...api.shared.collection_types import Object
+from ...api.shared.history import History
+from ...api.shared.value_types import Choice, Flag, Integer, Text
+from ...chat.response import ChatResponse
+from ...request_fields import Fields
+from ...sealing import OwnerSeal
+from .compacted import PAUSED, Compacted, opened, sealed
+from .edits import COMPACT, read_edits, shown_edits
+from .respond import respond
+
+TOKENS = Object(
+    {"type": Choice(("input_tokens",)), "value": Integer(1)}, required=("type", "value")
+)
+MEMBERS = Object(
+    {"type": Text(), "trigger": TOKENS, "pause_after_compaction": Flag(), "instructions": Text()}
+)
+DEFAULT_TRIGGER = 150_000
+BLOCK = "compaction"
+CONTEXT = "context_management"
+BLOCK_FIELDS = (
+    "type",
+    "content",
+    "encrypted_content",
+    "signature",
+    "tool_changes",
+    "cache_control",
+)
+
+
+class CompactionInMessages(MessagesFeature):
+    ITEMS = (BLOCK,)
+    PARAMETERS = (CONTEXT, "compaction")
+    _kept: CompactedMessages | None = None
+
+    def begin(self, messages: Sequence[object]) -> int:
+        self._kept = latest_compaction(messages, self.asked.client.seal)
+        return self._kept.begin
+
+    def again(self, block: Fields, kind: str, turns: Turns) -> bool:
+        assert self._kept is not None
+        if (made := self._kept.read(block, self.asked.history)) is not None:
+            turns.compacted(made.messages(), block.place)
+        return True
+
+    def fields(self) -> Mapping[str, Any]:
+        values = self.asked.values
+        edits, compaction = read_edits(values.get(CONTEXT, {}).get("edits", ()), read_compaction)
+        rule = demanded(values, compaction)
+        return {
+            "edits": edits,
+            "compaction": rule,
+            "responds": None if rule is None else respond,
+        }
+
+    def output(self, response: ChatResponse) -> Output:
+        return _Output(response, self.asked.client.seal, CONTEXT in self.asked.values)
+
+
+@dataclass(frozen=True)
+class _Output(Output):
+    response: ChatResponse
+    seal: OwnerSeal | None
+    shows_edits: bool
+
+    def block(self, event: object, index: int) -> Block | None:
+        if not isinstance(event, Compacted):
+            return None
+        return CompactionBlock(index, event.summary, sealed(event, self.seal))
+
+    def stop_reason(self, reason: str) -> str | None:
+        return "compaction" if reason == PAUSED else None
+
+    def members(self) -> Mapping[str, Any]:
+        edits = shown_edits(self.response.request.applied_edits)
+        return {CONTEXT: edits} if self.shows_edits else {}
+
+
+@dataclass(frozen=True)
+class CompactionBlock:
+    """The block before which, or for which, the conversation was compacted."""
+
+    index: int
+    summary: str
+    sealed: str
+    """The compacted conversation."""
+
+    def begin(self) -> Iterator[Event]:
+        """All of the text is in one event."""
+        empty = {"type": BLOCK, "content": None, "encrypted_content": None}
+        yield block_start(self.index, empty)
+        yield block_delta(self.index, {**self.body(), "type": "compaction_delta"})
+
+    def end(self) -> Iterator[Event]:
+        yield block_stop(self.index)
+
+    def body(self) -> dict[str, Any]:
+        return {"type": BLOCK, "content": self.summary, "encrypted_content": self.sealed}
+
+
+def read_compaction(edit: dict[str, Any], path: str) -> Compaction:
+    """Return the compaction that an edit asks for. Raise InvalidRequest."""
+    values = MEMBERS.parse(edit, path)
+    return Compaction(
+        values.get("trigger", {}).get("value", DEFAULT_TRIGGER),
+        pauses=values.get("pause_after_compaction", False),
+        instructions=values.get("instructions", ""),
+    )
+
+
+def demanded(values: Mapping[str, Any], edit: Compaction | None) -> Compaction | None:
+    """Return the compaction of a request. `edit`: as one of its edits asks for it. Raise
+    InvalidRequest."""
+    given = values.get("compaction")
+    if given is None:
+        return edit
+    if edit is not None:
+        raise InvalidRequest(
+            f"'compaction' can't be combined with a {COMPACT}… edit. Remove one of them.",
+            param="compaction",
+        )
+    return Compaction(pauses=True, instructions=given.get("instructions", ""))
+
+
+@dataclass(frozen=True)
+class CompactedMessages:
+    """Messages of which those before a compaction block are no part of the conversation."""
+
+    begin: int
+    """The place of the message with the block."""
+    block: object
+    made: Compacted | None
+    """None: there is no such block, and all messages are part of the conversation."""
+    foreign: bool = False
+    """Whether another service or key has made the block, of which only the text is known."""
+
+    def read(self, block: Fields, history: History) -> Compacted | None:
+        """Return the conversation before a block; None for a block that has none. Raise
+        InvalidRequest and UnsupportedParameter."""
+        check_fields(block, BLOCK_FIELDS)
+        if self.made is None or block.values is not self.block:
+            if block.values.get("encrypted_content") is not None:
+                history.note("left_out", block.place)
+            return None
+        if self.foreign:
+            history.note("as_text", block.place)
+        return self.made
+
+
+def latest_compaction(messages: Sequence[object], seal: OwnerSeal | None) -> CompactedMessages:
+    """Return the messages from the last block that has a summary. A block with neither content nor
+    a seal that opens has none."""
+    for at in reversed(range(len(messages))):
+        blocks = _blocks(messages[at])
+        for block in reversed(blocks):
+            if not isinstance(block, dict) or block.get("type") != BLOCK:
+                continue
+            made, content = opened(block.get("encrypted_content"), seal), block.get("content")
+            foreign = made is None
+            if made is None and isinstance(content, str) and content:
+                made = Compacted(content)
+            if made is None:
+                continue
+            if made.pauses and _role(messages, at + 1) == "user":
+                made = replace(made, recent=())  # the client decides what stays
+            return CompactedMessages(at, block, made, foreign)
+    return CompactedMessages(0, None, None)
+
+
+def _blocks(message: object) -> Sequence[object]:
+    if not isinstance(message, dict) or message.get("role") != "assistant":
+        return ()
+    content = message.get("content")
+    return content if isinstance(content, list) else ()
+
+
+def _role(messages: Sequence[object], at: int) -> object:
+    message = messages[at] if at < len(messages) else None
+    return message.get("role") if isinstance(message, dict) else None

@@ -1,0 +1,130 @@
+"""A feature: a tool that the gateway runs, or that the API of a provider defines, with everything
+that it adds to each API. `all.py` lists the features.
+
+An API asks the features about what it does not know itself: types of entries of `tools`, types of
+items or blocks of the conversation, and parameters. A feature takes part in a request only if the
+request has one of them. Each API has a subclass of `Feature` for its own forms
+(`api/*/feature.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from toolgate_core.chat_request import ChatRequest, ToolChoice, Written
+from toolgate_core.gateway_tools import GatewayTool
+from toolgate_core.toolset import Toolset
+
+from ..api.shared.history import History
+from ..api.shared.tools import Entry
+from ..api.surface import Client
+
+
+@dataclass
+class Asked:
+    """A request, as far as features read it."""
+
+    client: Client
+    values: Mapping[str, Any]
+    """The parameters."""
+    history: History
+    choice: ToolChoice = "auto"
+    recalled: int = 0
+    """The number of items of the conversation that are not the request's own."""
+    tools: Toolset = field(default_factory=Toolset)
+    """After the request's own tools were read. The conversation adds others."""
+
+
+class Feature:
+    """One feature in one request to one API."""
+
+    TYPES: ClassVar[re.Pattern[str] | None] = None
+    """Types of entries of `tools`."""
+    ITEMS: ClassVar[Container[str]] = ()
+    """Types of items or blocks of the conversation."""
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The names of tools that are left out if they are invalid, since the client did not write
+        them."""
+        return frozenset()
+
+    def more(self) -> Iterable[Entry]:
+        """Return the tools that the model is offered beside those of entries of `tools`."""
+        return ()
+
+    def runners(self) -> Mapping[str, GatewayTool]:
+        """Return what runs the tools of the feature inside the response, by name."""
+        return {}
+
+    def fields(self) -> Mapping[str, Any]:
+        """Return further fields of the chat request, after the conversation was read. Raise
+        InvalidRequest and UnsupportedParameter."""
+        return {}
+
+
+F = TypeVar("F", bound=Feature)
+W = TypeVar("W", bound=Written)
+
+
+def written_as(kind: type[W], request: ChatRequest) -> W:
+    """Return what an API needs of a request for its response; the defaults for a request that it
+    has not read."""
+    return request.written if isinstance(request.written, kind) else kind()
+
+
+class Used(Generic[F]):
+    """The features that one request uses. `known`: those of its API."""
+
+    def __init__(self, known: Sequence[type[F]], asked: Asked) -> None:
+        self.asked = asked
+        self.known = known
+        self._begun: dict[type[F], F] = {}
+        for kind in known:
+            if any(name in asked.values for name in kind.PARAMETERS):
+                self._begin(kind)
+
+    def __iter__(self) -> Iterator[F]:
+        return iter([*self._begun.values()])
+
+    def of_type(self, kind: object) -> F | None:
+        """Return the feature that has a type of entries of `tools`."""
+        return self._begin(_of_type(self.known, kind)) if isinstance(kind, str) else None
+
+    def of_item(self, kind: str) -> F | None:
+        """Return the feature that has a type of items or blocks of the conversation."""
+        return self._begin(next((each for each in self.known if kind in each.ITEMS), None))
+
+    @property
+    def optional(self) -> frozenset[str]:
+        return frozenset(name for feature in self for name in feature.optional)
+
+    def more(self) -> Iterator[Entry]:
+        for feature in self:
+            yield from feature.more()
+
+    def runners(self) -> dict[str, GatewayTool]:
+        """Return what runs the tools that the request has, by name."""
+        found = (pair for feature in self for pair in feature.runners().items())
+        return {name: tool for name, tool in found if self.asked.tools.has(name)}
+
+    def fields(self) -> dict[str, Any]:
+        return {name: value for feature in self for name, value in feature.fields().items()}
+
+    def _begin(self, kind: type[F] | None) -> F | None:
+        if kind is None:
+            return None
+        if kind not in self._begun:
+            self._begun[kind] = kind(self.asked)
+        return self._begun[kind]
+
+
+def _of_type(known: Sequence[type[F]], kind: str) -> type[F] | None:
+    return next((each for each in known if each.TYPES and each.TYPES.fullmatch(kind)), None)

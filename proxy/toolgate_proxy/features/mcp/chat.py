@@ -1,0 +1,155 @@
+"""MCP servers in chat completions, in the form of LiteLLM's MCP on this API: a response has the
+tools of the servers, and the calls that the gateway ran with their results, in
+`provider_specific_fields` of its message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
+from toolgate_core.gateway_tools import GatewayTool
+
+from ...api.chat_completions.feature import ChatFeature, Output
+from ...api.shared.tools import DEFERRED, Entry, function_entry
+from ...chat.choice import ChoiceEvent, GatewayCallRan
+from ...chat.response import ChatResponse
+from ...request_fields import Fields
+from ..feature import Asked
+from .servers import MCP, ListedTool, McpListings, McpOutcome, read_entry
+
+FIELDS = "provider_specific_fields"
+LISTED, CALLS, RESULTS = "mcp_list_tools", "mcp_tool_calls", "mcp_call_results"
+"""Its members."""
+
+
+class McpInChat(ChatFeature):
+    TYPES = re.compile(MCP)
+    ITEMS = (FIELDS,)
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self._offered: list[ListedTool] = []
+        self._runners: dict[str, GatewayTool] = {}
+        self._waits = False
+        """Whether calls wait for an approval."""
+
+    @property
+    def optional(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self._offered)
+
+    def runners(self) -> dict[str, GatewayTool]:
+        """As in LiteLLM, all calls go to the client if one of the servers requires approvals."""
+        return {} if self._waits else self._runners
+
+    def take(self, entry: Fields) -> list[Entry] | None:
+        listings = self.asked.client.find(McpListings)
+        listing = None if listings is None else listings.by_path.get(entry.place)
+        if listing is None or listing.error is not None:
+            return None
+        deferred = entry.flag(DEFERRED) is True
+        made = read_entry(entry, listing, labelled=False)
+        self._offered += made.allowed
+        self._runners |= made.runners()
+        self._waits = self._waits or entry.values.get("require_approval") != "never"
+        return [
+            function_entry(entry.place, tool.function(), deferred=deferred) for tool in made.allowed
+        ]
+
+    def turns(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the calls that the gateway ran in an earlier response, and their results."""
+        given = message.get(FIELDS)
+        if message["role"] != "assistant" or not isinstance(given, dict):
+            return
+        results = {
+            result.get("tool_call_id"): result.get("result")
+            for result in _objects(given.get(RESULTS))
+            if isinstance(result.get("tool_call_id"), str)
+        }
+        for call in _objects(given.get(CALLS)):
+            result = results.get(call.get("id")) if isinstance(call.get("id"), str) else None
+            if isinstance(result, str) and isinstance(call.get("function"), dict):
+                yield {"role": "assistant", "content": None, "tool_calls": [call]}
+                yield {"role": "tool", "tool_call_id": call["id"], "content": result}
+
+    def output(self, response: ChatResponse) -> Output:
+        tools = ({**tool.function(), "strict": False} for tool in self._offered)
+        return _Output(response, [{"type": "function", "function": tool} for tool in tools])
+
+
+@dataclass
+class _Call:
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+    result: str = ""
+
+
+class _Output(Output):
+    """Takes the calls that the gateway runs from the events of one response, so that the client
+    does not run them. `listed`: the tools as a response lists them."""
+
+    def __init__(self, response: ChatResponse, listed: list[dict[str, Any]]) -> None:
+        self._response = response
+        self._tools = response.request.gateway_tools
+        self._listed = listed
+        self._running: dict[int, _Call] = {}
+        self._ran: list[_Call] = []
+
+    def take(self, event: ChoiceEvent) -> bool:
+        if not self._tools:
+            return False
+        match event:
+            case CallStart(index, name) if name in self._tools:
+                self._running[index] = _Call(self._response.call_id(event), name)
+            case ArgumentsDelta(index, text) if index in self._running:
+                self._running[index].arguments.append(text)
+            case InputDelta(index) | CallEnd(index) if index in self._running:
+                pass
+            case GatewayCallRan(start, shown):
+                outcome: McpOutcome = shown
+                call = self._running.pop(start.index)
+                call.result = outcome.text
+                self._ran.append(call)
+            case _:
+                return False
+        return True
+
+    def at_start(self) -> dict[str, Any]:
+        return {FIELDS: {LISTED: self._listed}} if self._listed else {}
+
+    def at_end(self) -> dict[str, Any]:
+        """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
+        return {FIELDS: dict(self._calls())} if self._ran else {}
+
+    def whole(self) -> dict[str, Any]:
+        given = {**self.at_start().get(FIELDS, {}), **dict(self._calls())}
+        return {FIELDS: given} if given else {}
+
+    def _calls(self) -> Iterator[tuple[str, Any]]:
+        if not self._ran:
+            return
+        yield (
+            CALLS,
+            [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": "".join(call.arguments)},
+                }
+                for call in self._ran
+            ],
+        )
+        yield (
+            RESULTS,
+            [
+                {"tool_call_id": call.id, "result": call.result, "name": call.name}
+                for call in self._ran
+            ],
+        )
+
+
+def _objects(given: object) -> list[dict[str, Any]]:
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []

@@ -1,0 +1,174 @@
+"""`mcp_servers` of the Messages API, and the entries of `tools` that say which of their tools are
+offered (https://docs.anthropic.com/en/docs/agents-and-tools/mcp-connector)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.gateway_tools import GatewayTool
+
+from ...api.messages.conversation.content import Content, check_fields
+from ...api.messages.feature import MessagesFeature, Output, Use
+from ...api.shared.history import text_of
+from ...api.shared.tools import Entry, function_entry
+from ...chat.response import ChatResponse
+from ...request_fields import Fields, invalid_value
+from ..feature import Asked
+from .servers import ListedTool, Listing, McpListings, McpOutcome, McpTool
+
+SERVERS = "mcp_servers"
+TOOLSET = "mcp_toolset"
+"""Type of the entries of `tools`."""
+SERVER_FIELDS = ("type", "name", "url", "tool_configuration", "authorization_token")
+TOOLSET_FIELDS = ("type", "mcp_server_name", "default_config", "configs", "cache_control")
+CONFIG_FIELDS = ("enabled", "defer_loading")
+USE = "mcp_tool_use"
+RESULT = "mcp_tool_result"
+
+
+@dataclass(frozen=True)
+class OfferedTool:
+    path: str
+    """Of the entry that offers it."""
+    server: str
+    """The name of its server in the request."""
+    tool: ListedTool
+    runner: McpTool
+    deferred: bool = False
+
+
+class McpInMessages(MessagesFeature):
+    TYPES = re.compile(TOOLSET)
+    ITEMS = (RESULT,)
+    USES: ClassVar = {USE: None}
+    PARAMETERS = (SERVERS,)
+
+    def __init__(self, asked: Asked) -> None:
+        """Read the servers, and all entries of `tools` that name them. Raise InvalidRequest,
+        InvalidTools and UnsupportedParameter."""
+        super().__init__(asked)
+        self._servers: dict[str, tuple[Fields, Listing]] = {}
+        self._offered: list[OfferedTool] = []
+        listings = asked.client.find(McpListings) or McpListings({})
+        for at, entry in enumerate(asked.values.get(SERVERS, ())):
+            path = f"{SERVERS}[{at}]"
+            self._read_server(entry, path, listings.by_path.get(path))
+        configured = set()
+        for at, entry in enumerate(asked.values.get("tools", ()) if self._servers else ()):
+            if isinstance(entry, dict) and entry.get("type") == TOOLSET:
+                configured.add(self._read_toolset(Fields(entry, f"tools[{at}]")))
+        for name in self._servers:
+            if name not in configured:
+                self._read_configuration(name)
+
+    def take(self, entry: Fields) -> Sequence[Entry] | None:
+        return () if self._servers else None
+
+    def more(self) -> Iterator[Entry]:
+        for each in self._offered:
+            yield function_entry(each.path, each.tool.function(), deferred=each.deferred)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        return frozenset(each.tool.name for each in self._offered)
+
+    def runners(self) -> dict[str, GatewayTool]:
+        return {each.tool.name: each.runner for each in self._offered}
+
+    def content(self, block: Fields, kind: str) -> Content:
+        text = text_of(block.values.get("content"))
+        is_error = block.values.get("is_error") is True
+        return (McpOutcome(error=text) if is_error else McpOutcome(text)).text
+
+    def output(self, response: ChatResponse) -> Output:
+        return _Output({each.tool.name: each.server for each in self._offered})
+
+    def _read_server(self, entry: object, path: str, listing: Listing | None) -> None:
+        if not isinstance(entry, dict):
+            raise invalid_value(path, "an object", entry)
+        fields = Fields(entry, path)
+        if listing is None:
+            raise UnsupportedParameter(
+                f"{fields.path('url')!r} is no MCP server of this gateway. Use the name of one of "
+                "LiteLLM's servers (litellm_proxy/mcp/NAME), or call the server from the client.",
+                param=fields.path("url"),
+            )
+        check_fields(fields, SERVER_FIELDS)
+        name = fields.text("name")
+        if not name or name in self._servers:
+            raise fields.wrong("name", "a name that no other server has")
+        self._servers[name] = fields, listing
+
+    def _read_toolset(self, entry: Fields) -> str:
+        check_fields(entry, TOOLSET_FIELDS)
+        name = entry.text("mcp_server_name")
+        if name not in self._servers:
+            raise InvalidTools(
+                f"{entry.path('mcp_server_name')!r} names no server of {SERVERS!r}.",
+                param=entry.path("mcp_server_name"),
+            )
+        default = _config(entry.mapping("default_config"), entry.path("default_config"))
+        given = entry.mapping("configs") or {}
+        configs = {
+            each: _config(value, f"{entry.path('configs')}.{each}") for each, value in given.items()
+        }
+        _, listing = self._servers[name]
+        for tool in listing.tools:
+            own = next((configs[each] for each in configs if tool.is_called(each)), {})
+            config = {"enabled": True, "defer_loading": False, **default, **own}
+            if config["enabled"]:
+                self._offer(entry.place, name, tool, deferred=config["defer_loading"])
+        return name
+
+    def _read_configuration(self, name: str) -> None:
+        """Offer the tools of a server that no entry of `tools` names."""
+        server, listing = self._servers[name]
+        given = Fields(
+            server.mapping("tool_configuration") or {}, server.path("tool_configuration")
+        )
+        check_fields(given, ("enabled", "allowed_tools"))
+        allowed = given.items("allowed_tools")
+        for tool in listing.tools:
+            is_allowed = allowed is None or any(tool.is_called(each) for each in allowed)
+            if given.flag("enabled") is not False and is_allowed:
+                self._offer(server.place, name, tool)
+
+    def _offer(self, path: str, server: str, tool: ListedTool, *, deferred: bool = False) -> None:
+        _, listing = self._servers[server]
+        runner = McpTool(tool.name, listing.servers)
+        self._offered.append(OfferedTool(path, server, tool, runner, deferred))
+
+
+def _config(given: object, path: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise invalid_value(path, "an object", given)
+    fields = Fields(given, path)
+    check_fields(fields, CONFIG_FIELDS)
+    return {name: fields.flag(name) for name in CONFIG_FIELDS if fields.flag(name) is not None}
+
+
+@dataclass(frozen=True)
+class _Output(Output):
+    servers: Mapping[str, str]
+    """The names of the servers, by those of their tools."""
+
+    def use(self, name: str) -> Use | None:
+        server = self.servers.get(name)
+        return None if server is None else Use(USE, "mcp", {"server_name": server})
+
+    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
+        if not isinstance(shown, McpOutcome):
+            return None
+        text = shown.output if shown.error is None else shown.error
+        return {
+            "type": RESULT,
+            "tool_use_id": call_id,
+            "is_error": shown.error is not None,
+            "content": [{"type": "text", "text": text}] if text else [],
+        }

@@ -1,0 +1,72 @@
+"""The search for deferred tools in the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from toolgate_core.gateway_tools import GatewayTool
+
+from ...api.messages.conversation.content import Content
+from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
+from ...api.shared.history import text_of
+from ...api.shared.tools import Entry, function_entry
+from ...chat.response import ChatResponse
+from ...request_fields import Fields
+from ..feature import Asked
+from .search import TYPE, Found, Method, ToolSearch, found_content, method_of, search_function
+
+RESULT = "tool_search_tool_result"
+
+
+class SearchInMessages(MessagesFeature):
+    TYPES = TYPE
+    ITEMS = (RESULT,)
+    USES: ClassVar = {"server_tool_use": ("tool_search_tool_bm25", "tool_search_tool_regex")}
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self._methods: dict[str, Method] = {}
+        """By name of the search."""
+
+    def take(self, entry: Fields) -> Sequence[Entry] | None:
+        method = method_of(entry.values["type"])
+        assert method is not None  # of a type of TYPES
+        name = tool_name(entry, GATEWAY_FIELDS)
+        self._methods[name] = method
+        return [function_entry(entry.place, search_function(name, method))]
+
+    def runners(self) -> dict[str, GatewayTool]:
+        tools, owner = self.asked.tools, self.asked.client.owner
+        return {name: ToolSearch(method, tools, owner) for name, method in self._methods.items()}
+
+    def content(self, block: Fields, kind: str) -> Content:
+        content = block.values.get("content")
+        if not isinstance(content, dict):
+            return ""
+        found = content.get("tool_references")
+        if not isinstance(found, list):
+            return text_of(content.get("error_message")) or text_of(content.get("error_code"))
+        names = [each.get("tool_name") for each in found if isinstance(each, dict)]
+        return found_content([name for name in names if isinstance(name, str)], self.asked.tools)
+
+    def output(self, response: ChatResponse) -> Output:
+        return _Output()
+
+
+class _Output(Output):
+    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
+        if not isinstance(shown, Found):
+            return None
+        return {"type": RESULT, "tool_use_id": call_id, "content": _found(shown)}
+
+
+def _found(found: Found) -> dict[str, Any]:
+    if found.error is not None:
+        return {
+            "type": "tool_search_tool_result_error",
+            "error_code": "invalid_tool_input",
+            "error_message": found.error,
+        }
+    references = [{"type": "tool_reference", "tool_name": name} for name in found.names]
+    return {"type": "tool_search_tool_search_result", "tool_references": references}

@@ -1,0 +1,183 @@
+"""The search for deferred tools in the Responses API, which the gateway or the client runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from toolgate_core.deltas import CallStart
+from toolgate_core.gateway_tools import GatewayTool
+
+from ...api.responses.feature import (
+    Output,
+    ResponsesFeature,
+    Shown,
+    Taken,
+    chosen_of,
+    written_of,
+)
+from ...api.responses.output_items import Call, Item
+from ...api.responses.turns import Turns
+from ...api.shared.tool_changes import ToolChanges
+from ...api.shared.tools import function_entry
+from ...chat.choice import GatewayCallRan
+from ...chat.response import ChatResponse
+from ...request_fields import Fields, unknown_value
+from .search import NOTHING_FOUND, Found, ToolSearch, search_function
+
+NAME = "tool_search"
+"""Type of the tool, and the name of the function that the model sees."""
+CALL, OUTPUT = "tool_search_call", "tool_search_output"
+Execution = Literal["client", "server"]
+"""Who runs the search."""
+EXECUTIONS = ("client", "server")
+REPEATED = ("type", "execution", "description", "parameters")
+FOUND = ("function", "custom")
+"""Types of tools that a search finds."""
+INT64 = range(-(2**63), 2**63)
+
+
+class SearchInResponses(ResponsesFeature):
+    TYPES = re.compile(NAME)
+    ITEMS: ClassVar = {CALL: "tsc", OUTPUT: "tso"}
+    FIELDS: ClassVar = {
+        CALL: ("call_id", "execution", "arguments"),
+        OUTPUT: ("call_id", "execution", "tools"),
+    }
+    STATUS = (OUTPUT,)
+    _execution: Execution | None = None
+
+    @property
+    def finds_deferred(self) -> bool:
+        return self._execution is not None
+
+    def take(self, entry: Fields) -> Taken:
+        function = search_tool(entry)
+        is_clients = entry.values.get("execution") == "client"
+        self._execution = "client" if is_clients else "server"
+        if not is_clients:
+            function = search_function(NAME, "bm25")
+        repeated = {name: entry.values.get(name) for name in REPEATED}
+        shown = Shown({**repeated, "execution": self._execution}, NAME)
+        return Taken([function_entry(entry.place, function)], shown)
+
+    def chosen(self, kind: str) -> str:
+        return NAME
+
+    def runners(self) -> dict[str, GatewayTool]:
+        if self._execution != "server":
+            return {}
+        return {NAME: ToolSearch("bm25", self.asked.tools, self.asked.client.owner)}
+
+    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+        """A search that another service ran has no id: its output is the next one."""
+        if kind == CALL:
+            given = item.values.get("arguments")
+            arguments = turns.history.arguments(given, item.path("arguments"))
+            function = {"name": NAME, "arguments": arguments}
+            call_id = item.text("call_id") or ""
+            turns.call({"id": call_id, "type": "function", "function": function}, item.place)
+            return True
+        call_id = item.text("call_id") or ""
+        found = turns.defined(item)
+        turns.tools.begin()
+        changes = ToolChanges(turns.tools)
+        changes.define(found)
+        turns.named_result(call_id, NAME, changes.parts() or NOTHING_FOUND, item.place)
+        return True
+
+    def output(self, response: ChatResponse) -> Output | None:
+        return None if self._execution is None else _Output(response, self._execution)
+
+
+def search_tool(fields: Fields) -> dict[str, Any]:
+    """Return a search of the client as a function. Raise InvalidRequest and
+    UnsupportedParameter."""
+    execution = fields.text("execution")
+    if execution not in (None, *EXECUTIONS):
+        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
+    fields.check_known(REPEATED)
+    function: dict[str, Any] = {"name": NAME}
+    if (description := fields.text("description")) is not None:
+        function["description"] = description
+    if (parameters := fields.mapping("parameters")) is not None:
+        function["parameters"] = parameters
+    return function
+
+
+@dataclass(frozen=True)
+class _Output(Output):
+    response: ChatResponse
+    execution: Execution
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        return SearchCall(call_id, self.execution) if start.name == NAME else None
+
+    def item(self, event: object) -> Item | None:
+        match event:
+            case GatewayCallRan(start, Found(names)):
+                shown = found(written_of(self.response.request).tools, frozenset(names))
+                return SearchOutput(self.response.call_id(start), shown)
+        return None
+
+
+def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
+    """Return those of the tools of a response that the model knows by `names`."""
+    return chosen_of(shown, lambda tool: tool.body["type"] in FOUND and tool.name in names)
+
+
+@dataclass
+class SearchCall(Call):
+    """Its arguments are an object, so that no event has a part of them. A call that is cut stays
+    without its `done` event, and without arguments."""
+
+    PREFIX = "tsc"
+    call_id: str
+    execution: Execution
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "type": CALL,
+            "status": self.status,
+            "execution": self.execution,
+            "call_id": self.call_id,
+            "arguments": self._object() if self.status == "completed" else {},
+        }
+
+    def _object(self) -> Any:
+        return json.loads(self.arguments, parse_int=_integer, parse_float=_number)
+
+
+@dataclass
+class SearchOutput(Item):
+    PREFIX = "tso"
+    call_id: str
+    tools: list[dict[str, Any]]
+    """In the form of the request's tools."""
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "type": OUTPUT,
+            "status": self.status,
+            "execution": "server",
+            "call_id": self.call_id,
+            "tools": self.tools,
+        }
+
+
+def _integer(text: str) -> int | float:
+    """JSON has integers of any length; those of a response have 64 bits."""
+    if len(text) < 20 and (number := int(text)) in INT64:
+        return number
+    return _number(text)
+
+
+def _number(text: str) -> float:
+    """The nearest number that JSON can write."""
+    return max(-sys.float_info.max, min(sys.float_info.max, float(text)))

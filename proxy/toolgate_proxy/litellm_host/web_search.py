@@ -1,0 +1,78 @@
+"""The search engine of web searches, one of LiteLLM's `search_tools`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from litellm.proxy._types import UserAPIKeyAuth
+
+from ..api.surface import Client
+from ..chat.tool_calls import begin_series
+from ..features.web.search import Page, SearchEngine, SearchFailed
+from .deployments.router import router
+from .mcp_credentials import McpCredentials
+from .operator_tools import may_search
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 20.0
+"""Longest time of one search."""
+
+
+@dataclass(frozen=True)
+class LiteLLMSearch(SearchEngine):
+    name: str
+    """The `search_tool_name` of the configuration."""
+
+    async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[Page]:
+        """Search with LiteLLM's router, which has the credentials, and reports costs and failures
+        to its callbacks. Raise SearchFailed."""
+        options: dict[str, Any] = {"search_domain_filter": list(domains)} if domains else {}
+        try:
+            async with asyncio.timeout(SECONDS):
+                response = await router().asearch(
+                    query=query, search_tool_name=self.name, max_results=limit, **options
+                )
+            return [
+                Page(each.url, each.title, each.snippet, each.date or each.last_updated)
+                for each in response.results
+            ]
+        except Exception as error:  # of any provider: the model sees that the search failed
+            logger.warning("The search tool %r failed: %s", self.name, type(error).__name__)
+            raise SearchFailed from error
+
+
+def search_tools() -> list[str]:
+    """Return the names of the search tools of LiteLLM's configuration and of its database."""
+    here = router()
+    tools = () if here is None else here.search_tools
+    names = (tool.get("search_tool_name") for tool in tools)
+    return [name for name in names if isinstance(name, str)]
+
+
+async def provided(
+    client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth, _: McpCredentials
+) -> Client:
+    """Return the sender with the search engine that its key may use. Raise ToolgateError."""
+    if not values.get("tools") or not search_tools():
+        return client
+    engine = await permitted_search(caller)
+    return client if engine is None else client.given(SearchEngine, engine)
+
+
+def begin() -> None:
+    """Begin the series of the search tools."""
+    begin_series("search", search_tools())
+
+
+async def permitted_search(caller: UserAPIKeyAuth) -> LiteLLMSearch | None:
+    """Return the first search tool that the caller may use. Raise ToolgateError if LiteLLM can't
+    tell."""
+    for name in search_tools():
+        if await may_search(name, caller):
+            return LiteLLMSearch(name)
+    return None
