@@ -25,7 +25,8 @@ from toolgate_proxy.keys.header import key_of as sent_key
 from toolgate_proxy.keys.key import Hasher, Terms, hint, new_key
 from toolgate_proxy.litellm_host.auth import KEY_HEADERS as OF_LITELLM
 from toolgate_proxy.litellm_host.private_names import either
-from toolgate_proxy.ops.configuration import BadConfig, check
+from toolgate_proxy.ops import CommandFailed
+from toolgate_proxy.ops.configuration import check
 
 OF_AWS = "AWS4-HMAC-SHA256 Credential={}/20261124/x/bedrock/aws4_request, Signature=x"
 
@@ -282,7 +283,7 @@ def refused_or_read(path, content):
     for read in (lambda: read_keys(path, HASHER), lambda: check(path, {})):
         try:
             read()
-        except (BadKeyFile, BadConfig) as error:
+        except (BadKeyFile, CommandFailed) as error:
             refusals.append(str(error))
     assert all(str(path) in each and "sk-tg-" not in each for each in refusals)
 

@@ -77,14 +77,18 @@ MAX_UNION_LENGTH = 400
 """Length in characters up to which the tokens of alternatives are counted, not only added."""
 
 
-def texts_of(schema: dict[str, Any]) -> Iterator[str]:
-    """Yield short strings that a schema of strings may allow."""
+def texts_of(schema: dict[str, Any], word: str = "") -> Iterator[str]:
+    """Yield short strings that a schema of strings may allow. `word`: a long text that is one
+    token, for strings with a least length."""
     patterns = [schema.get("pattern"), *(each.get("pattern") for each in schema.get("allOf", ()))]
     least = min(int(schema.get("minLength", 0)), MAX_LENGTH)
     of_format = [text for name, text in FORMATS if name == schema.get("format")] or [""]
     for liked, known in product(LIKED, of_format):
         matches = (short_match(each, liked) for each in patterns if isinstance(each, str))
-        yield max([known, *matches], key=len).ljust(least, liked)
+        text = max([known, *matches], key=len)
+        yield text.ljust(least, liked)
+        if word and len(text) < least:
+            yield (text + word * least)[:least]
 
 
 @lru_cache(maxsize=512)
@@ -140,8 +144,8 @@ class _Walk:
     """A short value of a structure. Those of definitions are looked for again until none becomes
     shorter by another one."""
 
-    def __init__(self, structure: Structure, cost: Callable[[str], int]) -> None:
-        self._cost = cost
+    def __init__(self, structure: Structure, cost: Callable[[str], int], word: str) -> None:
+        self._cost, self._word = cost, word
         self._scalars: dict[int, _Short | None] = {}
         """By identity of the node."""
         self._defined: dict[str, _Short] = {}
@@ -178,7 +182,7 @@ class _Walk:
                 begin = [*map(self._of, first[:least])]
                 return _together([*begin, *[self._of(further)] * (least - len(begin))], list)
         if id(node) not in self._scalars:
-            self._scalars[id(node)] = _least(map(self._short, _values_of(node)))
+            self._scalars[id(node)] = _least(map(self._short, _values_of(node, self._word)))
         return self._scalars[id(node)]
 
     def _short(self, value: Any) -> _Short:
@@ -214,13 +218,13 @@ def _together(parts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _
     return _Short(tokens, length + 2, make([each.value for each in known]))
 
 
-def _values_of(node: Text | Number | Values) -> list[Any]:
+def _values_of(node: Text | Number | Values, word: str) -> list[Any]:
     """Return values of which the shortest may be that of the node."""
     if isinstance(node, Values):
         return sorted(node.values, key=lambda each: len(json.dumps(each)))[:MAX_LISTED]
     is_text = isinstance(node, Text)
     schema = {"type": "string", **node.schema} if is_text else node.schema
-    tried = [*(texts_of(schema) if is_text else numbers_of(schema))]
+    tried = [*(texts_of(schema, word) if is_text else numbers_of(schema))]
     valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
     return [each for each in tried if len(schema) == 1 or valid(each)] or tried
 
@@ -232,6 +236,7 @@ class LeastTokens:
         self._form = form
         self._index = index
         self._cost = lru_cache(4096)(self._cost_of)
+        self._word = index.longest_word()
 
     def of(self, name: str, schema: dict[str, Any]) -> int | None:
         """Return the least number of tokens of a tool's arguments, with the fixed text around them;
@@ -242,7 +247,7 @@ class LeastTokens:
             text = short_match(grammar.definition, "") if grammar.syntax == "regex" else ""
             return self._count(name, {INPUT: text})
         try:
-            found = _Walk(structure_of(close_objects(schema)), self._cost).found
+            found = _Walk(structure_of(close_objects(schema)), self._cost, self._word).found
         except (GrammarRefused, RecursionError):
             return None
         return None if found is None else self._count(name, found.value)

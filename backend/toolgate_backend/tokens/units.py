@@ -108,6 +108,13 @@ class TokenIndex:
             end = step[2]
         return found[::-1]
 
+    def longest_word(self) -> str:
+        """Return the longest text of ASCII letters that is a token of at most `MAX_LENGTH` bytes,
+        with the space before it if it has one."""
+        short = (text for text in self._ids if len(text) <= MAX_LENGTH)
+        words = (text for text in short if text.removeprefix(b" ").isalpha())
+        return max(words, key=len, default=b"").decode()
+
     def cover(self, text: bytes) -> list[int] | None:
         """Return some tokens that spell `text`: the longest first. None if there are none."""
         found: list[int] = []

@@ -26,7 +26,9 @@ from toolgate_backend.grammars.least_tokens import (
     texts_of,
 )
 from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.masks import words_per_row
+from toolgate_backend.tokens.units import TokenIndex
 from toolgate_core.custom_tools import Grammar, custom_parameters
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
@@ -102,6 +104,15 @@ def test_a_call_of_more_than_the_maximum_length_has_no_number(value):
     schema = of_member(value, **{"$defs": {"d0": {"const": "a"}, **pairs}})
     assert least(model("qwen3"), schema) is None
     assert least(model("qwen3"), of_member({"type": "string", "minLength": MAX_LENGTH - 50}))
+
+
+def test_a_least_length_is_filled_with_the_longest_word_of_the_vocabulary():
+    tokens = [*(bytes([at]) for at in range(256)), b" information"]
+    numbers = LeastTokens(CallForm(DIALECTS["qwen3"], {}), TokenIndex(tokens, frozenset()))
+    empty, long = (
+        numbers.of("f", of_member({"type": "string", "minLength": length})) for length in (0, 60)
+    )
+    assert long - empty == 5
 
 
 def test_a_value_that_contains_itself_has_no_number():
