@@ -227,7 +227,7 @@ PROMISED = {
 
 
 def test_the_demo_shows_cases_and_a_comparison_beside_the_unconstrained_model(stack, monkeypatch):
-    monkeypatch.setattr(demo, "cases", lambda: SHOWN)
+    monkeypatch.setattr(demo.cases, "cases", lambda: SHOWN)
     running: Any = SimpleNamespace(url=stack.url, master_key=stack.master_key, model="tiny")
     output = io.StringIO()
     failed = demo.Demo(running, str(tiny_model()), Console(file=output)).run()

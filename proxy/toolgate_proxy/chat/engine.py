@@ -28,7 +28,6 @@ from toolgate_core.errors import (
 
 from ..backend_client.faults import asked_again
 from ..context import RequestContext
-from ..grammars.service import read_verdicts
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from . import metrics
@@ -107,9 +106,7 @@ class Engine:
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
             except GrammarsRefused as refused:
-                deployment.grammars.learn(
-                    read_verdicts(refused.verdicts), plan.grammars, found.info
-                )
+                deployment.grammars.learn_refused(refused.verdicts, plan.grammars, found.info)
                 continue
             if not constraints.needed.unknown:
                 return generation

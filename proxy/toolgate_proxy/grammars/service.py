@@ -142,6 +142,12 @@ class GrammarService:
         if self._shared_cache is not None:
             self._shared_cache.put(found)
 
+    def learn_refused(
+        self, given: Iterable[object], tools: Iterable[Tool], info: wire.Info
+    ) -> None:
+        """Remember the verdicts in a backend's error. Raise BackendFailed for invalid ones."""
+        self.learn(read_verdicts(given), tools, info)
+
     @asked_again
     async def prepare(self, tools: Sequence[Tool]) -> dict[str, wire.GrammarVerdict]:
         """Load tools that passed `check_tool` at the backend, before requests need them. Return the

@@ -191,7 +191,7 @@ def test_routes_without_key_are_found():
     assert not found & {"/v1/models", "/chat/completions", "/key/generate", "/model/info"}
 
 
-async def test_every_route_but_health_probes_requires_a_key(gateway, http):
+async def test_every_route_but_health_probes_requires_a_key(gateway, gateway_log, http):
     routes = http_routes()
     assert len(routes) > 500
     assert await open_routes(gateway, part(routes), 401) == []
@@ -207,6 +207,7 @@ async def test_every_route_but_health_probes_requires_a_key(gateway, http):
             await websockets.connect(url + path)
         assert refused.value.response.status_code == 426
         assert b"websocket_not_supported" in refused.value.response.body
+    assert "completing handshake" not in gateway_log.read_text()
     for path in websocket_paths():
         with pytest.raises(websockets.exceptions.InvalidStatus):
             await websockets.connect(url + path)

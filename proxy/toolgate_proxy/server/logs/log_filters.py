@@ -25,6 +25,8 @@ LITELLM = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
 """LiteLLM's loggers."""
 HEADERS = "headers for streamable_http_client"
 """In LiteLLM's record of the headers for an MCP server, which may have credentials."""
+REFUSED_UPGRADE = "ASGI callable returned without completing handshake."
+"""uvicorn's error after the response to a refused upgrade, which is no error."""
 PACKAGES = "site-packages/"
 
 
@@ -47,13 +49,14 @@ class _OfRequests(logging.Filter):
 
 
 class _Uncaught(logging.Filter):
-    """Removes the messages of exceptions from the tracebacks of uvicorn."""
+    """Removes the messages of exceptions from the tracebacks of uvicorn, and its errors that are
+    none."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = frames(record.exc_info[1])
             record.exc_info = None
-        return True
+        return record.msg != REFUSED_UPGRADE
 
 
 def set_up() -> None:
