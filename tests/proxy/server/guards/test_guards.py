@@ -137,6 +137,10 @@ async def test_metadata_of_the_client_stay_as_they_are(gateway, models, monkeypa
 # --- hooks of responses ---------------------------------------------------------------------------
 
 
+COUNTED = re.compile(r'(?<="type":"message_start").*?"output_tokens":\d+')
+"""The begin of a stream has as many tokens as have arrived."""
+
+
 @WAYS
 async def test_a_response_that_no_hook_changes_is_sent_as_it_was_made(
     gateway, monkeypatch, api, stream
@@ -146,7 +150,8 @@ async def test_a_response_that_no_hook_changes_is_sent_as_it_was_made(
     use_callback(monkeypatch, team)
     response = await ask(gateway, api, stream=stream)
     assert response.status == 200
-    assert RANDOM.sub("-", shown(response)) == RANDOM.sub("-", shown(without))
+    texts = (COUNTED.sub("", RANDOM.sub("-", shown(each))) for each in (response, without))
+    assert len({*texts}) == 1
     assert team.hooks == ["moderation", "stream" if stream else "success"]
     assert not gateway.host.passed
 

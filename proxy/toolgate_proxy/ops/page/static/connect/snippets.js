@@ -139,7 +139,7 @@ def get_weather(city: str) -> str:
 
 print(agent.run_sync(${quoted(QUESTION)}).output)`;
 
-// As in toolgate_proxy/cli/launch/target.py: a smaller context is left to the client.
+// As in ../../../launch.py: a smaller context is left to the client.
 const MIN_WINDOW = 32_768;
 
 export const windowOf = (shown) =>
@@ -181,7 +181,7 @@ codex \\
 ${flags.join(" \\\n")}`;
 }
 
-// As in toolgate_proxy/cli/launch/clients.py
+// As in ../../../launch.yaml
 const MAX_RESERVE = 20_000;
 
 const launched = (name, url, model, variables, command) =>
