@@ -15,7 +15,7 @@ from toolgate_core.toolset import Toolset
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.history import History, function_call, text_of, tool_of
+from ..shared.history import History, function_call, text_of, tool_call, tool_of
 from .content import read_content
 from .feature import ResponsesFeature
 from .tools import full_name
@@ -137,8 +137,8 @@ def _name(fields: Fields, tools: Toolset) -> str:
 
 def _call(fields: Fields, turns: Turns) -> dict[str, Any]:
     arguments = turns.history.arguments(fields.values.get("arguments"), fields.path("arguments"))
-    function = {"name": _name(fields, turns.tools), "arguments": arguments}
-    return {"id": fields.required_text("call_id"), "type": "function", "function": function}
+    name = _name(fields, turns.tools)
+    return tool_call(fields.required_text("call_id"), name, arguments)
 
 
 def _custom_call(fields: Fields, turns: Turns) -> dict[str, Any]:

@@ -154,9 +154,14 @@ def function_call(name: str, text: str) -> dict[str, Any]:
     return {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
 
 
+def tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    """Return a call as messages have it. `arguments`: as JSON."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def lost_call(call_id: str, name: str) -> dict[str, Any]:
     """A call of which only the result is known."""
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+    return tool_call(call_id, name, "{}")
 
 
 @dataclass

@@ -20,6 +20,7 @@ from ...api.responses.feature import (
 )
 from ...api.responses.output_items import Call, Event, item_added, item_done, item_id
 from ...api.responses.turns import Turns
+from ...api.shared.history import tool_call
 from ...api.shared.tools import function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
@@ -86,8 +87,7 @@ class ClientToolsInResponses(ResponsesFeature):
             return False
         turns.history.note_unknown(item, (*CALL_FIELDS, tool.member))
         arguments = json.dumps(tool.to_arguments(member), ensure_ascii=False)
-        function = {"name": tool.type, "arguments": arguments}
-        turns.call({"id": call_id, "type": "function", "function": function}, item.place)
+        turns.call(tool_call(call_id, tool.type, arguments), item.place)
         return True
 
     def output(self, response: ChatResponse) -> Output:

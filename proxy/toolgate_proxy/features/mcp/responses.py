@@ -17,7 +17,7 @@ from toolgate_core.gateway_tools import GatewayTool, PendingCall
 from ...api.responses.feature import Output, ResponsesFeature, Shown, Taken
 from ...api.responses.output_items import Call, Event, Item, item_added, item_done
 from ...api.responses.turns import Turns
-from ...api.shared.history import History
+from ...api.shared.history import History, tool_call
 from ...api.shared.tools import DEFERRED, function_entry
 from ...background import finished
 from ...chat.response import ChatResponse
@@ -120,7 +120,7 @@ class McpInResponses(ResponsesFeature):
         call_id, name = item.required_text("id"), item.required_text("name")
         arguments = turns.history.arguments(item.values.get("arguments"), item.path("arguments"))
         self._waiting[call_id] = _Asked(name, arguments, item.place)
-        turns.call(_call(call_id, name, arguments), item.place)
+        turns.call(tool_call(call_id, name, arguments), item.place)
 
     def _answer(self, item: Fields, turns: Turns) -> None:
         """Read the user's answer to a request for approval. Raise InvalidRequest if there is no
@@ -152,7 +152,7 @@ class McpInResponses(ResponsesFeature):
             return
         call_id = item.text("id") or f"mcp_{item.place}"
         arguments = history.arguments(item.values.get("arguments"), item.path("arguments"))
-        turns.call(_call(call_id, name, arguments), item.place)
+        turns.call(tool_call(call_id, name, arguments), item.place)
         turns.result(call_id, text, item.place)
 
     def pending(self) -> Iterator[PendingCall]:
@@ -222,11 +222,6 @@ class RanOnce:
 def placeholder(call_id: str) -> str:
     """Return the content of the result of a call that has not run yet."""
     return f"[pending {call_id}]"
-
-
-def _call(call_id: str, name: str, arguments: str) -> dict[str, object]:
-    function = {"name": name, "arguments": arguments}
-    return {"id": call_id, "type": "function", "function": function}
 
 
 def _error_text(error: object, item: Fields, history: History) -> str:

@@ -17,6 +17,7 @@ from toolgate_core.chat_request import AllowedTools, NamedTool
 from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.chat_completions.feature import ChatFeature
+from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import DEFERRED, Entry, deferred_flag, function_entry, function_name
 from ...request_fields import Fields
@@ -90,8 +91,7 @@ class SearchInChat(ChatFeature):
         # The form that the templates of Kimi need. Others leave ids out, or take any.
         call_id = f"functions.{NAME}:{self._calls}"
         self._calls += 1
-        function = {"name": NAME, "arguments": json.dumps({QUERY: " ".join(found)})}
-        call = {"id": call_id, "type": "function", "function": function}
+        call = tool_call(call_id, NAME, json.dumps({QUERY: " ".join(found)}))
         return [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": call_id, "content": content},

@@ -22,6 +22,7 @@ from ...api.responses.feature import (
 )
 from ...api.responses.output_items import Call, Item
 from ...api.responses.turns import Turns
+from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import function_entry
 from ...chat.choice import GatewayCallRan
@@ -78,9 +79,7 @@ class SearchInResponses(ResponsesFeature):
         if kind == CALL:
             given = item.values.get("arguments")
             arguments = turns.history.arguments(given, item.path("arguments"))
-            function = {"name": NAME, "arguments": arguments}
-            call_id = item.text("call_id") or ""
-            turns.call({"id": call_id, "type": "function", "function": function}, item.place)
+            turns.call(tool_call(item.text("call_id") or "", NAME, arguments), item.place)
             return True
         call_id = item.text("call_id") or ""
         found = turns.defined(item)

@@ -78,7 +78,7 @@ class Observer:
         self, stream: Stream, events: Events, request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         """Yield a stream that hooks read, as they leave it. Raise ToolgateError."""
-        raise AssertionError("nobody reads the response")
+        raise AssertionError("no hook reads the response")
 
     async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
         """Return the body of a whole response as the hooks leave it, and store it. Raise

@@ -16,7 +16,7 @@ from toolgate_core.toolset import Toolset
 from ....features.feature import Used
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
-from ...shared.history import History, tool_of
+from ...shared.history import History, tool_call, tool_of
 from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from ..feature import MessagesFeature
 from .call_ids import original_id
@@ -246,8 +246,7 @@ class _Reader:
         call_id = block.required_text("id")
         self._server_calls.add(call_id)
         arguments = self._history.arguments(block.values.get("input"), block.path("input"))
-        function = {"name": block.required_text("name"), "arguments": arguments}
-        return {"id": original_id(call_id), "type": "function", "function": function}
+        return tool_call(original_id(call_id), block.required_text("name"), arguments)
 
     def _thinking(self, block: Fields, path: str) -> None:
         check_fields(block, THINKING_FIELDS)
@@ -271,8 +270,7 @@ class _Reader:
         arguments = self._history.arguments(block.values.get("input"), block.path("input"))
         self._ids.add(call_id)
         self._open[call_id] = block.place
-        function = {"name": block.required_text("name"), "arguments": arguments}
-        return {"id": original_id(call_id), "type": "function", "function": function}
+        return tool_call(original_id(call_id), block.required_text("name"), arguments)
 
 
 def _kinds(messages: Sequence[object]) -> set[str]:
