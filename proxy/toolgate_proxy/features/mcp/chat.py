@@ -18,7 +18,7 @@ from ...chat.choice import ChoiceEvent, GatewayCallRan
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
-from .servers import MCP, ListedTool, McpListings, McpOutcome, read_entry
+from .servers import MCP, ListedTool, McpOutcome, listing_of, read_entry
 
 FIELDS = "provider_specific_fields"
 LISTED, CALLS, RESULTS = "mcp_list_tools", "mcp_tool_calls", "mcp_call_results"
@@ -45,8 +45,7 @@ class McpInChat(ChatFeature):
         return {} if self._waits else self._runners
 
     def take(self, entry: Fields) -> list[Entry] | None:
-        listings = self.asked.client.find(McpListings)
-        listing = None if listings is None else listings.by_path.get(entry.place)
+        listing = listing_of(self.asked.client, entry.place)
         if listing is None or listing.error is not None:
             return None
         deferred = entry.flag(DEFERRED) is True

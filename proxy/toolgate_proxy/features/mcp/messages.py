@@ -18,7 +18,7 @@ from ...api.shared.tools import Entry, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields, invalid_value
 from ..feature import Asked
-from .servers import ListedTool, Listing, McpListings, McpOutcome, McpTool
+from .servers import ListedTool, Listing, McpOutcome, McpTool, listing_of
 
 SERVERS = "mcp_servers"
 TOOLSET = "mcp_toolset"
@@ -53,10 +53,9 @@ class McpInMessages(MessagesFeature):
         super().__init__(asked)
         self._servers: dict[str, tuple[Fields, Listing]] = {}
         self._offered: list[OfferedTool] = []
-        listings = asked.client.find(McpListings) or McpListings({})
         for at, entry in enumerate(asked.values.get(SERVERS, ())):
             path = f"{SERVERS}[{at}]"
-            self._read_server(entry, path, listings.by_path.get(path))
+            self._read_server(entry, path, listing_of(asked.client, path))
         configured = set()
         for at, entry in enumerate(asked.values.get("tools", ()) if self._servers else ()):
             if isinstance(entry, dict) and entry.get("type") == TOOLSET:

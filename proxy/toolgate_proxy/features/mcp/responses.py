@@ -30,10 +30,10 @@ from .servers import (
     EMPTY,
     MAX_RESULT,
     McpEntry,
-    McpListings,
     McpOutcome,
     McpServers,
     McpTool,
+    listing_of,
     read_entry,
 )
 
@@ -76,8 +76,7 @@ class McpInResponses(ResponsesFeature):
         """Those that were approved and did not run so far."""
 
     def take(self, entry: Fields) -> Taken | None:
-        listings = self.asked.client.find(McpListings)
-        listing = None if listings is None else listings.by_path.get(entry.place)
+        listing = listing_of(self.asked.client, entry.place)
         if listing is None:
             return None
         made = read_entry(entry, listing)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
-from ...api.surface import Provision
+from ...api.surface import Client, Provision
 from ...request_fields import Fields
 
 MAX_RESULT = 100_000
@@ -110,6 +110,12 @@ class McpListings(Provision):
     is_long: ClassVar[bool] = True
     by_path: Mapping[str, Listing]
     """What the MCP servers of a request offer, by the paths of their entries."""
+
+
+def listing_of(client: Client, path: str) -> Listing | None:
+    """Return what the MCP server of an entry offers; None if the gateway has no such server."""
+    listings = client.find(McpListings)
+    return None if listings is None else listings.by_path.get(path)
 
 
 @dataclass(frozen=True)
