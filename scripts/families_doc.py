@@ -70,7 +70,7 @@ def _section(shape: str, dialects: Sequence[Dialect]) -> str:
 def _line(dialect: Dialect) -> str:
     switch = reasoning(dialect)
     models = ", ".join(dialect.models) + ("" if switch == "none" else f" (`{switch}`)")
-    limits = (limit.rstrip(".").replace(CLOSE, "Excluded: ") for limit in dialect.limits)
+    limits = (limit.rstrip(".").replace(CLOSE, "Excluded: ") for limit in dialect.all_limits)
     sentences = (models, *limits)
     return f"- `{dialect.name}`: {'. '.join(sentences)}.\n"
 

@@ -93,7 +93,7 @@ def test_document_has_a_line_for_every_dialect_with_calls(generator):
     assert set(lines) == set(expected)
     for name, dialect in expected.items():
         assert lines[name].startswith(", ".join(dialect.models))
-        for limit in dialect.limits:
+        for limit in dialect.all_limits:
             shown = limit.replace("A string value cannot contain", "Excluded:")
             assert shown in lines[name]
 

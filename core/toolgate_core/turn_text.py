@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from .deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
 from .dialects.arguments.parser import overlap
-from .dialects.codecs import Json
-from .dialects.dialect import Dialect
+from .dialects.dialect import Dialect, Json
 from .dialects.mark_texts import end_texts, mark_texts
 from .dialects.marks import marks_in
 from .errors import EnforcementFailed

@@ -19,7 +19,7 @@ from toolgate_core.deltas import (
     Finish,
     ReasoningDelta,
 )
-from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.errors import EnforcementFailed
 from toolgate_core.segmenter import Segmenter, StopStrings
 from toolgate_core.wire import MarkIds

@@ -10,8 +10,20 @@ import json
 import re
 from dataclasses import dataclass
 
-from toolgate_core.dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
-from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, CallIds, Calls, Dialect
+from toolgate_core.dialects.dialect import (
+    ARGUMENTS,
+    ID,
+    NAME,
+    CallIds,
+    Calls,
+    Codec,
+    Dialect,
+    GemmaValues,
+    Json,
+    NestedTags,
+    Pythonic,
+    Tagged,
+)
 
 from .tiny_random import TEMPLATES
 

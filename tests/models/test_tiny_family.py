@@ -13,8 +13,16 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from tests.support.dialects.golden_tokens import SCHEMAS
 from tests.support.effort import rotating
-from toolgate_core.dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
-from toolgate_core.dialects.dialect import Dialect, Golden
+from toolgate_core.dialects.dialect import (
+    Codec,
+    Dialect,
+    GemmaValues,
+    Golden,
+    Json,
+    NestedTags,
+    Pythonic,
+    Tagged,
+)
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS, PLAIN

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from toolgate_core.dialects.codecs import Json
-from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.dialect import Dialect, Json
 from toolgate_core.errors import BackendUnavailable, InvalidRequest, UnsupportedParameter
 from toolgate_core.schema.canonical import MAX_DEPTH
 from toolgate_core.schema.walk import entries

@@ -20,7 +20,7 @@ import jsonschema_rs
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import INPUT, grammar_of
 from toolgate_core.dialects.arguments.value_types import type_of
-from toolgate_core.dialects.codecs import GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.regular.characters import has
 from toolgate_core.schema.regular.parts import (

@@ -13,8 +13,17 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 
 from toolgate_core import grammar_key
-from toolgate_core.dialects.codecs import Codec, Json
-from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, Calls, Dialect, Part, Slot
+from toolgate_core.dialects.dialect import (
+    ARGUMENTS,
+    ID,
+    NAME,
+    Calls,
+    Codec,
+    Dialect,
+    Json,
+    Part,
+    Slot,
+)
 from toolgate_core.dialects.marks import Marks
 
 CONTENT_CODEC = Json()

@@ -1,7 +1,9 @@
 """The form of a model's turn, as data.
 
 A turn is: [reasoning] [content] [calls] end-of-turn token. Everything is declared as text. Which
-parts of that text are single tokens follows from the tokenizer (marks.py).
+parts of that text are single tokens follows from the tokenizer (marks.py). The form of a call's
+arguments is a codec. Its parser (text → JSON) is in `arguments/`, its grammar (schema → allowed
+text) in the backend's `grammars/codecs/`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,74 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
-from .codecs import Codec, Json
+from .goldens import Golden, goldens
+
+
+@dataclass(frozen=True)
+class Json:
+    """One JSON object."""
+
+    item_separator: str = ", "
+    """Text between two members of an object or array, as in the family's training data."""
+    key_separator: str = ": "
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """One pair of tags for each argument: `begin` KEY `middle` VALUE `end`, one after another.
+
+    A string value is raw text, all other values are JSON. A raw value cannot contain `close`,
+    because readers end the value there. Arguments may come in any order.
+    """
+
+    begin: str
+    middle: str
+    """Text between the key and the value. With `types`, it contains `{type}`."""
+    end: str
+    close: str = ""
+    """The part of `end` that ends a raw value. Empty: `end` without line breaks."""
+    types: tuple[tuple[str, str], ...] = ()
+    """By JSON type of the value: the type attribute that replaces `{type}`. Empty: the reader takes
+    the type from the schema."""
+    escapes: tuple[tuple[str, str], ...] = ()
+    """Characters of keys, each with the text that is written in its place."""
+    cdata: bool = False
+    """Whether a raw value with `<`, `&` or a line break is written as `<![CDATA[VALUE]]>`."""
+    item_separator: str = ", "
+    key_separator: str = ": "
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "close", self.close or self.end.strip("\n"))
+
+
+@dataclass(frozen=True)
+class NestedTags:
+    """As `Tagged`, but objects and arrays are tags too. `namespace` precedes every tag. There is no
+    form for null (MiniMax M3)."""
+
+    namespace: str
+    item: str = "item"
+
+
+@dataclass(frozen=True)
+class GemmaValues:
+    """`{key:value,…}` with bare keys, and strings between two `quote` marks (Gemma 4)."""
+
+    quote: str
+    braces: bool = True
+    """Whether the outermost object has braces in this codec's text."""
+
+
+@dataclass(frozen=True)
+class Pythonic:
+    """Keyword arguments of a Python call: `a="x", n=3, ok=True`."""
+
+    quote: str = '"'
+    json_objects: bool = False
+    """Whether objects are written as JSON (`true`), not as Python (`True`)."""
+
+
+Codec = Json | Tagged | NestedTags | GemmaValues | Pythonic
 
 
 class Slot(Enum):
@@ -126,30 +195,6 @@ class Recognition:
     """Added tokens of the tokenizer; all must exist."""
 
 
-@dataclass(frozen=True)
-class GoldenCall:
-    name: str
-    arguments: dict[str, Any]
-    id: str | None = None
-    """The id in the API, if the text contains one."""
-
-
-@dataclass(frozen=True)
-class Golden:
-    """A transcript: the text of a turn, from where the model begins, and the message that it is.
-
-    The tools of all transcripts are `f` with the parameters `a` (string), `n` (integer), `ok`
-    (boolean), `l` (array of strings), `o` (object), and `g` without parameters.
-    """
-
-    text: str
-    content: str | None = None
-    reasoning: str | None = None
-    calls: tuple[GoldenCall, ...] = ()
-    reasoning_open: bool = False
-    """Whether the prompt ends inside the reasoning."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     name: str
@@ -170,8 +215,24 @@ class Dialect:
     source: str = ""
     """Where the form comes from: a chat template, a parser, documentation."""
     limits: tuple[str, ...] = ()
-    """What the form cannot represent, one sentence each."""
-    goldens: tuple[Golden, ...] = field(default=(), hash=False)
+    """What the form cannot represent besides the texts that end a string, one sentence each."""
+
+    @property
+    def goldens(self) -> tuple[Golden, ...]:
+        """Transcripts in this form."""
+        return goldens().get(self.name, ())
+
+    @property
+    def all_limits(self) -> tuple[str, ...]:
+        """What the form cannot represent, one sentence each."""
+        match self.calls and self.calls.codec:
+            case Tagged(cdata=True):
+                end = "`]]>` together with `<`, `&` or a line break"
+            case Tagged(close=text) | NestedTags(namespace=text) | GemmaValues(quote=text):
+                end = f"`{text}`"
+            case _:
+                return self.limits
+        return (f"A string value cannot contain {end}.", *self.limits)
 
     @property
     def literals(self) -> tuple[str, ...]:

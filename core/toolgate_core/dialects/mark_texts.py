@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from .codecs import GemmaValues
-from .dialect import Dialect, Slot
+from .dialect import Dialect, GemmaValues, Slot
 
 END_OF_TURN = "<|im_end|>"
 """Stands for the end-of-turn tokens of dialects that name none."""

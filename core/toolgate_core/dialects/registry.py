@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from .codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
-from .dialect import Dialect
-from .families import (
-    dsml,
-    gemma4,
-    glm,
-    hermes,
-    invoke,
-    json_arrays,
-    json_objects,
-    messages,
-    minimax_m3,
-    named_sections,
-    names_and_json,
-    plamo,
-    pythonic,
-    qwen3_coder,
-)
+from .dialect import Codec, Dialect, GemmaValues, Json, NestedTags, Pythonic, Tagged
+from .families import json_arrays, json_objects, messages, names_and_json, own_values, tags
 
 SHAPES = {
     "object": "a JSON object with the name and the arguments, between marks",
@@ -35,25 +19,13 @@ SHAPES = {
 PLAIN = Dialect(name="plain", calls=None)
 """For models of no known family: all output is text."""
 
-FAMILIES = (
-    hermes,
-    json_objects,
-    json_arrays,
-    named_sections,
-    names_and_json,
-    plamo,
-    qwen3_coder,
-    glm,
-    invoke,
-    dsml,
-    messages,
-    minimax_m3,
-    gemma4,
-    pythonic,
-)
+FAMILIES = (json_objects, json_arrays, names_and_json, tags, messages, own_values)
 
 DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for family in FAMILIES for dialect in family.DIALECTS
+    each.name: each
+    for family in FAMILIES
+    for each in vars(family).values()
+    if isinstance(each, Dialect)
 } | {PLAIN.name: PLAIN}
 
 

@@ -16,8 +16,18 @@ from ..dialects.arguments.nested import NestedArguments
 from ..dialects.arguments.parser import ArgumentsError, ArgumentsParser
 from ..dialects.arguments.pythonic import PythonicArguments
 from ..dialects.arguments.tagged import TaggedArguments
-from ..dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
-from ..dialects.dialect import ARGUMENTS, ID, NAME, Part
+from ..dialects.dialect import (
+    ARGUMENTS,
+    ID,
+    NAME,
+    Codec,
+    GemmaValues,
+    Json,
+    NestedTags,
+    Part,
+    Pythonic,
+    Tagged,
+)
 from ..dialects.marks import Marks
 from ..errors import EnforcementFailed
 from ..wire import TokenLogprob

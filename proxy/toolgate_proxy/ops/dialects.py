@@ -54,7 +54,7 @@ def _shown(dialect: Dialect) -> dict[str, Any]:
         "shape": dialect.shape,
         "reasoning": reasoning(dialect),
         "parallel": dialect.calls.parallel if dialect.calls else False,
-        "limits": list(dialect.limits),
+        "limits": list(dialect.all_limits),
         "transcripts": len(dialect.goldens),
         "source": dialect.source,
         "marks": mark_texts.evaluation_marks(dialect),

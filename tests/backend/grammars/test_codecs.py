@@ -20,8 +20,17 @@ from tests.support.effort import repeats, sampled
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.codecs.nodes import declared_members, further_members
 from toolgate_backend.grammars.codecs.rules import MAX_LENGTH, Rules
-from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
-from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
+from toolgate_core.dialects.dialect import (
+    ARGUMENTS,
+    NAME,
+    Calls,
+    Codec,
+    Dialect,
+    GemmaValues,
+    NestedTags,
+    Pythonic,
+    Tagged,
+)
 from toolgate_core.schema.patterns import matches
 from toolgate_core.schema.preparation.engine_form import has_readable_names
 

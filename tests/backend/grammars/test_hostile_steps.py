@@ -26,7 +26,7 @@ from toolgate_backend.grammars.read_back import misread
 from toolgate_backend.grammars.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.units import TokenIndex
-from toolgate_core.dialects.codecs import Json
+from toolgate_core.dialects.dialect import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolgateError

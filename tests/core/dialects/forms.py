@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgate_core.dialects.arguments.parser import ArgumentsParser
-from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import Codec, GemmaValues, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.segmentation.call_reader import make_parser
 

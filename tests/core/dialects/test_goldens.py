@@ -22,8 +22,8 @@ from tests.support.dialects.golden_tokens import (
 )
 from tests.support.effort import repeats, rotating
 from toolgate_core.deltas import ContentDelta, Event, Finish, ReasoningDelta
-from toolgate_core.dialects.codecs import Json
-from toolgate_core.dialects.dialect import Dialect, Golden
+from toolgate_core.dialects.dialect import Dialect, Json
+from toolgate_core.dialects.goldens import Golden
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
 from toolgate_core.segmenter import Segmenter
@@ -141,7 +141,7 @@ def test_models_shape_and_source_are_named(dialect):
     assert dialect.models
     assert dialect.source
     assert dialect.shape in SHAPES
-    assert all(limit.endswith(".") for limit in dialect.limits)
+    assert all(limit.endswith(".") for limit in dialect.all_limits)
 
 
 GRANITE = DIALECTS["granite33"]

@@ -40,7 +40,7 @@ from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.chat_shape import body_of, message_in
-from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.constraints import backend_request

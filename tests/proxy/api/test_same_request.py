@@ -22,7 +22,7 @@ from tests.support.apis.neutral_bodies import (
 )
 from tests.support.effort import repeats
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT

@@ -12,7 +12,7 @@ from tests.support.servers.fake_backend import INFO
 from toolgate_backend.endpoint.needed_grammars import needed_sources
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools

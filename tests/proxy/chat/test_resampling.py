@@ -20,7 +20,7 @@ from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, ContentDelta
-from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolSchemaViolation

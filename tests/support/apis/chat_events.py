@@ -11,7 +11,7 @@ from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import tokenize
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, ToolChoice
-from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.chunks import Chunks

@@ -26,8 +26,15 @@ from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, Event
-from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
-from toolgate_core.dialects.dialect import ARGUMENTS, Dialect
+from toolgate_core.dialects.dialect import (
+    ARGUMENTS,
+    Codec,
+    Dialect,
+    GemmaValues,
+    NestedTags,
+    Pythonic,
+    Tagged,
+)
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import content_format, parse_tools

@@ -14,8 +14,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core.dialects.codecs import GemmaValues, Json, NestedTags, Pythonic, Tagged
-from toolgate_core.dialects.dialect import Calls, Dialect, Slot
+from toolgate_core.dialects.dialect import (
+    Calls,
+    Dialect,
+    GemmaValues,
+    Json,
+    NestedTags,
+    Pythonic,
+    Slot,
+    Tagged,
+)
 
 Call = tuple[str, Any]
 Schema = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import Codec, GemmaValues, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused

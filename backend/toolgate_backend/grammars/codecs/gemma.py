@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolgate_core.dialects.codecs import GemmaValues
+from toolgate_core.dialects.dialect import GemmaValues
 from toolgate_core.dialects.marks import Marks
 
 from .nodes import Array, FurtherMembers, Node, Object, Text, Values

@@ -15,7 +15,7 @@ from typing import Any
 
 from toolgate_core.dialects.arguments.nested import Location
 from toolgate_core.dialects.arguments.value_types import ALL, PATTERNS, type_of
-from toolgate_core.dialects.codecs import NestedTags
+from toolgate_core.dialects.dialect import NestedTags
 from toolgate_core.dialects.marks import Marks
 
 from .nodes import (

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from toolgate_core.dialects.codecs import Pythonic
+from toolgate_core.dialects.dialect import Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused

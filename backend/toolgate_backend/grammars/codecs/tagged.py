@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolgate_core.dialects.arguments.value_types import PATTERNS, TypeReader, argument_types
-from toolgate_core.dialects.codecs import Tagged
+from toolgate_core.dialects.dialect import Tagged
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 

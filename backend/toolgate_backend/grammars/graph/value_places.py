@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from toolgate_core.dialects.codecs import GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import GemmaValues, NestedTags, Pythonic, Tagged
 
 from ...tokens.call_form import CallForm
 from ...tokens.units import units

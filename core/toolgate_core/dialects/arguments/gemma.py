@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..codecs import GemmaValues
+from ..dialect import GemmaValues
 from ..marks import Marks
 from .parser import escaped
 from .typed_values import State, TypedValues

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..codecs import NestedTags
+from ..dialect import NestedTags
 from ..marks import Marks
 from .parser import SPACE, SteppedParser, escaped, overlap
 from .typed_values import MAX_DEPTH

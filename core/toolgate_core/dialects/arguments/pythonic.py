@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..codecs import Pythonic
+from ..dialect import Pythonic
 from ..marks import Marks
 from .parser import escaped
 from .typed_values import State, TypedValues

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
 
-from ..codecs import Tagged
+from ..dialect import Tagged
 from ..marks import Marks
 from .parser import SteppedParser, escaped
 from .value_types import ALL, Scalars, argument_types

@@ -1,1 +1,1 @@
-"""One file per model family; kin share a file."""
+"""One file for each form of calls. A dialect is listed in the order in which it is defined."""

@@ -12,29 +12,16 @@ from ..dialect import (
     Calls,
     Content,
     Dialect,
-    Golden,
     Reasoning,
     Recognition,
     Switch,
 )
-from ..golden_texts import golden_calls, golden_reasoning
 
 _CALL = ('{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}")
 
 
-def _write(name: str, arguments: str, number: int) -> str:
-    return f'{{"name": "{name}", "arguments": {arguments}}}'
-
-
 def _array(begin: str, end: str = "]", *, only_at_start: bool = False) -> Calls:
     return Calls(begin=begin, call=_CALL, separator=", ", end=end, only_at_start=only_at_start)
-
-
-_IDS = ("call00001", "call00002")
-
-
-def _mistral(name: str, arguments: str, number: int) -> str:
-    return f'{{"name": "{name}", "arguments": {arguments}, "id": "{_IDS[number]}"}}'
 
 
 _MISTRAL_CALLS = Calls(
@@ -56,7 +43,6 @@ MISTRAL_V3 = Dialect(
         tokens=("[TOOL_CALLS]", "[TOOL_RESULTS]"),
     ),
     source="chat template of Mistral-Nemo-Instruct-2407",
-    goldens=golden_calls(_mistral, begin="[TOOL_CALLS][", between=", ", end="]", ids=_IDS),
 )
 
 MISTRAL_V3_SPM = replace(
@@ -65,12 +51,9 @@ MISTRAL_V3_SPM = replace(
     models=("Mistral 7B v0.3", "Mixtral 8x22B", "Mistral Large 2", "Mistral Small 2409"),
     calls=replace(_MISTRAL_CALLS, begin="[TOOL_CALLS] ["),
     recognition=Recognition(
-        template=("[TOOL_CALLS] [",),
-        without=("[ARGS]",),
-        tokens=("[TOOL_CALLS]", "[TOOL_RESULTS]"),
+        template=("[TOOL_CALLS] [",), without=("[ARGS]",), tokens=("[TOOL_CALLS]", "[TOOL_RESULTS]")
     ),
     source="vLLM's chat templates of Mistral; SentencePiece writes a blank after special tokens",
-    goldens=golden_calls(_mistral, begin="[TOOL_CALLS] [", between=", ", end="]", ids=_IDS),
 )
 
 GRANITE3 = Dialect(
@@ -80,10 +63,7 @@ GRANITE3 = Dialect(
     calls=_array("<|tool_call|>["),
     recognition=Recognition(template=("<|tool_call|>", "<|start_of_role|>")),
     source="vLLM's parser granite and its example template",
-    goldens=golden_calls(_write, begin="<|tool_call|>[", between=", ", end="]"),
 )
-
-_GRANITE = golden_calls(_write, begin="<tool_call>[", between=", ", end="]")
 
 GRANITE33 = replace(
     GRANITE3,
@@ -97,17 +77,7 @@ GRANITE33 = replace(
     ),
     source="chat template of Granite-3.3-2B-Instruct; vLLM's parser granite",
     limits=("The chat template does not render earlier calls.",),
-    goldens=(
-        *_GRANITE,
-        golden_reasoning("<think>", "</think>", "", _GRANITE[1])[0],
-        Golden(
-            text="<think>So.</think><response>Done.</response>", reasoning="So.", content="Done."
-        ),
-        Golden(text="<think>So.</think><response>Done.", reasoning="So.", content="Done."),
-    ),
 )
-
-_GRANITE32_THOUGHTS = ("Here is my thought process:\n", "\n\nHere is my response:", "\n")
 
 GRANITE32 = replace(
     GRANITE33,
@@ -125,11 +95,6 @@ GRANITE32 = replace(
         without=("{%- macro",),
     ),
     source="vLLM's reasoning parser granite and parser granite",
-    goldens=(*_GRANITE, *golden_reasoning(*_GRANITE32_THOUGHTS, _GRANITE[1])),
-)
-
-_HUNYUAN = golden_calls(
-    _write, begin="<tool_calls>[", between=", ", end="]</tool_calls>", before=None
 )
 
 HUNYUAN_A13B = Dialect(
@@ -143,15 +108,6 @@ HUNYUAN_A13B = Dialect(
     recognition=Recognition(template=("<tool_calls>", "<|extra_0|>")),
     source="vLLM's parser hunyuan_a13b and its example template",
     limits=("No content before calls.",),
-    goldens=(
-        *_HUNYUAN,
-        golden_reasoning("<think>\n", "\n</think>", "\n", _HUNYUAN[1])[0],
-        Golden(
-            text="<think>\nSo.\n</think>\n<answer>\nDone.\n</answer>",
-            reasoning="So.",
-            content="Done.",
-        ),
-    ),
 )
 
 JAMBA = Dialect(
@@ -163,12 +119,8 @@ JAMBA = Dialect(
     ),
     recognition=Recognition(template=("<tool_calls>", "<|bom|>")),
     source="vLLM's parser jamba and the outputs in its tests",
-    goldens=golden_calls(
-        _write, begin="<tool_calls>[\n    ", between=",\n    ", end="\n]</tool_calls>"
-    ),
 )
 
-_APRIEL = golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool_calls>")
 _APRIEL_REASONING = Reasoning(
     begin="Here are my reasoning steps:\n", end="[BEGIN FINAL RESPONSE]", after="\n", switch=None
 )
@@ -182,10 +134,15 @@ APRIEL = Dialect(
     reasoning=_APRIEL_REASONING,
     recognition=Recognition(template=("<tool_calls>", "Here are my reasoning steps")),
     source="chat template of Apriel-1.6-15b-Thinker",
-    goldens=(
-        *_APRIEL,
-        *golden_reasoning("", "\n[BEGIN FINAL RESPONSE]", "\n", _APRIEL[1]),
-    ),
+)
+
+APRIEL15 = replace(
+    APRIEL,
+    name="apriel15",
+    models=("Apriel 1.5",),
+    reasoning=replace(_APRIEL_REASONING, content_end="[END FINAL RESPONSE]"),
+    recognition=Recognition(template=("<tool_calls>[", "<thinking>", "<|assistant|>")),
+    source="chat template of Apriel-1.5",
 )
 
 NEMOTRON_NANO2 = Dialect(
@@ -198,13 +155,6 @@ NEMOTRON_NANO2 = Dialect(
     recognition=Recognition(template=("<TOOLCALL>",)),
     source="chat template of NVIDIA-Nemotron-Nano-v2",
     limits=("`/no_think` in the system message turns the reasoning off.",),
-    goldens=golden_calls(
-        _write,
-        begin="<TOOLCALL>[",
-        between=", ",
-        end="]</TOOLCALL>",
-        reasoning=("", "\n</think>", "\n"),
-    ),
 )
 
 XLAM = Dialect(
@@ -217,7 +167,6 @@ XLAM = Dialect(
     ),
     source="vLLM's parser xlam and its example templates",
     limits=("No content before calls.",),
-    goldens=golden_calls(_write, begin="[", between=", ", end="]", before=None),
 )
 
 PHI4MINI = Dialect(
@@ -227,7 +176,6 @@ PHI4MINI = Dialect(
     calls=_array("functools["),
     recognition=Recognition(template=("functools", "<|assistant|>")),
     source="vLLM's parser phi4_mini_json and its example template",
-    goldens=golden_calls(_write, begin="functools[", between=", ", end="]"),
 )
 
 FIREFUNCTION2 = Dialect(
@@ -237,7 +185,6 @@ FIREFUNCTION2 = Dialect(
     calls=_array("functools["),
     recognition=Recognition(template=("functools[", "<|start_header_id|>")),
     source="chat template of llama-3-firefunction-v2",
-    goldens=golden_calls(_write, begin="functools[", between=", ", end="]"),
 )
 
 APERTUS = Dialect(
@@ -253,44 +200,4 @@ APERTUS = Dialect(
     reasoning=Reasoning(begin="<|inner_prefix|>", end="<|inner_suffix|>", after=""),
     recognition=Recognition(template=("<|tools_prefix|>",), tokens=("<|tools_prefix|>",)),
     source="chat template of Apertus-8B-Instruct",
-    goldens=golden_calls(
-        lambda name, arguments, number: f'{{"{name}": {arguments}}}',
-        begin="<|tools_prefix|>[",
-        between=", ",
-        end="]<|tools_suffix|>",
-        reasoning=("<|inner_prefix|>", "<|inner_suffix|>", ""),
-    ),
-)
-
-_STEPS = "Here are my reasoning steps:\nSo.\n[BEGIN FINAL RESPONSE]\n"
-
-APRIEL15 = replace(
-    APRIEL,
-    name="apriel15",
-    models=("Apriel 1.5",),
-    reasoning=replace(_APRIEL_REASONING, content_end="[END FINAL RESPONSE]"),
-    recognition=Recognition(template=("<tool_calls>[", "<thinking>", "<|assistant|>")),
-    source="chat template of Apriel-1.5",
-    goldens=(
-        *_APRIEL,
-        replace(_APRIEL[1], text=_STEPS + _APRIEL[1].text, reasoning="So."),
-        Golden(text=f"{_STEPS}Done.\n[END FINAL RESPONSE]\n", reasoning="So.", content="Done."),
-    ),
-)
-
-DIALECTS = (
-    MISTRAL_V3,
-    MISTRAL_V3_SPM,
-    GRANITE3,
-    GRANITE33,
-    GRANITE32,
-    HUNYUAN_A13B,
-    JAMBA,
-    APRIEL,
-    APRIEL15,
-    NEMOTRON_NANO2,
-    XLAM,
-    PHI4MINI,
-    FIREFUNCTION2,
-    APERTUS,
 )

@@ -4,37 +4,53 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dialect import (
-    ARGUMENTS,
-    NAME,
-    Calls,
-    Content,
-    Dialect,
-    Golden,
-    Part,
-    Reasoning,
-    Recognition,
-    Switch,
-)
-from ..golden_texts import golden_calls, golden_reasoning
-from .hermes import HERMES, QWEN3
+from ..dialect import ARGUMENTS, NAME, Calls, Content, Dialect, Part, Reasoning, Recognition, Switch
 
 
 def _object(begin: str, end: str, key: str = "arguments") -> tuple[Part, ...]:
     return (f'{begin}{{"name": "', NAME, f'", "{key}": ', ARGUMENTS, f"}}{end}")
 
 
-_TAGS = golden_calls(
-    lambda name, arguments, number: (
-        f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+QWEN3 = Dialect(
+    name="qwen3",
+    models=("Qwen3", "Qwen3-Next", "Qwen3-VL", "QwQ"),
+    shape="object",
+    calls=Calls(call=_object("<tool_call>\n", "\n</tool_call>"), separator="\n"),
+    reasoning=Reasoning(),
+    recognition=Recognition(
+        template=("<tool_call>", "</think>"),
+        tokens=("<tool_call>", "</tool_call>", "<think>", "</think>"),
     ),
-    between="\n",
+    source="chat template of Qwen3-0.6B",
 )
-_TIGHT = golden_calls(
-    lambda name, arguments, number: (
-        f'<tool_call>{{"name": "{name}", "arguments": {arguments}}}</tool_call>'
-    ),
-    between="\n",
+
+HERMES = replace(
+    QWEN3,
+    name="hermes",
+    models=("Hermes 2 Pro", "Hermes 3", "Qwen2.5"),
+    reasoning=None,
+    recognition=Recognition(template=("<tool_call>",), tokens=("<tool_call>", "</tool_call>")),
+    source="chat templates of Qwen2.5-7B-Instruct and Hermes-3-Llama-3.1-8B",
+)
+
+TRINITY = replace(
+    QWEN3,
+    name="trinity",
+    models=("Trinity Mini", "Trinity Nano"),
+    reasoning=Reasoning(switch=None),
+    recognition=Recognition(template=("<tool_call>", "</think>", "Trinity")),
+    source="form of Qwen3, with which Trinity is served",
+    limits=("A call inside the reasoning is part of the reasoning.",),
+)
+
+MIMO_VL = replace(
+    HERMES,
+    name="mimo_vl",
+    models=("MiMo-VL-7B",),
+    reasoning=Reasoning(after="\n", switch=None),
+    recognition=Recognition(template=("<tool_call>", "You are MiMo", "Xiaomi")),
+    source="chat template of MiMo-VL",
+    limits=("Only `/no_think` in the user's message turns the reasoning off.",),
 )
 
 GRANITE4 = replace(
@@ -44,7 +60,6 @@ GRANITE4 = replace(
     models=("Granite 4.0", "Granite 4.1"),
     recognition=Recognition(template=("<tool_call>", "<|start_of_role|>"), without=("<function=",)),
     source="chat templates of Granite 4.0 and 4.1",
-    goldens=_TAGS,
 )
 
 BIELIK = replace(
@@ -53,7 +68,6 @@ BIELIK = replace(
     models=("Bielik 3",),
     recognition=Recognition(template=("<tool_call>", "<|function_output|>", "<|im_start|>")),
     source="chat template of Bielik-11B-v3.0-Instruct",
-    goldens=_TAGS,
 )
 
 REKA = replace(
@@ -64,12 +78,6 @@ REKA = replace(
     ends_after_content=("<sep>",),
     recognition=Recognition(template=("<tool_call>", "<sep>", "</tool_call>")),
     source="chat template of Reka-Edge",
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
-        ),
-        reasoning=("<think>\n", "\n</think>", "\n\n"),
-    ),
 )
 
 EXAONE4 = Dialect(
@@ -80,7 +88,6 @@ EXAONE4 = Dialect(
     reasoning=Reasoning(),
     recognition=Recognition(template=("<tool_call>", "[|assistant|]", "[|endofturn|]")),
     source="xgrammar's structural tag `exaone`",
-    goldens=(*_TIGHT, *golden_reasoning("<think>", "</think>", "\n\n", _TIGHT[1])),
 )
 
 SMOLLM3 = replace(
@@ -91,14 +98,6 @@ SMOLLM3 = replace(
     recognition=Recognition(template=("SmolLM", "/no_think", "enable_thinking")),
     source="chat template of SmolLM3-3B (`xml_tools`)",
     limits=("The chat template does not render earlier calls.",),
-    goldens=(*_TIGHT, *golden_reasoning("<think>\n", "\n</think>", "\n", _TIGHT[1])),
-)
-
-_ERNIE = golden_calls(
-    lambda name, arguments, number: (
-        f'\n<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>\n'
-    ),
-    before=None,
 )
 
 ERNIE45 = Dialect(
@@ -111,18 +110,6 @@ ERNIE45 = Dialect(
     recognition=Recognition(template=("<tool_call>", "</think>", "<response>")),
     source="vLLM's parser ernie45",
     limits=("No content before calls.",),
-    goldens=(
-        *_ERNIE,
-        golden_reasoning("<think>\n", "\n</think>", "\n\n", _ERNIE[1])[0],
-        golden_reasoning("", "\n</think>", "\n\n", _ERNIE[1])[0],
-        Golden(text="<response>\nDone.\n</response>\n", content="Done."),
-        Golden(
-            text="So.\n</think>\n\n<response>\nDone.\n</response>\n",
-            reasoning="So.",
-            content="Done.",
-            reasoning_open=True,
-        ),
-    ),
 )
 
 LONGCAT = Dialect(
@@ -133,14 +120,6 @@ LONGCAT = Dialect(
     reasoning=Reasoning(begin="<longcat_think>", end="</longcat_think>", after="\n"),
     recognition=Recognition(template=("<longcat_tool_call>",)),
     source="vLLM's parser and structural tag longcat",
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<longcat_tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n'
-            "</longcat_tool_call>"
-        ),
-        between="\n",
-        reasoning=("<longcat_think>", "</longcat_think>", "\n"),
-    ),
 )
 
 INTERNLM2 = Dialect(
@@ -152,12 +131,6 @@ INTERNLM2 = Dialect(
         template=("<|action_start|><|plugin|>",), tokens=("<|action_start|>", "<|plugin|>")
     ),
     source="vLLM's parser internlm2 and its example template",
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<|action_start|><|plugin|>\n{{"name": "{name}", "parameters": {arguments}}}'
-            "<|action_end|>"
-        )
-    ),
 )
 
 INTERN_S1 = replace(
@@ -171,13 +144,6 @@ INTERN_S1 = replace(
         tokens=("<|action_start|>", "<|plugin|>", "<think>"),
     ),
     source="SGLang's detector of Intern-S1",
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<|action_start|> <|plugin|>\n{{"name": "{name}", "parameters": {arguments}}}'
-            "<|action_end|>"
-        ),
-        reasoning=("<think>", "</think>", "\n\n"),
-    ),
 )
 
 GRANITE20B = Dialect(
@@ -188,11 +154,6 @@ GRANITE20B = Dialect(
     calls=Calls(call=_object("<function_call> ", "\n")),
     recognition=Recognition(template=("<function_call> ",)),
     source="vLLM's parser granite_20b_fc and its example template",
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<function_call> {{"name": "{name}", "arguments": {arguments}}}\n'
-        )
-    ),
 )
 
 MINIMAX_M1 = Dialect(
@@ -206,13 +167,6 @@ MINIMAX_M1 = Dialect(
     reasoning=Reasoning(switch=None),
     recognition=Recognition(template=("<tool_calls>", "<beginning_of_sentence>")),
     source="vLLM's example template of MiniMax-M1",
-    goldens=golden_calls(
-        lambda name, arguments, number: f'{{"name": "{name}", "arguments": {arguments}}}',
-        begin="<tool_calls>\n",
-        between="\n",
-        end="\n</tool_calls>",
-        reasoning=("<think>", "</think>", "\n\n"),
-    ),
 )
 
 _ONE_CALL = "One call in a turn."
@@ -227,13 +181,6 @@ GIGACHAT3 = Dialect(
     ),
     source="chat template of GigaChat3-10B-A1.8B; vLLM's parser gigachat3",
     limits=(_ONE_CALL, "`<|message_sep|>` after content always begins a call."),
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            "<|message_sep|>\n\nfunction call<|role_sep|>\n"
-            f'{{"name": "{name}", "arguments": {arguments}}}'
-        ),
-        parallel=False,
-    ),
 )
 
 GIGACHAT31 = Dialect(
@@ -242,20 +189,11 @@ GIGACHAT31 = Dialect(
     shape="object",
     calls=Calls(call=_object("<|function_call|>", ""), parallel=False),
     recognition=Recognition(
-        template=("<|function_call|>", "<|role_sep|>"),
-        tokens=("<|function_call|>", "<|role_sep|>"),
+        template=("<|function_call|>", "<|role_sep|>"), tokens=("<|function_call|>", "<|role_sep|>")
     ),
     source="chat template of GigaChat3.1-10B-A1.8B",
     limits=(_ONE_CALL,),
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<|function_call|>{{"name": "{name}", "arguments": {arguments}}}'
-        ),
-        parallel=False,
-    ),
 )
-
-_HERMES4 = golden_reasoning("<think>", "</think>", "\n", _TAGS[1])
 
 HERMES4 = replace(
     QWEN3,
@@ -264,22 +202,4 @@ HERMES4 = replace(
     reasoning=Reasoning(after="\n", switch=Switch("thinking")),
     recognition=Recognition(template=("<tool_call>", "<think>", "keep_cots")),
     source="chat template of Hermes-4-70B",
-    goldens=(*_TAGS, *_HERMES4),
-)
-
-DIALECTS = (
-    GRANITE4,
-    BIELIK,
-    REKA,
-    EXAONE4,
-    SMOLLM3,
-    ERNIE45,
-    LONGCAT,
-    INTERNLM2,
-    INTERN_S1,
-    GRANITE20B,
-    MINIMAX_M1,
-    GIGACHAT3,
-    GIGACHAT31,
-    HERMES4,
 )

@@ -1,4 +1,5 @@
-"""Families that write the name of a call, then its arguments as JSON, and no end of all calls."""
+"""Families that write the name of a call, then its arguments as JSON: between marks around all
+calls, or without an end of all calls."""
 
 from __future__ import annotations
 
@@ -12,16 +13,108 @@ from ..dialect import (
     Calls,
     Content,
     Dialect,
-    Golden,
-    GoldenCall,
     Reasoning,
     Recognition,
     Switch,
 )
-from ..golden_texts import golden_calls
+
+KIMI_K2 = Dialect(
+    name="kimi_k2",
+    models=("Kimi K2", "Kimi K2 Thinking", "Kimi K2.5", "Kimi K2.6"),
+    shape="name_json",
+    calls=Calls(
+        begin="<|tool_calls_section_begin|>",
+        call=(
+            "<|tool_call_begin|>functions.",
+            NAME,
+            ":",
+            ID,
+            "<|tool_call_argument_begin|>",
+            ARGUMENTS,
+            "<|tool_call_end|>",
+        ),
+        end="<|tool_calls_section_end|>",
+        ids=CallIds("conversation", form="functions.{name}:{id}"),
+    ),
+    reasoning=Reasoning(after="", switch=Switch("thinking")),
+    recognition=Recognition(
+        template=("<|tool_calls_section_begin|>",),
+        tokens=("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"),
+    ),
+    source="chat template of Kimi-K2-Instruct; xgrammar's structural tag `kimi`",
+)
+
+DEEPSEEK_R1 = Dialect(
+    name="deepseek_r1",
+    models=("DeepSeek-V3", "DeepSeek-R1", "DeepSeek-R1-0528"),
+    shape="name_json",
+    calls=Calls(
+        begin="<｜tool▁calls▁begin｜>",
+        call=(
+            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+            NAME,
+            "\n```json\n",
+            ARGUMENTS,
+            "\n```<｜tool▁call▁end｜>",
+        ),
+        separator="\n",
+        end="<｜tool▁calls▁end｜>",
+    ),
+    reasoning=Reasoning(switch=None),
+    recognition=Recognition(
+        template=("<｜tool▁calls▁begin｜>", "```json"),
+        tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
+    ),
+    source="chat templates of DeepSeek-R1-Distill and vLLM's example of DeepSeek-R1",
+    limits=("DeepSeek-V3 does not reason; R1 always does.",),
+)
+
+DEEPSEEK_V31 = Dialect(
+    name="deepseek_v31",
+    models=("DeepSeek-V3.1", "DeepSeek-V3.2-Exp"),
+    shape="name_json",
+    calls=Calls(
+        begin="<｜tool▁calls▁begin｜>",
+        call=("<｜tool▁call▁begin｜>", NAME, "<｜tool▁sep｜>", ARGUMENTS, "<｜tool▁call▁end｜>"),
+        end="<｜tool▁calls▁end｜>",
+    ),
+    reasoning=Reasoning(after="", switch=Switch("thinking")),
+    recognition=Recognition(
+        template=("<｜tool▁calls▁begin｜>", "thinking"),
+        without=("```json",),
+        tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
+    ),
+    source="chat template of DeepSeek-V3.1",
+)
+
+HUNYUAN_DENSE = Dialect(
+    name="hunyuan_dense",
+    text_marks=(
+        "<tool_calls>",
+        "</tool_calls>",
+        "<tool_call>",
+        "</tool_call>",
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+    ),
+    models=("Hunyuan 0.5B", "Hunyuan 1.8B", "Hunyuan 4B", "Hunyuan 7B"),
+    shape="name_json",
+    calls=Calls(
+        begin="<tool_calls>\n",
+        call=("<tool_call>", NAME, "\n```json\n", ARGUMENTS, "\n```</tool_call>"),
+        separator="\n",
+        end="\n</tool_calls>",
+    ),
+    reasoning=Reasoning(after="\n"),
+    content=Content(begin="<answer>\n", end="\n</answer>"),
+    recognition=Recognition(template=("<tool_calls>", "<tool_call>", "```json")),
+    source="ms-swift's agent template of Hunyuan",
+    limits=("No content before calls.",),
+)
 
 _NO_CONTENT = "No content before calls."
-_IDS = ("call00001", "call00002")
 
 MISTRAL_V11 = Dialect(
     name="mistral_v11",
@@ -38,14 +131,6 @@ MISTRAL_V11 = Dialect(
     ),
     source="chat template of Mistral-Small-3.2-24B-Instruct-2506",
     limits=("Only the system prompt turns the reasoning of Magistral on; Small 3.2 has none.",),
-    goldens=golden_calls(
-        lambda name,
-        arguments,
-        number: f"[TOOL_CALLS]{name}[CALL_ID]{_IDS[number]}[ARGS]{arguments}",
-        ids=_IDS,
-        before="Wait.",
-        reasoning=("<think>\n", "\n</think>", "\n"),
-    ),
 )
 
 MISTRAL_V13 = Dialect(
@@ -61,24 +146,7 @@ MISTRAL_V13 = Dialect(
     ),
     source="chat templates of Devstral-Small-2507 and Ministral-3-14B-Reasoning-2512",
     limits=("Only the system prompt turns reasoning on; Devstral has none.",),
-    goldens=golden_calls(
-        lambda name, arguments, number: f"[TOOL_CALLS]{name}[ARGS]{arguments}",
-        before="Wait.",
-        reasoning=("[THINK]", "[/THINK]", ""),
-    ),
 )
-
-_SOLAR_IDS = ("call000001", "call000002")
-_SOLAR = golden_calls(
-    lambda name, arguments, number: (
-        f"<|tool_call:begin|>{_SOLAR_IDS[number]}<|tool_call:name|>{name}<|tool_call:args|>"
-        f"{arguments}<|tool_call:end|>"
-    ),
-    begin="<|tool_calls|>",
-    ids=_SOLAR_IDS,
-    before=None,
-)
-_SOLAR_THOUGHT = "<|think|>So.<|end|><|begin|>assistant"
 
 SOLAR_OPEN = Dialect(
     name="solar_open",
@@ -112,11 +180,6 @@ SOLAR_OPEN = Dialect(
     ),
     source="chat template of Solar-Open-100B",
     limits=(_NO_CONTENT,),
-    goldens=(
-        *_SOLAR,
-        Golden(text=_SOLAR_THOUGHT + _SOLAR[1].text, reasoning="So.", calls=_SOLAR[1].calls),
-        Golden(text=f"{_SOLAR_THOUGHT}<|content|>Done.", reasoning="So.", content="Done."),
-    ),
 )
 
 GLM4_0414 = Dialect(
@@ -124,10 +187,7 @@ GLM4_0414 = Dialect(
     models=("GLM-4-0414", "GLM-4-9B-chat"),
     shape="name_json",
     calls=Calls(
-        call=(NAME, "\n", ARGUMENTS),
-        parallel=False,
-        only_at_start=True,
-        ends=("<|observation|>",),
+        call=(NAME, "\n", ARGUMENTS), parallel=False, only_at_start=True, ends=("<|observation|>",)
     ),
     ends_after_content=("<|user|>",),
     recognition=Recognition(
@@ -135,9 +195,6 @@ GLM4_0414 = Dialect(
     ),
     source="ms-swift's agent template of GLM-4-0414",
     limits=("One call in a turn.", _NO_CONTENT),
-    goldens=golden_calls(
-        lambda name, arguments, number: f"{name}\n{arguments}", parallel=False, before=None
-    ),
 )
 
 FUNCTIONARY31 = Dialect(
@@ -148,9 +205,6 @@ FUNCTIONARY31 = Dialect(
     calls=Calls(call=("<function=", NAME, ">", ARGUMENTS, "</function>"), ends=("<|eom_id|>",)),
     recognition=Recognition(template=("<function=", "</function>", "<|eom_id|>")),
     source="chat template of functionary-medium-v3.1",
-    goldens=golden_calls(
-        lambda name, arguments, number: f"<function={name}>{arguments}</function>"
-    ),
 )
 
 FUNCTIONARY32 = Dialect(
@@ -162,12 +216,6 @@ FUNCTIONARY32 = Dialect(
     recognition=Recognition(template=(">>>all",)),
     source="chat template of functionary-medium-v3.2",
     limits=(_NO_CONTENT,),
-    goldens=(
-        *golden_calls(
-            lambda name, arguments, number: f"{name}\n{arguments}", between=">>>", before=None
-        ),
-        Golden(text="all\nDone.", content="Done."),
-    ),
 )
 
 LLAMA31 = Dialect(
@@ -184,11 +232,6 @@ LLAMA31 = Dialect(
     ),
     source="chat template of Llama-3.1-8B-Instruct",
     limits=("One call in a turn.", _NO_CONTENT),
-    goldens=golden_calls(
-        lambda name, arguments, number: f'{{"name": "{name}", "parameters": {arguments}}}',
-        parallel=False,
-        before=None,
-    ),
 )
 
 LLAMA4_JSON = replace(
@@ -199,25 +242,38 @@ LLAMA4_JSON = replace(
     recognition=Recognition(template=("<|header_start|>", '"parameters": ', '{"name": ')),
     source="vLLM's example template llama4_json",
     limits=(_NO_CONTENT,),
-    goldens=(
-        *golden_calls(
-            lambda name, arguments, number: f'{{"name": "{name}", "parameters": {arguments}}}',
-            before=None,
-        ),
-        Golden(
-            text='{"name": "g", "parameters": {}}{"name": "g", "parameters": {}}',
-            calls=(GoldenCall("g", {}), GoldenCall("g", {})),
-        ),
-    ),
 )
 
-DIALECTS = (
-    MISTRAL_V11,
-    MISTRAL_V13,
-    SOLAR_OPEN,
-    GLM4_0414,
-    FUNCTIONARY31,
-    FUNCTIONARY32,
-    LLAMA31,
-    LLAMA4_JSON,
+
+def _begin(mark: str) -> str:
+    return f"<|plamo:begin_{mark}:plamo|>"
+
+
+def _end(mark: str) -> str:
+    return f"<|plamo:end_{mark}:plamo|>"
+
+
+_JSON = "<|plamo:constrain|>json<|plamo:msg|>"
+PLAMO3 = Dialect(
+    name="plamo3",
+    models=("PLaMo 3",),
+    shape="name_json",
+    calls=Calls(
+        begin=_begin("tool_requests"),
+        call=(
+            _begin("tool_request") + _begin("tool_name"),
+            NAME,
+            _end("tool_name") + _begin("tool_arguments") + _JSON,
+            ARGUMENTS,
+            _end("tool_arguments") + _end("tool_request"),
+        ),
+        end=_end("tool_requests"),
+        ends=("<|plamo:tag|>",),
+    ),
+    reasoning=Reasoning(begin=_begin("think"), end=_end("think"), after=""),
+    ends_after_content=("<|plamo:tag|>",),
+    recognition=Recognition(
+        template=("<|plamo:", "begin_tool_requests"), tokens=("<|plamo:begin_", ":plamo|>")
+    ),
+    source="vLLM's parser and structural tag plamo3",
 )

@@ -9,7 +9,7 @@ from typing import Literal
 
 from toolgate_core.custom_tools import INPUT
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
-from toolgate_core.dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 
 from ....errors import GrammarRefused

@@ -1,44 +1,89 @@
-"""Families that write calls as calls of Python functions."""
+"""Families whose values have a form of their own: nested tags, bare keys with strings between two
+marks, or Python."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import Any
+from ..dialect import (
+    ARGUMENTS,
+    NAME,
+    Calls,
+    Dialect,
+    GemmaValues,
+    NestedTags,
+    Pythonic,
+    Reasoning,
+    Recognition,
+    Switch,
+)
 
-from ..codecs import Pythonic
-from ..dialect import ARGUMENTS, NAME, Calls, Dialect, Reasoning, Recognition
-from ..golden_texts import golden_calls, golden_reasoning
+_NAMESPACE = "]<]minimax[>["
+
+_BEGIN, _END = f"{_NAMESPACE}<tool_call>\n", f"{_NAMESPACE}</tool_call>"
+
+MINIMAX_M3 = Dialect(
+    name="minimax_m3",
+    text_marks=("</invoke>", "<tool_call>", "</tool_call>"),
+    models=("MiniMax-M3",),
+    shape="nested",
+    calls=Calls(
+        begin=_BEGIN,
+        call=(f'{_NAMESPACE}<invoke name="', NAME, '">', ARGUMENTS, f"{_NAMESPACE}</invoke>\n"),
+        end=_END,
+        codec=NestedTags(_NAMESPACE),
+    ),
+    reasoning=Reasoning(
+        begin="<mm:think>",
+        end="</mm:think>",
+        after="",
+        switch=Switch("thinking_mode", on="enabled", off="disabled"),
+    ),
+    ends_after_content=("[e~[",),
+    recognition=Recognition(template=(_NAMESPACE, "tool_call>", "mm:think>"), tokens=(_NAMESPACE,)),
+    source="vLLM's parsers minimax_m3; xgrammar's structural tag `minimax_m3`",
+    limits=(
+        "There is no form for null.",
+        "Objects have only the members that the schema declares.",
+    ),
+)
+
+_QUOTE, _ESCAPE = '<|"|>', "<escape>"
+
+GEMMA4 = Dialect(
+    name="gemma4",
+    models=("Gemma 4",),
+    shape="gemma",
+    calls=Calls(
+        call=("<|tool_call>call:", NAME, ARGUMENTS, "<tool_call|>"),
+        codec=GemmaValues(_QUOTE),
+        ends=("<|tool_response>",),
+    ),
+    reasoning=Reasoning(begin="<|channel>thought\n", end="<channel|>", after=""),
+    ends_after_content=("<turn|>",),
+    recognition=Recognition(
+        template=("<|tool_call>call:",), tokens=("<|tool_call>", "<tool_call|>", _QUOTE)
+    ),
+    source="chat template of gemma-4-31B-it",
+)
+
+FUNCTIONGEMMA = Dialect(
+    name="functiongemma",
+    models=("FunctionGemma 270M",),
+    shape="gemma",
+    calls=Calls(
+        call=("<start_function_call>call:", NAME, ARGUMENTS, "<end_function_call>"),
+        codec=GemmaValues(_ESCAPE),
+    ),
+    recognition=Recognition(
+        template=("<start_function_call>",),
+        tokens=("<start_function_call>", "<end_function_call>", _ESCAPE),
+    ),
+    source="vLLM's parser functiongemma and its example template",
+    limits=("The chat template renders all values of earlier calls as strings.",),
+)
 
 _CALL = (NAME, "(", ARGUMENTS, ")")
 _NO_TEXT_AFTER = "Text after the calls is not supported."
 
-
-def _write(literal: Callable[[Any], str]) -> Callable[[str, str, int], str]:
-    """The writer of a call whose values `literal` writes."""
-
-    def write(name: str, arguments: str, number: int) -> str:
-        values = json.loads(arguments)
-        return f"{name}({', '.join(f'{key}={literal(each)}' for key, each in values.items())})"
-
-    return write
-
-
-def _double_quoted(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(k)}: {_double_quoted(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_double_quoted, value))}]"
-    return json.dumps(value) if isinstance(value, str) else repr(value)
-
-
-def _single_quoted(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, dict) else repr(value)
-
-
-_BRACKETS = golden_calls(
-    _write(_double_quoted), begin="[", between=", ", end="]", before=None
-) + golden_calls(_write(repr), begin="[", between=", ", end="]", before=None)
 _AT_START = Calls(
     begin="[", call=_CALL, separator=", ", end="]", codec=Pythonic(), only_at_start=True
 )
@@ -54,7 +99,6 @@ LLAMA32_PYTHONIC = Dialect(
         "A turn that begins with `[` is a call.",
         "The chat templates render strings of earlier calls without quotation marks.",
     ),
-    goldens=_BRACKETS,
 )
 
 LLAMA4_PYTHONIC = Dialect(
@@ -69,14 +113,6 @@ LLAMA4_PYTHONIC = Dialect(
         "Calls between `<|python_start|>` and `<|python_end|>` are not supported.",
         "The chat template renders all values of earlier calls as strings.",
     ),
-    goldens=_BRACKETS,
-)
-
-_LFM2 = golden_calls(
-    _write(_single_quoted),
-    begin="<|tool_call_start|>[",
-    between=", ",
-    end="]<|tool_call_end|>",
 )
 
 LFM2 = Dialect(
@@ -96,7 +132,6 @@ LFM2 = Dialect(
     ),
     source="chat template of LFM2-8B-A1B; vLLM's parser lfm2",
     limits=(_NO_TEXT_AFTER,),
-    goldens=_LFM2,
 )
 
 LFM2_5 = Dialect(
@@ -111,11 +146,6 @@ LFM2_5 = Dialect(
     ),
     source="chat template of LFM2.5-8B-A1B",
     limits=(_NO_TEXT_AFTER,),
-    goldens=(*_LFM2, *golden_reasoning("<think>", "</think>", "", _LFM2[1])),
-)
-
-_OLMO3 = golden_calls(
-    _write(_double_quoted), begin="<function_calls>", between="\n", end="</function_calls>"
 )
 
 OLMO3 = Dialect(
@@ -133,11 +163,4 @@ OLMO3 = Dialect(
     reasoning=Reasoning(after="\n\n", switch=None),
     recognition=Recognition(template=("<function_calls>", "</function_calls>", "<functions>")),
     source="vLLM's parser olmo3",
-    goldens=(
-        *_OLMO3,
-        *golden_reasoning("<think>", "</think>", "\n\n", _OLMO3[1]),
-        *golden_reasoning("", "</think>", "\n\n", _OLMO3[1]),
-    ),
 )
-
-DIALECTS = (LLAMA32_PYTHONIC, LLAMA4_PYTHONIC, LFM2, LFM2_5, OLMO3)
