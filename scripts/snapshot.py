@@ -33,7 +33,7 @@ from starlette.routing import Route
 
 from toolgate_core import wire
 from toolgate_core.chat_shape import MEMBER, PATH
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
 DATA = Path(os.environ["TOOLGATE_SHARED"]) / "data"

@@ -1,15 +1,23 @@
-"""Size of the text in JSON values, and bounds of prompts and token ids that depend on the model.
+"""Texts in JSON values: their size, bounds of prompts and token ids that depend on the model, and
+halves of surrogate pairs.
 
-A gateway checks these bounds with the values that the backend reports, so that a large request is
+A gateway checks the bounds with the values that the backend reports, so that a large request is
 not sent at all. The backend checks them for every client.
+
+JSON's escapes can write one half of a pair (`\\ud83d`), for example if a client cut a text inside
+an emoji. It is not valid Unicode, so no message to a backend can have it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import dataclass
+from typing import Any
 
 from . import wire
 from .errors import ContextLengthExceeded, InvalidRequest
+from .schema.walk import values
 
 IMAGE = "image_url"
 """Type of a content part with an image, and its member with the image. The size of the image in
@@ -73,3 +81,37 @@ def check_text(*values: object, context: int, max_token_bytes: int) -> None:
             context=context,
             param="messages",
         )
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class HalfPair:
+    pointer: str
+    """JSON Pointer of the text in the value. That of a name is the pointer of its member."""
+    code: str
+    """As an escape of JSON."""
+    offset: int
+    """Number of characters before it."""
+
+    @property
+    def problem(self) -> str:
+        """A noun phrase for an error message."""
+        place = f" at {self.pointer}" if self.pointer else ""
+        return (
+            f"half of a surrogate pair ({self.code} after {self.offset} characters of the "
+            f"text{place}), which is not valid Unicode"
+        )
+
+
+def half_pair_in(value: Any) -> HalfPair | None:
+    """The first one in a text or a name of a JSON value."""
+    for pointer, each in values(value):
+        name = pointer.rpartition("/")[2]
+        for text in (name, each):
+            found = _HALF.search(text) if isinstance(text, str) else None
+            if found is not None:
+                shown = pointer.encode(errors="backslashreplace").decode()
+                return HalfPair(shown, f"\\u{ord(found[0]):04x}", found.start())
+    return None

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from .deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
 from .dialects.arguments.parser import overlap
 from .dialects.dialect import Dialect, Json
-from .dialects.mark_texts import end_texts, mark_texts
-from .dialects.marks import marks_in
+from .dialects.marks import end_texts, mark_texts, marks_in
 from .errors import EnforcementFailed
 from .segmenter import Segmenter
 from .tools import Tool

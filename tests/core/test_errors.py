@@ -26,7 +26,7 @@ from toolgate_core.errors import (
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM
 from toolgate_core.errors.requests import MAX_POINTER
 from toolgate_core.pointer import pointer_of, request_path
-from toolgate_core.surrogates import half_pair_in
+from toolgate_core.text_size import half_pair_in
 
 CASES = json.loads(Path(__file__).with_name("errors.json").read_text())
 

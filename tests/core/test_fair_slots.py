@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolgate_core.fair_slots import FairSlots
+from toolgate_core.killable import FairSlots
 
 
 class Jobs:

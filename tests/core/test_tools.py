@@ -15,8 +15,7 @@ from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.custom_tools import MAX_DEFINITION, CustomCalls, Grammar, InputText, grammar_of
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Finish, InputDelta
 from toolgate_core.dialects.families.json_objects import HERMES, QWEN3
-from toolgate_core.dialects.recognition import recognise
-from toolgate_core.dialects.registry import DIALECTS, PLAIN
+from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.plan import make_plan
 from toolgate_core.schema.canonical import EMPTY_PARAMETERS

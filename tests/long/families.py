@@ -25,7 +25,7 @@ from tests.support.dialects.model import DialectModel, calls_in, walk
 from tests.support.dialects.text_reader import calls_of
 from tests.support.schemas.judge import schema_violation
 from toolgate_core.dialects.dialect import Dialect
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
 OUT = ROOT / "docs" / "families.json"

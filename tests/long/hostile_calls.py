@@ -44,7 +44,7 @@ from tests.support.apis import replies
 from tests.support.apis.found_tools import SEARCH, with_search
 from tests.support.schemas.suites import real_tools
 from tests.support.vocabularies import by_token
-from toolgate_core.dialects import mark_texts
+from toolgate_core.dialects import marks as mark_texts
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_verify.asking import request

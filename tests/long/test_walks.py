@@ -27,7 +27,7 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiler import RewrittenSchema
 from toolgate_backend.grammars.engines.choice import NOT_XGRAMMAR
 from toolgate_core import grammar_key
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters

@@ -39,7 +39,7 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_core.deltas import Event, Finish
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_json

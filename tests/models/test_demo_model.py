@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from demo_evaluation import Answer, Conversation, conversations, read
-from toolgate_core.dialects.recognition import recognise
+from toolgate_core.dialects.registry import recognise
 from toolgate_demo_model import path
 
 MOST_BYTES = 8_000_000

@@ -24,8 +24,7 @@ from toolgate_core.dialects.dialect import (
     Tagged,
 )
 from toolgate_core.dialects.marks import marks_in
-from toolgate_core.dialects.recognition import recognise
-from toolgate_core.dialects.registry import DIALECTS, PLAIN
+from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.turn_text import Message
 from toolgate_core.wire import MarkIds

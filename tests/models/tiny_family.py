@@ -22,12 +22,12 @@ from typing import Any, Literal, get_args
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from toolgate_core.dialects.dialect import Dialect
-from toolgate_core.dialects.mark_texts import (
+from toolgate_core.dialects.marks import (
     closing_texts,
     end_texts,
     mark_texts,
 )
-from toolgate_core.dialects.mark_texts import special_tokens as family_tokens
+from toolgate_core.dialects.marks import special_tokens as family_tokens
 from toolgate_core.dialects.registry import DIALECTS
 
 from . import tiny_model

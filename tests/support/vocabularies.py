@@ -9,7 +9,7 @@ from tokenizers import AddedToken
 
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.dialects.dialect import Dialect
-from toolgate_core.dialects.mark_texts import special_tokens
+from toolgate_core.dialects.marks import special_tokens
 
 JSON_CLOSERS = frozenset((b'"', b"}", b'"}', b"]", b'"]', b'"}}', b"}}\n", b"}\n"))
 """Tokens that end a string, an object or a call."""

@@ -22,7 +22,6 @@ from toolgate_core.custom_tools import INPUT, grammar_of
 from toolgate_core.dialects.arguments.value_types import type_of
 from toolgate_core.dialects.dialect import GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.schema.closed_objects import close_objects
-from toolgate_core.schema.regular.characters import has
 from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
@@ -30,6 +29,7 @@ from toolgate_core.schema.regular.parts import (
     Part,
     Repeated,
     Unsupported,
+    has,
 )
 from toolgate_core.schema.regular.parts import Sequence as InOrder
 from toolgate_core.schema.regular.reading import parse

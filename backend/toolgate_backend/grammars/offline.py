@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict

@@ -12,8 +12,7 @@ import xgrammar
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.marks import marks_in
-from toolgate_core.dialects.recognition import Recognised, recognise
-from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.registry import DIALECTS, Recognised, recognise
 from toolgate_core.wire import MarkIds
 
 from ..errors import IncompatibleServer

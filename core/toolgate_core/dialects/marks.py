@@ -3,12 +3,18 @@
 Marks are compared by token id, so text that looks like a mark stays text. To handle literals and
 output as strings nevertheless, each mark is represented as one lone surrogate, which decoded text
 never contains.
+
+Places without a tokenizer have the marks as text: which parts of a dialect's texts are usually
+special tokens, and which texts begin and end things.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
+
+from .dialect import Dialect, GemmaValues, Slot
 
 FIRST_SURROGATE = 0xD800
 
@@ -51,3 +57,100 @@ def marks_in(literals: Iterable[str], added_tokens: Iterable[str]) -> frozenset[
         return frozenset()
     pattern = re.compile("|".join(map(re.escape, texts)))
     return frozenset(found for literal in literals for found in pattern.findall(literal))
+
+
+END_OF_TURN = "<|im_end|>"
+"""Stands for the end-of-turn tokens of dialects that name none."""
+
+_MARK = re.compile(r'<\|"\|>|<[^<>\s"]+>|\[/?[A-Z_]+\]|｜[A-Z]+｜|\]<\]\w+\[>\[')
+
+
+def mark_texts(dialect: Dialect) -> tuple[str, ...]:
+    """The texts that are marks: those that the recognition names, and those in the form of special
+    tokens (`<tool_call>`, `<|call|>`, `[ARGS]`)."""
+    found = {mark for text in dialect.literals for mark in _MARK.findall(text)}
+    found.update(dialect.recognition.tokens)
+    if dialect.calls and isinstance(dialect.calls.codec, GemmaValues):
+        found.add(dialect.calls.codec.quote)
+    return tuple(sorted(found))
+
+
+def end_texts(dialect: Dialect) -> tuple[str, ...]:
+    """The end-of-turn tokens that the dialect names, those after content first."""
+    after_calls = dialect.calls.ends if dialect.calls else ()
+    return tuple(dict.fromkeys((*dialect.ends_after_content, *after_calls)))
+
+
+def special_tokens(dialect: Dialect) -> tuple[str, ...]:
+    """The marks that are special tokens of the family's tokenizers."""
+    marks = [mark for mark in mark_texts(dialect) if mark not in dialect.text_marks]
+    # `</｜DSML｜invoke>` is text around the token `｜DSML｜`.
+    return tuple(m for m in marks if not any(part != m and part in m for part in marks))
+
+
+def markup(dialect: Dialect) -> tuple[str, ...]:
+    """Texts that content does not contain; never empty. Of marks that are text, only the text that
+    begins the calls is kept out of content."""
+    special = special_tokens(dialect)
+    found = {*special, *(end_texts(dialect) or (END_OF_TURN,))}
+    opening = _opening(dialect)
+    is_text = opening and not any(mark in opening for mark in special)
+    if is_text and dialect.calls and not dialect.calls.only_at_start:
+        found.add(opening)
+    return tuple(sorted(found))
+
+
+def _opening(dialect: Dialect) -> str:
+    """The text from the beginning of the calls to the first name or id."""
+    if dialect.calls is None:
+        return ""
+    parts = takewhile(lambda part: not isinstance(part, Slot), dialect.calls.call)
+    return "".join((dialect.calls.begin, *map(str, parts))).strip()
+
+
+def closing_texts(dialect: Dialect) -> tuple[str, ...]:
+    """Texts that end reasoning, content, values, calls and turns, each also in its parts that are
+    marks."""
+    texts = [dialect.content.end, dialect.content.last]
+    if dialect.reasoning:
+        texts.append(dialect.reasoning.end)
+    if calls := dialect.calls:
+        last = calls.call[-1]
+        codec = [getattr(calls.codec, name, "") for name in ("close", "end", "quote")]
+        texts += [*codec, last if isinstance(last, str) else "", calls.end]
+    return _with_marks(dialect, (*texts, *(end_texts(dialect) or (END_OF_TURN,))))
+
+
+def call_texts(dialect: Dialect) -> tuple[str, ...]:
+    """Texts of calls, each also in its parts that are marks: hostile inside a string value. If the
+    calls have none, the texts that end them."""
+    return _with_marks(dialect, _call_literals(dialect) or end_texts(dialect))
+
+
+def evaluation_marks(dialect: Dialect) -> dict[str, list[str]]:
+    """The marks in the form of black-box evaluations: texts that must not occur in content, texts
+    that end something, and texts of calls to put into strings."""
+    return {
+        "markup": list(markup(dialect)),
+        "close": list(closing_texts(dialect)),
+        "hostile": list(call_texts(dialect)),
+    }
+
+
+def _call_literals(dialect: Dialect) -> tuple[str, ...]:
+    calls = dialect.calls
+    if calls is None:
+        return ()
+    codec = (getattr(calls.codec, name, "") for name in ("begin", "close", "quote", "namespace"))
+    parts = (part for part in calls.call if isinstance(part, str))
+    found = (calls.begin, *parts, calls.separator, calls.end, *codec)
+    return tuple(dict.fromkeys(text.strip() for text in found if text.strip()))
+
+
+def _with_marks(dialect: Dialect, texts: tuple[str, ...]) -> tuple[str, ...]:
+    marks = set(mark_texts(dialect))
+    found: list[str] = []
+    for text in texts:
+        stripped = text.strip()
+        found += [stripped, *(mark for mark in _MARK.findall(text) if mark in marks)]
+    return tuple(dict.fromkeys(each for each in found if each))

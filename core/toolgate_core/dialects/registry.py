@@ -1,6 +1,9 @@
-"""All dialects by name."""
+"""All dialects by name, and which of them a model has: by its chat template and tokenizer."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from .dialect import Codec, Dialect, GemmaValues, Json, NestedTags, Pythonic, Tagged
 from .families import json_arrays, json_objects, messages, names_and_json, own_values, tags
@@ -54,3 +57,97 @@ def _representatives() -> dict[str, str]:
 
 REPRESENTATIVES = _representatives()
 """By form: the name of a dialect."""
+
+
+MAX_NAMED = 5
+"""Maximum number of dialects that a warning names."""
+
+
+@dataclass(frozen=True)
+class Recognised:
+    dialect: Dialect
+    reason: str
+    """What was seen, in one sentence."""
+    warnings: tuple[str, ...] = ()
+    """What contradicts the choice, one sentence each, with what to do."""
+
+
+def recognise(added_tokens: Collection[str], chat_template: str | None = None) -> Recognised:
+    """The dialect whose texts the chat template has; the most specific one if there are several.
+
+    Templates are decided by first: families share tokens more often than texts. Without a template,
+    or if it has the texts of no dialect, the tokenizer's added tokens decide.
+    """
+    if chat_template:
+        fitting = [each for each in DIALECTS.values() if _fits_template(each, chat_template)]
+        if fitting:
+            return _by_template(fitting)
+    fitting = [each for each in DIALECTS.values() if _fits_tokens(each, added_tokens)]
+    if fitting:
+        return _by_tokens(fitting, chat_template)
+    reason = "no text or token of a known dialect was found"
+    return Recognised(PLAIN, reason, _plain(chat_template))
+
+
+def _by_template(fitting: Sequence[Dialect]) -> Recognised:
+    best = _best(fitting, _specificity)
+    reason = f"the chat template has {_listed(best[0].recognition.template)}"
+    return Recognised(best[0], reason, _ambiguous("chat template fits", best))
+
+
+def _by_tokens(fitting: Sequence[Dialect], chat_template: str | None) -> Recognised:
+    best = _best(fitting, lambda each: len(each.recognition.tokens))
+    reason = f"the tokenizer has {_listed(best[0].recognition.tokens)}"
+    warnings = _ambiguous("tokens of the tokenizer fit", best)
+    if chat_template:
+        warnings += (
+            f"The chat template has the texts of no known dialect, and {best[0].name} was chosen "
+            "by the tokenizer alone. Set TOOLGATE_DIALECT if the model writes calls in another "
+            "form.",
+        )
+    return Recognised(best[0], reason, warnings)
+
+
+def _best(fitting: Sequence[Dialect], features: Callable[[Dialect], int]) -> list[Dialect]:
+    most = max(map(features, fitting))
+    return [each for each in fitting if features(each) == most]
+
+
+def _ambiguous(seen: str, best: Sequence[Dialect]) -> tuple[str, ...]:
+    if len(best) == 1:
+        return ()
+    names = ", ".join(each.name for each in best[:MAX_NAMED])
+    return (
+        f"The {seen} several dialects equally: {names}. {best[0].name} was chosen. Set "
+        "TOOLGATE_DIALECT to one of them.",
+    )
+
+
+def _plain(chat_template: str | None) -> tuple[str, ...]:
+    if chat_template is None or "tool" not in chat_template:
+        return ()
+    return (
+        "The chat template mentions tools, but has the texts of no known dialect, so requests with "
+        "tools are refused. Set TOOLGATE_DIALECT if the model writes calls in a known form.",
+    )
+
+
+def _fits_template(dialect: Dialect, template: str) -> bool:
+    wanted = dialect.recognition
+    if not wanted.template or not all(text in template for text in wanted.template):
+        return False
+    return not any(text in template for text in wanted.without)
+
+
+def _fits_tokens(dialect: Dialect, added_tokens: Collection[str]) -> bool:
+    tokens = dialect.recognition.tokens
+    return bool(tokens) and all(token in added_tokens for token in tokens)
+
+
+def _specificity(dialect: Dialect) -> int:
+    wanted = dialect.recognition
+    return len(wanted.template) + len(wanted.without)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(f"`{text}`" for text in texts)

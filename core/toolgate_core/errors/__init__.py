@@ -11,6 +11,5 @@ from __future__ import annotations
 
 from .access import *
 from .base import *
-from .calls import *
 from .requests import *
 from .services import *

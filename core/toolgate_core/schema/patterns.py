@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import jsonschema_rs
 
-from .regular.characters import Ranges, has, other_than, ranges_of, union
 from .regular.parts import (
     ANYTHING,
     EMPTY,
@@ -25,12 +24,17 @@ from .regular.parts import (
     Group,
     Look,
     Part,
+    Ranges,
     Repeated,
     Sequence,
     Unsupported,
     every_part,
+    has,
     is_always_empty,
+    other_than,
+    ranges_of,
     text_of,
+    union,
 )
 from .regular.reading import parse
 

@@ -10,12 +10,10 @@ from copy import copy
 from typing import Any
 
 from ..deltas import ArgumentsDelta, CallEnd, CallStart, Event, Finish
-from ..dialects.arguments.gemma import GemmaArguments
-from ..dialects.arguments.json_arguments import JsonArguments
 from ..dialects.arguments.nested import NestedArguments
-from ..dialects.arguments.parser import ArgumentsError, ArgumentsParser
-from ..dialects.arguments.pythonic import PythonicArguments
+from ..dialects.arguments.parser import ArgumentsError, ArgumentsParser, JsonArguments
 from ..dialects.arguments.tagged import TaggedArguments
+from ..dialects.arguments.typed_values import GemmaArguments, PythonicArguments
 from ..dialects.dialect import (
     ARGUMENTS,
     ID,

@@ -14,7 +14,5 @@ object.
 from __future__ import annotations
 
 from .events import *
-from .grammars import *
-from .info import *
 from .message import *
 from .request import *

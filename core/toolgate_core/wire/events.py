@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from .grammars import GrammarVerdict
 from .message import Count, Many, Message, Name
+from .request import GrammarVerdict
 
 Byte = Annotated[int, Field(ge=0, le=255)]
 Logprob = Annotated[float, Field(allow_inf_nan=False)]

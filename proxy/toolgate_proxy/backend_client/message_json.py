@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError
 from toolgate_core import wire
 from toolgate_core.chat_shape import body_of
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.surrogates import half_pair_in
+from toolgate_core.text_size import half_pair_in
 
 LONG = 262_144
 """Length of a string in the messages of a prompt, in characters, from which it is encoded while it

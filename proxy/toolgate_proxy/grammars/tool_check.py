@@ -6,7 +6,7 @@ import json
 
 from toolgate_core.errors import InvalidTools
 from toolgate_core.schema.limits import check_limits
-from toolgate_core.surrogates import half_pair_in
+from toolgate_core.text_size import half_pair_in
 from toolgate_core.tools import Tool
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from toolgate_core import turn_text
-from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.marks import evaluation_marks
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
 
 from . import CommandFailed
@@ -57,7 +57,7 @@ def _shown(dialect: Dialect) -> dict[str, Any]:
         "limits": list(dialect.all_limits),
         "transcripts": len(dialect.goldens),
         "source": dialect.source,
-        "marks": mark_texts.evaluation_marks(dialect),
+        "marks": evaluation_marks(dialect),
     }
 
 

@@ -21,8 +21,7 @@ from pydantic import ValidationError
 from redis import Redis
 from redis.exceptions import RedisError
 
-from toolgate_core.dialects.recognition import recognise
-from toolgate_core.dialects.registry import PLAIN
+from toolgate_core.dialects.registry import PLAIN, recognise
 from toolgate_core.wire import FORMAT, Info
 
 from ..discovery import addressed

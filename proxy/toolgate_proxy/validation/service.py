@@ -25,7 +25,7 @@ from toolgate_core.custom_tools import INPUT, Grammar, custom_parameters, gramma
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
 from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 from toolgate_core.schema.canonical import TEXT
-from toolgate_core.schema.regular.characters import LINE_END, SPACE, other_than, written
+from toolgate_core.schema.regular.parts import LINE_END, SPACE, other_than, written
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 from toolgate_core.tools import OnInvalid, Tool, refuse
 

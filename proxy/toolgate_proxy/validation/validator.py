@@ -22,7 +22,7 @@ from toolgate_core.custom_tools import INPUT, Grammar
 from toolgate_core.killable import Work
 from toolgate_core.pointer import pointer_of
 from toolgate_core.schema.canonical import GRAMMAR
-from toolgate_core.schema.formats import WITH_YEAR, YEAR_ZERO
+from toolgate_core.schema.keywords import WITH_YEAR, YEAR_ZERO
 
 from .grammar_reader import read_grammar
 

@@ -20,7 +20,7 @@ from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.errors import BackendError, MaskTooSlow
 from toolgate_core import wire
 from toolgate_core.deltas import ReasoningDelta
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BudgetTooSmall
 from toolgate_core.tools import parse_tools

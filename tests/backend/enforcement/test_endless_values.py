@@ -24,7 +24,7 @@ from toolgate_backend.grammars.graph.value_bounds import MAX_NESTING
 from toolgate_backend.tokens import masks
 from toolgate_core import grammar_key
 from toolgate_core.deltas import ContentDelta, Finish
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import TEXT
 

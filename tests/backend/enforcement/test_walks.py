@@ -21,7 +21,7 @@ from toolgate_core import grammar_key
 from toolgate_core.custom_tools import CustomCalls, Grammar
 from toolgate_core.deltas import CallEnd, CallStart, InputDelta
 from toolgate_core.dialects.dialect import Json, Pythonic
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.tools import text_format

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
 CODECS = {

@@ -17,7 +17,7 @@ from tests.support.schemas.support_page import document
 from tests.support.shared_data import BFCL, MASKBENCH, SUITE, TOOLS, records
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.offline import verdicts
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools

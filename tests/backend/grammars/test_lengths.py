@@ -30,10 +30,10 @@ from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_backend.tokens.units import TokenIndex
 from toolgate_core.custom_tools import Grammar, custom_parameters
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.schema.formats import BUILT_IN
+from toolgate_core.schema.keywords import BUILT_IN
 from toolgate_core.schema.walk import schema_objects
 
 CASES = json.loads(Path(__file__).with_name("lengths.json").read_text())

@@ -24,7 +24,7 @@ from toolgate_backend.grammars.offline import compiler_of, verdicts
 from toolgate_backend.grammars.read_back import misread
 from toolgate_core import grammar_key
 from toolgate_core.dialects.families.json_objects import QWEN3
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, REPRESENTATIVES
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters, canonical_schema
 from toolgate_core.schema.patterns import is_maskable

@@ -24,7 +24,7 @@ from tests.support.effort import repeats, rotating
 from toolgate_core.deltas import ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.dialects.dialect import Dialect, Json
 from toolgate_core.dialects.goldens import Golden
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds

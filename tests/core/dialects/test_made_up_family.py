@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 
 from tests.models.family_template import chat_template
 from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
-from toolgate_core.dialects.mark_texts import end_texts, mark_texts
-from toolgate_core.dialects.recognition import recognise
-from toolgate_core.dialects.registry import DIALECTS, SHAPES
+from toolgate_core.dialects.marks import end_texts, mark_texts
+from toolgate_core.dialects.registry import DIALECTS, SHAPES, recognise
 from toolgate_proxy.ops.cli import app
 
 from . import made_up_family

@@ -14,9 +14,8 @@ from tests.support.dialects.golden_tokens import GoldenTokens, joined, joined_de
 from tests.support.shared_data import TEMPLATES
 from toolgate_core.dialects.dialect import Dialect, Json, Slot
 from toolgate_core.dialects.goldens import Golden, GoldenCall
-from toolgate_core.dialects.mark_texts import mark_texts
-from toolgate_core.dialects.recognition import recognise
-from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.marks import mark_texts
+from toolgate_core.dialects.registry import DIALECTS, recognise
 from toolgate_core.errors import EnforcementFailed
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds

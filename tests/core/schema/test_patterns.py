@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.support.effort import examples, rotating
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_schema
-from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS
-from toolgate_core.schema.formats import PATTERNS as FORMATS
+from toolgate_core.schema.keywords import BUILT_IN, CHECKED, LENGTHS
+from toolgate_core.schema.keywords import PATTERNS as FORMATS
 from toolgate_core.schema.patterns import (
     for_engines,
     is_maskable,

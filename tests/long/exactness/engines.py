@@ -24,7 +24,7 @@ from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.engines.llguidance_engine import make_tokenizer, tokenizer_text
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core.dialects.mark_texts import special_tokens
+from toolgate_core.dialects.marks import special_tokens
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.schema.closed_objects import with_open_objects

@@ -21,7 +21,7 @@ from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, ContentDelta
 from toolgate_core.dialects.families.json_objects import QWEN3
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan

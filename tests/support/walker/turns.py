@@ -21,7 +21,7 @@ from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_core.deltas import CallEnd, ContentDelta, Finish, ReasoningDelta
 from toolgate_core.dialects.dialect import Json
-from toolgate_core.dialects.mark_texts import mark_texts, special_tokens
+from toolgate_core.dialects.marks import mark_texts, special_tokens
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BudgetTooSmall
 

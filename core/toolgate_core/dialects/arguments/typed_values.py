@@ -1,7 +1,9 @@
 """Arguments whose text shows the type of each value: objects, arrays, strings and scalars.
 
 `TypedValues` is the common part of the parsers of such codecs. A codec defines how its strings and
-keys are written, and how the outermost object begins and ends.
+keys are written, and how the outermost object begins and ends: `{key:value,…}` with bare keys and
+strings between two marks (Gemma), and keyword arguments of a Python call with literals of Python,
+or of JSON.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import ClassVar
 
+from ..dialect import GemmaValues, Pythonic
 from ..marks import Marks
-from .parser import SteppedParser
+from .parser import SteppedParser, escaped
 
 _SCALAR = re.compile(r"[A-Za-z0-9_.+-]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -205,3 +208,180 @@ class TypedValues(SteppedParser):
     def _end(self) -> str:
         """The character that ends the innermost container."""
         return self._ends[-1] if self._ends else self.OUTER_END
+
+
+_BARE_KEY = re.compile(r"[^:,{}\[\]]*")
+
+
+class GemmaArguments(TypedValues):
+    """Without `braces`, the arguments end before the `}` of the call, which is in `rest`.
+
+    A string ends at the next quote mark: there is no escape. A key can also be a string, as in the
+    declarations of tools.
+    """
+
+    OUTER_END = "}"
+
+    def __init__(self, codec: GemmaValues, marks: Marks) -> None:
+        super().__init__(marks)
+        self._quote = marks.encode(codec.quote)
+        self.takes_end = codec.braces
+        if codec.braces:
+            self._state = State.BEGIN
+
+    def _begin(self) -> str | None:
+        if not self._pending.skip_space():
+            return None
+        if self._pending.text[0] != "{":
+            raise self._pending.error("The arguments do not begin with a brace.")
+        self._pending.take(1)
+        self._state = State.MEMBER
+        return ""
+
+    def _key(self) -> str | None:
+        begins = self._begin_string()
+        if begins is None:
+            return None
+        if begins:
+            self._state, self._is_key = State.STRING, True
+            return '"'
+        found = _BARE_KEY.match(self._pending.text)
+        assert found is not None
+        if found.end() == len(self._pending.text):
+            return None
+        name = found.group()
+        if self._pending.text[found.end()] != ":" or not name:
+            raise self._pending.error("A key is not followed by its value.")
+        self._pending.check(name)
+        self._pending.take(found.end() + 1)
+        self._state = State.VALUE
+        return f'"{escaped(name.rstrip())}": '
+
+    def _begin_string(self) -> bool | None:
+        if self._pending.text.startswith(self._quote):
+            self._pending.take(len(self._quote))
+            return True
+        return None if self._quote.startswith(self._pending.text) else False
+
+    def _string_text(self) -> tuple[str, bool] | None:
+        found = self._pending.string_until(self._quote)
+        if found is not None and found[1]:
+            self._pending.take(len(self._quote))
+        return found
+
+    def _cut_string(self) -> str:
+        return escaped(self._pending.text)
+
+
+_NAME = re.compile(r"""[^\s=,:()'"\[\]{}]*""")
+_SIMPLE_ESCAPES = {
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "b": "\b",
+    "f": "\f",
+    "a": "\a",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "\n": "",
+}
+_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_OCTAL = re.compile(r"[0-7]{1,3}")
+_MAX_CODE_POINT = 0x10FFFF
+
+
+class PythonicArguments(TypedValues):
+    """The arguments end before the `)` of the call, which is in `rest`.
+
+    Strings can have either quotation mark. Keys of dicts must be strings. With `json_objects`,
+    strings in dicts can have the escape `\\/`; all other escapes of JSON are also Python's.
+    """
+
+    OUTER_END = ")"
+    takes_end = False
+
+    def __init__(self, codec: Pythonic, marks: Marks) -> None:
+        super().__init__(marks)
+        self._json_objects = codec.json_objects
+        self._quote = ""
+
+    def _key(self) -> str | None:
+        if self._ends:
+            begins = self._begin_string()
+            if not begins:
+                raise self._pending.error("A key of a dict is not a string.")
+            self._state, self._is_key = State.STRING, True
+            return '"'
+        found = _NAME.match(self._pending.text)
+        assert found is not None
+        after = self._pending.text[found.end() :].lstrip(" ")
+        if not after:
+            return None
+        name = found.group()
+        if after[0] != "=" or not name:
+            raise self._pending.error("An argument is not written as a name and a value.")
+        self._pending.check(name)
+        self._pending.take(len(self._pending.text) - len(after) + 1)
+        self._state = State.VALUE
+        return f'"{escaped(name)}": '
+
+    def _begin_string(self) -> bool | None:
+        if self._pending.text[0] not in "'\"":
+            return False
+        self._quote = self._pending.take(1)
+        return True
+
+    def _string_text(self) -> tuple[str, bool] | None:
+        text = self._pending.text
+        ends = [at for at in (text.find(self._quote), text.find("\\")) if at >= 0]
+        length = min(ends, default=len(text))
+        if length:
+            return self._pending.take_string(length), False
+        if not text:
+            return None
+        if text[0] == self._quote:
+            self._pending.take(1)
+            return "", True
+        written = self._escape()
+        return None if written is None else (written, False)
+
+    def _cut_string(self) -> str:
+        return ""  # the rest is an incomplete escape
+
+    def _escape(self) -> str | None:
+        """JSON text of the escape at the beginning; None if it is incomplete."""
+        text = self._pending.text
+        if len(text) < 2:
+            return None
+        kind = text[1]
+        if kind in _SIMPLE_ESCAPES:
+            self._pending.take(2)
+            return escaped(_SIMPLE_ESCAPES[kind])
+        if kind in _HEX_DIGITS:
+            return self._hex_escape(_HEX_DIGITS[kind])
+        if octal := _OCTAL.match(text, 1):
+            if octal.end() == len(text) and len(octal.group()) < 3:
+                return None
+            self._pending.take(octal.end())
+            return escaped(chr(int(octal.group(), 8)))
+        if kind == "/" and self._json_objects and "}" in self._ends:
+            self._pending.take(1)
+            return ""
+        self._pending.take(1)  # Python keeps the backslash of an unknown escape
+        return "\\\\"
+
+    def _hex_escape(self, length: int) -> str | None:
+        digits = self._pending.text[2 : 2 + length]
+        if not all(char in "0123456789abcdefABCDEF" for char in digits):
+            raise self._pending.error("An escape in a string is invalid.")
+        if len(digits) < length:
+            return None
+        code = int(digits, 16)
+        if code > _MAX_CODE_POINT:
+            raise self._pending.error("An escape in a string is invalid.")
+        self._pending.take(2 + length)
+        if 0xD800 <= code <= 0xDFFF:  # half of a pair, which only its escape can represent
+            return f"\\u{code:04x}"
+        return escaped(chr(code))

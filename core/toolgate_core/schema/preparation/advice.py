@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..formats import CHECKED
+from ..keywords import CHECKED
 from ..patterns import for_engines, objection_to
 from ..walk import at_pointer
 from .engine_form import is_exact

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...pointer import escape
-from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
-from ..keywords import ASSERTIONS, DEFINITIONS
+from ..keywords import ASSERTIONS, BUILT_IN, CHECKED, DEFINITIONS, LENGTHS, PATTERNS
 from ..patterns import for_engines, is_maskable, matches_nothing
 from ..walk import (
     deep_copy,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...pointer import escape
-from ..formats import CHECKED
+from ..keywords import CHECKED
 from ..patterns import is_maskable
 from ..walk import (
     at_pointer,

@@ -13,21 +13,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .characters import (
+from .parts import (
     ANY,
     DIGIT,
+    EMPTY,
     LINE_END,
     SPACE,
     WORD,
-    Ranges,
-    folded,
-    is_known,
-    letters_in,
-    other_than,
-    ranges_of,
-)
-from .parts import (
-    EMPTY,
     Alternatives,
     Anchor,
     BackReference,
@@ -36,11 +28,17 @@ from .parts import (
     Group,
     Look,
     Part,
+    Ranges,
     Repeated,
     Sequence,
     Unsupported,
     every_part,
+    folded,
     is_always_empty,
+    is_known,
+    letters_in,
+    other_than,
+    ranges_of,
 )
 
 MAX_LENGTH = 20_000
