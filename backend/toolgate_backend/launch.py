@@ -10,19 +10,23 @@ The equivalent commands without the launcher:
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
+
+from toolgate_core.host_probe import usable_cores
+from toolgate_core.run_directory import MAX_LENGTH, RunDirectory
 
 from . import vllm_cli
 from .adapters import draft_config
 from .adapters.private_names import ENGINE_MODULES
-from .cores import usable_cores
 from .errors import IncompatibleServer
 from .settings import EngineSettings, GrammarSettings, Settings
-from .temporary_files import own_directory
 from .vllm_cli import flag_name
 
 PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"
@@ -277,6 +281,37 @@ def _flag_value(flags: Sequence[str], name: str) -> str | None:
         if flag == name and at + 1 < len(flags):
             return flags[at + 1]
     return None
+
+
+COMPILED = "TORCHINDUCTOR_CACHE_DIR"
+"""PyTorch's variable for the cache of compiled functions, by default in the temporary directory. It
+has to outlive the run."""
+
+
+@contextmanager
+def own_directory() -> Iterator[None]:
+    """Inside, the temporary directory of this process, and of processes that it starts, is one of
+    the run. If its path is too long for sockets, nothing is changed.
+
+    vLLM leaves the sockets between its processes and the file by which its ranks meet in the
+    temporary directory. That of the run is removed at its end, or at the start of the next run if
+    this one is killed."""
+    usual = tempfile.gettempdir()
+    with RunDirectory() as directory:
+        if len(str(directory.path)) > MAX_LENGTH:
+            yield
+            return
+        before = os.environ.get("TMPDIR")
+        os.environ.setdefault(COMPILED, f"{usual}/torchinductor_{getpass.getuser()}")
+        os.environ["TMPDIR"] = tempfile.tempdir = str(directory.path)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = usual
+            if before is None:
+                del os.environ["TMPDIR"]
+            else:
+                os.environ["TMPDIR"] = before
 
 
 # The engine's processes are spawned and import this module again, by the name __mp_main__.

@@ -1,5 +1,5 @@
-"""Start-up of a host: its import in less time, and the probe of its private names. The host is vLLM
-for the backend, LiteLLM for the gateway.
+"""Start-up of a host: its import in less time, the probe of its private names, and the cores that it
+may use. The host is vLLM for the backend, LiteLLM for the gateway.
 
 Both packages list the private names that they use as `PrivateName`s. The probe compares these with
 the installed release and reports every missing name and changed signature, each with its use. This
@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,3 +112,10 @@ def _import_target(target: str) -> Any:
         declared = getattr(found, "__annotations__", {}).get(name)
         found = getattr(found, name) if declared is None else getattr(found, name, declared)
     return found
+
+
+def usable_cores() -> int:
+    """Number of cores that this process may use. macOS reports the machine's cores only."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

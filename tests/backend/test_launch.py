@@ -21,8 +21,8 @@ from toolgate_backend.adapters import lifetimes
 from toolgate_backend.adapters.private_names import ENGINE_MODULES, SERVER_MODULES
 from toolgate_backend.adapters.probe import patch_version_lookup
 from toolgate_backend.errors import IncompatibleServer
+from toolgate_backend.launch import own_directory
 from toolgate_backend.settings import Settings
-from toolgate_backend.temporary_files import own_directory
 from toolgate_core.run_directory import MAX_LENGTH
 
 CASES = json.loads(Path(__file__).with_name("launch.json").read_text())
@@ -287,7 +287,7 @@ def test_empty_variables_keep_the_default(monkeypatch):
 # --- temporary files ---
 LEFT = """
 import os, tempfile
-from toolgate_backend.temporary_files import own_directory
+from toolgate_backend.launch import own_directory
 with own_directory():
     open(tempfile.mktemp(prefix="vllm_dist_"), "w").close()
     os.kill(os.getpid(), 9)

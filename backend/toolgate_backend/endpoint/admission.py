@@ -1,18 +1,21 @@
-"""Admission of requests: a limit on their number, none while shutting down, and bounds on the
-instances that one walks through masks."""
+"""Admission of requests: a limit on their number, none while shutting down, bounds on the instances
+that one walks through masks, and the sources of the grammars that one needs."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from toolgate_core import wire
 from toolgate_core.dialects.dialect import Dialect, Json
 from toolgate_core.errors import BackendUnavailable, InvalidRequest, UnsupportedParameter
 from toolgate_core.schema.canonical import MAX_DEPTH
 from toolgate_core.schema.walk import entries
+from toolgate_core.tools import parse_tools
 from toolgate_core.wire import MAX_INSTANCE_LENGTH, MAX_INSTANCES
 
 RETRY_SECONDS = 2
@@ -106,3 +109,35 @@ def _problem(value: Any) -> str | None:
     if len(text) > MAX_INSTANCE_LENGTH:
         return f"is longer than {MAX_INSTANCE_LENGTH:,} characters"
     return None
+
+
+def needed_sources(
+    request: wire.GenerateRequest,
+) -> Mapping[str, Callable[[], wire.GrammarSource]]:
+    """Return a function for each key, which makes the source. Schemas of known grammars are not
+    read. Raises InvalidRequest if `enforcement` names a grammar that the request does not have."""
+    found = {each.key: partial(_source, each, request) for each in request.grammars}
+    enforcement = request.enforcement
+    if enforcement is not None:
+        named = [candidate.key for candidate in enforcement.candidates]
+        if enforcement.content is not None:
+            named.append(enforcement.content)
+        if not found.keys() >= {*named}:
+            raise InvalidRequest(
+                "The request names a grammar that it does not have. Install the same Toolgate "
+                "version on the gateway and the backend.",
+                param="grammars",
+            )
+    return found
+
+
+def _source(needed: wire.NeededGrammar, request: wire.GenerateRequest) -> wire.GrammarSource:
+    prompt, source = request.prompt, needed.source
+    tools = prompt.tools or () if isinstance(prompt, wire.ChatPrompt) else ()
+    if source is None:
+        if needed.tool is None or needed.tool >= len(tools):
+            raise InvalidRequest("A grammar has neither a source nor a tool.", param="grammars")
+        open_objects = request.open_objects is True
+        [tool] = parse_tools([tools[needed.tool]], open_objects=open_objects)
+        source = wire.GrammarSource(key=needed.key, name=tool.name, parameters=tool.parameters)
+    return source.model_copy(update={"owner": needed.owner, "examined": needed.examined})

@@ -28,8 +28,7 @@ from toolgate_core.text_size import check_text
 from toolgate_core.wire import TOOL_DEFINITIONS, ChatPrompt, Prompt, Tokenizing, TokensPrompt
 
 from ..tokens.vocabulary import Vocabulary
-from .added_tools import AddedTools, Tools
-from .histories import Change, TemplateForm, learnt
+from .histories import AddedTools, Change, TemplateForm, Tools, learnt
 
 LENGTH_ERROR = re.compile(
     r"This model's maximum context length is |\w+=\d+ cannot be greater than |"

@@ -1,21 +1,25 @@
 """The routes /v1/toolgate/{info,status,grammars,instances,count,generate} on vLLM's own app.
 
-Gateways reach them through `POST /v1/chat/completions` (toolgate_core/chat_shape.py). `access.py`
-protects all routes of the server.
+Gateways reach them through `POST /v1/chat/completions` (toolgate_core/chat_shape.py). The
+key of the backend protects all routes of the server: vLLM's `--api-key` protects only paths that
+begin with /v1, /v2, /inference or /cohere, and its other routes generate text and rescale the
+engine, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from hmac import compare_digest
 from typing import TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ValidationError
 from starlette.responses import StreamingResponse
-from starlette.types import Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from vllm.entrypoints.serve.utils.api_utils import with_cancellation
 from vllm.exceptions import GenerationError, GracefulHTTPError
 from vllm.logger import init_logger
@@ -31,7 +35,7 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from .access import protect
+from ..settings import settings
 from .service import Service
 from .token_stream import batched
 
@@ -235,3 +239,38 @@ class EventStreamResponse(StreamingResponse):
 
 async def _write(send: Send, data: bytes) -> None:
     await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+OPEN = ("/health", "/ping")
+"""Probes, which often cannot send a key. They only report whether the engine runs."""
+
+
+def protect(app: FastAPI) -> None:
+    """Require vLLM's API key, if there is one, on every route, also on those of other plug-ins."""
+    if keys := [key for key in (app.state.args.api_key or [os.environ.get("VLLM_API_KEY")]) if key]:
+        app.add_middleware(KeyMiddleware, keys=keys)
+
+
+class KeyMiddleware:
+    """Answers requests without one of `keys` with 401. The scrapers' token opens the metrics."""
+
+    def __init__(self, app: ASGIApp, keys: list[str]) -> None:
+        self._app = app
+        self._keys = [key.encode() for key in keys]
+        token = settings().metrics_token
+        self._scrapers = [token.get_secret_value().encode()] if token else []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or self._admits(scope):
+            await self._app(scope, receive, send)
+        else:
+            await JSONResponse({"error": "Unauthorized"}, 401)(scope, receive, send)
+
+    def _admits(self, scope: Scope) -> bool:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in OPEN:
+            return True
+        scheme, _, sent = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        accepted = [*self._keys, *self._scrapers] if path == "/metrics" else self._keys
+        equal = [compare_digest(sent, each) for each in accepted]
+        return scheme.lower() == b"bearer" and any(equal)

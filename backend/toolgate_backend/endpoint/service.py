@@ -33,7 +33,7 @@ from ..grammars.registry import make_registry
 from ..settings import Settings, settings
 from ..tokens.units import mark_unit, units
 from ..tokens.vocabulary import Vocabulary, from_model_config
-from .admission import InFlightRequests, check_instances
+from .admission import InFlightRequests, check_instances, needed_sources
 from .kv_transfer import (
     data_parallel_rank,
     engine_request_id,
@@ -42,7 +42,6 @@ from .kv_transfer import (
     prefilled,
     with_transfer,
 )
-from .needed_grammars import needed_sources
 from .rendering import Renderer, continues_message
 from .sampling import make_spec, sampling_params
 from .token_stream import LogprobFormat, raw_events, with_client_errors

@@ -37,7 +37,6 @@ from toolgate_core.schema.regular.reading import parse
 from ..errors import GrammarRefused
 from ..tokens.call_form import CallForm
 from ..tokens.units import TokenIndex, units
-from .codecs.exact_numbers import near_bounds
 from .codecs.nodes import (
     Array,
     Node,
@@ -50,6 +49,7 @@ from .codecs.nodes import (
     Values,
     structure_of,
 )
+from .codecs.rules import near_bounds
 
 FORMATS = (
     ("date", "2000-01-01"),

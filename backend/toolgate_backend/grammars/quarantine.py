@@ -16,11 +16,11 @@ from dataclasses import asdict
 from typing import Any
 
 from toolgate_core.errors import ChecksFailed
+from toolgate_core.host_probe import usable_cores
 from toolgate_core.killable import Limit, LimitExceeded, Limits, WorkerPool
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-from ..cores import usable_cores
 from ..tokens.vocabulary import Vocabulary
 from . import examination, metrics
 from .compiler import NICENESS

@@ -175,7 +175,7 @@ PYTHON = (
     QuotedText(b"'", rb"[\x20-\x26\x28-\x5b\x5d-\x7f]", rb"[nrbtf\\']", b"", b"'\""),
     QuotedText(b'"', rb"[\x20\x21\x23-\x5b\x5d-\x7e]", rb'[nrbtf\\"]', b"", b"'\""),
 )
-"""The strings of Python (codecs/pythonic.py), in either quotation mark."""
+"""The strings of Python (codecs/typed_values.py), in either quotation mark."""
 
 
 def raw_text(end: bytes, close: bytes, *, ends_with_mark: bool) -> RawText:

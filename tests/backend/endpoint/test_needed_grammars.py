@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.endpoint.needed_grammars import needed_sources
+from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_core import wire
 from toolgate_core.chat_shape import body_of, message_in
 from toolgate_core.errors import InvalidRequest

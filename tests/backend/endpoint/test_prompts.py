@@ -16,8 +16,14 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from tests.support.effort import repeats
 from tests.support.shared_data import TEMPLATES
-from toolgate_backend.endpoint.added_tools import KNOWN, AddedTools, inserted
-from toolgate_backend.endpoint.histories import RULES, conversation, learnt
+from toolgate_backend.endpoint.histories import (
+    KNOWN,
+    RULES,
+    AddedTools,
+    conversation,
+    inserted,
+    learnt,
+)
 from toolgate_backend.endpoint.service import TurnStart
 from toolgate_backend.tokens.vocabulary import make_vocabulary
 from toolgate_core.dialects.dialect import Reasoning

@@ -12,7 +12,7 @@ from vllm.sampling_params import SamplingParams
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from tests.support.apis.value_examples import valid
-from toolgate_backend.endpoint import access
+from toolgate_backend.endpoint import routes
 from toolgate_backend.endpoint.admission import InFlightRequests, check_instances
 from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.spec import Spec
@@ -49,7 +49,7 @@ def opened(app, key):
 )
 def test_every_route_except_probes_requires_the_key(monkeypatch, flags, variable):
     settings = Settings(metrics_token=SecretStr(TOKEN))
-    monkeypatch.setattr(access, "settings", lambda: settings)
+    monkeypatch.setattr(routes, "settings", lambda: settings)
     monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
     monkeypatch.setenv("VLLM_API_KEY", variable)
     args = find(PARSER)(FlexibleArgumentParser()).parse_args(flags)

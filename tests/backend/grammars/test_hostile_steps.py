@@ -13,11 +13,14 @@ from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars import instances
-from toolgate_backend.grammars.codecs.alternatives import alternatives, without_root_references
-from toolgate_backend.grammars.codecs.exact_numbers import exact_numbers
 from toolgate_backend.grammars.codecs.factory import make_rules
-from toolgate_backend.grammars.codecs.nodes import structure_of
+from toolgate_backend.grammars.codecs.nodes import (
+    alternatives,
+    structure_of,
+    without_root_references,
+)
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
+from toolgate_backend.grammars.codecs.rules import exact_numbers
 from toolgate_backend.grammars.compiled_grammar import extra_tokens, limits_of
 from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
 from toolgate_backend.grammars.free_strings import free_texts
@@ -58,8 +61,8 @@ COMPILING = {
     "backend.grammars.codecs.raw_strings:uncounted_lengths": lambda _, given: (
         uncounted_lengths(given)
     ),
-    "backend.grammars.codecs.alternatives:alternatives": lambda it, _: alternatives(it, it),
-    "backend.grammars.codecs.alternatives:without_root_references": lambda it, _: (
+    "backend.grammars.codecs.nodes:alternatives": lambda it, _: alternatives(it, it),
+    "backend.grammars.codecs.nodes:without_root_references": lambda it, _: (
         without_root_references(it)
     ),
     "backend.grammars.codecs.nodes:structure_of": lambda it, _: structure_of(it),
@@ -69,7 +72,7 @@ COMPILING = {
         if choice.make_choice(it, ()).engine == "xgrammar"
         else None
     ),
-    "backend.grammars.codecs.exact_numbers:exact_numbers": lambda it, _: exact_numbers(it, {}),
+    "backend.grammars.codecs.rules:exact_numbers": lambda it, _: exact_numbers(it, {}),
     "backend.grammars.compiled_grammar:limits_of": lambda it, _: limits_of(it),
     "backend.grammars.read_back:misread": lambda it, _: misread(it, lambda _: True),
     "backend.grammars.free_strings:free_texts": lambda it, _: free_texts(
@@ -78,16 +81,16 @@ COMPILING = {
 }
 """What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
 PARTS = {
-    "backend.grammars.codecs.exact_numbers:near_bounds",
+    "backend.grammars.codecs.rules:near_bounds",
     "backend.grammars.codecs.factory:rules_of_call",
-    "backend.grammars.codecs.gemma:GemmaGrammar",
+    "backend.grammars.codecs.typed_values:GemmaGrammar",
     "backend.grammars.codecs.nested:NestedGrammar",
-    "backend.grammars.codecs.pythonic:PythonicGrammar",
+    "backend.grammars.codecs.typed_values:PythonicGrammar",
     "backend.grammars.codecs.raw_strings:patterns_of",
     "backend.grammars.codecs.raw_strings:too_long",
-    "backend.grammars.codecs.alternatives:listed",
-    "backend.grammars.codecs.alternatives:restricted",
-    "backend.grammars.codecs.alternatives:types",
+    "backend.grammars.codecs.nodes:listed",
+    "backend.grammars.codecs.nodes:restricted",
+    "backend.grammars.codecs.nodes:types",
     "backend.grammars.codecs.structured:StructuredGrammar",
     "backend.grammars.least_tokens:numbers_of",
     "backend.grammars.least_tokens:texts_of",
@@ -99,7 +102,7 @@ PARTS = {
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
-    "backend.grammars.engines.xgrammar_ebnf:grammar_of_schema",
+    "backend.grammars.engines.xgrammar_members:grammar_of_schema",
     "backend.grammars.instances:cause_of",
     "backend.grammars.instances:closed_out",
     "backend.grammars.instances:written",

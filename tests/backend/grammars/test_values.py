@@ -19,7 +19,7 @@ from tests.support.effort import repeats, sampled
 from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts, sample_of
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.codecs.raw_strings import whole_text
-from toolgate_backend.grammars.engines import xgrammar_ebnf
+from toolgate_backend.grammars.engines import xgrammar_members
 from toolgate_backend.grammars.offline import compiler_of, verdicts
 from toolgate_backend.grammars.read_back import misread
 from toolgate_core import grammar_key
@@ -261,7 +261,7 @@ def test_names_and_listed_values_are_those_of_the_schema(qwen3, text, engine):
 
 @pytest.mark.parametrize("text", ["código", "größe1"])
 def test_llguidance_compiles_what_xgrammar_misreads(qwen3, monkeypatch, text):
-    monkeypatch.setattr(xgrammar_ebnf, "_MISREAD", re.compile("(?!)"))
+    monkeypatch.setattr(xgrammar_members, "_MISREAD", re.compile("(?!)"))
     schema = listed(text, description="not in a cache")
     verdict, grammar = qwen3.verdict(schema)
     assert grammar is not None

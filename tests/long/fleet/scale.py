@@ -35,7 +35,7 @@ from tests.long.fleet.gateway import (
 from tests.support import markdown
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.redis_server import RedisServer, redis_server
-from toolgate_backend.endpoint.needed_grammars import needed_sources
+from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest

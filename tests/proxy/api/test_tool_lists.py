@@ -11,7 +11,7 @@ from anthropic.types.beta import BetaMemoryTool20250818Command, BetaToolUnionPar
 from openai.types.responses import ToolParam
 
 from tests.support.apis.value_examples import tool_types
-from toolgate_backend.endpoint.added_tools import AddedTools
+from toolgate_backend.endpoint.histories import AddedTools
 from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.schema.preparation.prepare import prepare

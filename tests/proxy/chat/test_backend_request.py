@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.servers.fake_backend import INFO
-from toolgate_backend.endpoint.needed_grammars import needed_sources
+from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.json_objects import QWEN3

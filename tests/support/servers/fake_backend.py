@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from tests.support.servers.loopback import in_thread
 from tests.support.servers.script import Script, events
-from toolgate_backend.endpoint.needed_grammars import needed_sources
+from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_core import wire
 from toolgate_core.chat_shape import MEMBER, SHAPED, ChatShape, message_in
 from toolgate_core.errors import FingerprintMismatch, GrammarsRefused, ToolgateError

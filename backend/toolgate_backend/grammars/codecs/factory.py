@@ -14,12 +14,11 @@ from ...tokens.call_form import CallForm
 from ...tokens.units import units
 from ..free_strings import free_texts
 from ..text_kinds import JSON_IN_LLGUIDANCE, PYTHON, TextKind
-from .gemma import GemmaGrammar
 from .nested import NestedGrammar
-from .pythonic import PythonicGrammar
 from .raw_strings import uncounted_lengths
 from .rules import Rules, encoded_literal
 from .tagged import TaggedGrammar
+from .typed_values import GemmaGrammar, PythonicGrammar
 
 
 def rules_of_call(

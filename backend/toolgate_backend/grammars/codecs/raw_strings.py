@@ -26,8 +26,7 @@ from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
 from ..text_kinds import raw_text
-from .alternatives import listed
-from .nodes import OF_TEXT, FurtherMembers
+from .nodes import OF_TEXT, FurtherMembers, listed
 from .rules import Rules, encoded_literal, quoted
 
 MAX_COUNTED = 100

@@ -11,7 +11,6 @@ from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
-from .alternatives import without_root_references
 from .nodes import (
     NOTHING,
     Array,
@@ -26,6 +25,7 @@ from .nodes import (
     Values,
     is_nothing,
     structure_of,
+    without_root_references,
 )
 from .rules import MAX_UNORDERED, Rules, encoded_literal, quoted
 

@@ -12,15 +12,19 @@ from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
-from .alternatives import alternatives, listed, restricted, types, without_root_references
 from .nodes import (
     BOUNDS,
     MEMBER_COUNTS,
     OF_OBJECTS,
     FurtherMembers,
+    alternatives,
     declared_members,
     further_members,
+    listed,
     member_counts,
+    restricted,
+    types,
+    without_root_references,
 )
 from .raw_strings import RawStrings, exactly, further_names
 from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text

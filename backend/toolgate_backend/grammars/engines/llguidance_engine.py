@@ -18,11 +18,11 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
-from ..codecs.exact_numbers import exact_numbers
 from ..codecs.factory import rules_of_call
+from ..codecs.rules import exact_numbers
 from ..free_strings import free_texts
 from ..text_kinds import JSON_IN_LLGUIDANCE
-from .custom.grammar import CustomGrammars
+from .custom_grammar import CustomGrammars
 from .engine import CompiledGrammar
 from .llguidance_matcher import Mark, can_begin, matchers_of, new_matcher
 from .llguidance_members import TooLarge, member_rules

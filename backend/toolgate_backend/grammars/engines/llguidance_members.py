@@ -17,8 +17,6 @@ from typing import Any
 from toolgate_core.schema.preparation.engine_form import has_large_numbers
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
-from ..codecs.alternatives import types, without_root_references
-from ..codecs.exact_numbers import exact_numbers
 from ..codecs.nodes import (
     BOUNDS,
     MEMBER_COUNTS,
@@ -29,9 +27,11 @@ from ..codecs.nodes import (
     declared_members,
     further_members,
     member_counts,
+    types,
+    without_root_references,
 )
 from ..codecs.raw_strings import undeclared
-from ..codecs.rules import MAX_UNORDERED, Rules, quoted
+from ..codecs.rules import MAX_UNORDERED, Rules, exact_numbers, quoted
 
 MAX_RULES = 400_000
 """Maximum length of the rules, in characters. Definitions are repeated in each value that uses

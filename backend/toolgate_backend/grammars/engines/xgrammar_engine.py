@@ -22,8 +22,7 @@ from ...tokens.masks import BitmaskRow
 from ..free_strings import free_texts
 from ..text_kinds import JSON_IN_XGRAMMAR
 from .engine import CompiledGrammar
-from .xgrammar_ebnf import grammar_of, grammar_of_schema, literal
-from .xgrammar_members import member_rules
+from .xgrammar_members import grammar_of, grammar_of_schema, literal, member_rules
 
 OUT_OF_MEMORY = "std::bad_alloc"
 SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")

@@ -21,14 +21,13 @@ from lark.load_grammar import load_grammar
 
 from toolgate_core.custom_tools import Grammar
 
-from ....errors import GrammarRefused
-from ....tokens.call_form import CallForm
-from ....tokens.units import units
-from ..engine import CompiledGrammar
-from ..llguidance_matcher import FreshMatcher, can_begin, first_line, new_matcher
-from .matcher import CustomMatcher, Parts
-from .texts import FixedText, Writing, input_texts
-from .views import WRITABLE, View, quoted_view, raw_view
+from ...errors import GrammarRefused
+from ...tokens.call_form import CallForm
+from ...tokens.units import units
+from .custom_matcher import CustomMatcher, Parts
+from .custom_texts import WRITABLE, FixedText, View, Writing, input_texts, quoted_view, raw_view
+from .engine import CompiledGrammar
+from .llguidance_matcher import FreshMatcher, can_begin, first_line, new_matcher
 
 _START = "start: "
 NO_FORCING = '%llguidance {"no_forcing": true}\n'

@@ -14,12 +14,11 @@ from functools import cached_property
 import llguidance
 import numpy as np
 
-from ....errors import BackendError
-from ....tokens import masks
-from ....tokens.masks import BitmaskRow, TokenIds
-from ..llguidance_matcher import FreshMatcher
-from .texts import FixedText
-from .views import View
+from ...errors import BackendError
+from ...tokens import masks
+from ...tokens.masks import BitmaskRow, TokenIds
+from .custom_texts import FixedText, View
+from .llguidance_matcher import FreshMatcher
 
 MAX_TOKENS = 24
 """Maximum number of tokens through which a way around the forbidden text is searched."""

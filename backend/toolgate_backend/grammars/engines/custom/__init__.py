@@ -1,1 +1,0 @@
-"""Grammars of custom tools: Lark and regular expressions that a client defines."""
