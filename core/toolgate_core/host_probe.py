@@ -1,5 +1,5 @@
-"""Start-up of a host: its import in less time, the probe of its private names, and the cores that it
-may use. The host is vLLM for the backend, LiteLLM for the gateway.
+"""Start-up of a host: its import in less time, the probe of its private names, and the number of
+cores that it may use. The host is vLLM for the backend, LiteLLM for the gateway.
 
 Both packages list the private names that they use as `PrivateName`s. The probe compares these with
 the installed release and reports every missing name and changed signature, each with its use. This
