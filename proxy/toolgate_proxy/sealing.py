@@ -2,7 +2,7 @@
 
 All keys are derived from one secret of the fleet, one for each purpose. Sealed data is encrypted
 and authenticated with AES-256-GCM (NIST SP 800-38D), and opens only for the purpose and the owner
-that it was sealed for. Virtual keys have a secret of their own (keys/hashing.py), which outlives
+that it was sealed for. Virtual keys have a secret of their own (keys/key.py), which outlives
 that of a fleet.
 """
 

@@ -10,7 +10,7 @@ from .chat.failover import Failover
 from .documents.reader import Documents
 from .kept_reasoning import KeptReasoning
 from .kept_values import MemoryValues, RedisValues
-from .keys.failed_attempts import FailedAttempts
+from .keys.access import FailedAttempts
 from .keys.sync import KeySync
 from .limits.key_bounds import BodyBudget
 from .limits.limiter import Limiter

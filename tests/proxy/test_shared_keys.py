@@ -28,11 +28,11 @@ from toolgate_proxy.keys.redis_store import (
     RECORDS,
     UNUSED,
     VERSION,
+    Mark,
     StoreConflict,
     warn_of_unused_keys,
 )
 from toolgate_proxy.keys.sync import KeySync
-from toolgate_proxy.keys.versions import Mark
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.settings import Settings
 

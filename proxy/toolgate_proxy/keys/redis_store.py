@@ -1,6 +1,6 @@
 """Virtual keys in Redis: written by the command line, read by every gateway.
 
-`toolgate:{keys}:records`  hash: id → sealed record (versions.py)
+`toolgate:{keys}:records`  hash: id → sealed record
 `toolgate:{keys}:changes`  sorted set: id → version of its last change
 `toolgate:{keys}:version`  version of the last change
 `toolgate:{keys}:mark`     sealed: the version of every key
@@ -9,6 +9,15 @@
 
 A reader requests the changes since the last version it has read. Unlike a published message, a
 change can't be missed while the reader is disconnected or starting.
+
+The seal of a record shows that the command line wrote it, but not that it is the newest: whoever
+can write to Redis could replace the record of a revoked key by the one before. So each record has
+its version under its seal, and a mark lists the newest version of every key. The mark is sealed,
+too, and is written together with each record. A gateway accepts no record that is older than the
+mark, or than it has seen.
+
+A version is the time of the write in milliseconds, or one more than the last version if that is
+later. So versions do not come again if Redis has lost its last writes.
 """
 
 from __future__ import annotations
@@ -17,22 +26,91 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from pydantic import SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ..settings import Settings
 from .key import Hasher, Key
 from .limit_kinds import KINDS, LimitKind
-from .versions import Mark, VersionedKey, opened, seal
 
 logger = logging.getLogger(__name__)
+
+MARK_ID = "mark"
+"""The id under which a mark is sealed. Ids of keys begin with `key_`."""
+
+
+class VersionedKey(NamedTuple):
+    key: Key
+    version: int
+
+
+class Mark(BaseModel):
+    """The newest version of every key, and of all of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int = Field(default=0, ge=0)
+    keys: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, keys: Iterable[VersionedKey]) -> Mark:
+        versions = {each.key.id: each.version for each in keys}
+        return cls(version=max(versions.values(), default=0), keys=versions)
+
+    def after(self, key_id: str, version: int) -> Mark:
+        return Mark(version=version, keys=self.keys | {key_id: version})
+
+    def seal(self, hasher: Hasher) -> bytes:
+        return hasher.seal(MARK_ID, self.model_dump_json().encode())
+
+    @classmethod
+    def open(cls, hasher: Hasher, sealed: bytes) -> Mark | None:
+        """Return None if it was not sealed with this secret."""
+        body = hasher.open(MARK_ID, sealed)
+        try:
+            return None if body is None else cls.model_validate_json(body)
+        except ValidationError:  # of a newer version of Toolgate
+            return None
+
+
+def seal(hasher: Hasher, key: Key, version: int) -> bytes:
+    """Return a record of Redis."""
+    body = key.model_dump_json(exclude_defaults=True).encode()
+    return hasher.seal(key.id, b"%d\n" % version + body)
+
+
+def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[VersionedKey]:
+    """Return the keys in records, by their ids. Records that are not valid are logged and left
+    out."""
+    keys = []
+    for key_id, sealed in records:
+        name = key_id.decode(errors="replace")
+        record = hasher.open(name, sealed)
+        try:
+            if record is None:
+                raise ValueError("its seal does not match TOOLGATE_KEY_SECRET")
+            version, _, body = record.partition(b"\n")
+            key = Key.model_validate_json(body)
+            if key.id != name:
+                raise ValueError("it is the record of another key")
+            keys.append(VersionedKey(key, int(version)))
+        except ValidationError:
+            logger.warning(
+                "The record of the key %.80r in Redis is ignored: its format is not known, for "
+                "example from a newer version of Toolgate.",
+                name,
+            )
+        except ValueError as error:
+            logger.warning("The record of the key %.80r in Redis is ignored: %s.", name, error)
+    return keys
+
 
 RECORDS, CHANGES, VERSION, ALIASES, EPOCH, MARK = (
     f"toolgate:{{keys}}:{name}"

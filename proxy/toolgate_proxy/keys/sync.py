@@ -4,7 +4,7 @@ Without changes, a poll is one small command. Publish/subscribe would be quicker
 is missed is lost, and here that could be the revocation of a key.
 
 Nothing in Redis is trusted without its seal, and no key goes back to an earlier record
-(versions.py).
+(redis_store.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,17 @@ from ..settings import Settings
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
 from .key import Hasher, Key
-from .redis_store import CHANGES, EARLIER_RECORD, EPOCH, MARK, RECORDS, VERSION
-from .versions import Mark, VersionedKey, opened
+from .redis_store import (
+    CHANGES,
+    EARLIER_RECORD,
+    EPOCH,
+    MARK,
+    RECORDS,
+    VERSION,
+    Mark,
+    VersionedKey,
+    opened,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, NO_TOKENS, Tokens
 from ..metrics import LIMITED
 from .estimate import files_beyond_estimate
-from .headers import refusal
-from .reservation import Amount, Counter, NoResponse, Reservation, Unavailable
+from .reservation import Amount, Counter, NoResponse, Reservation, Unavailable, refusal
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,10 @@ from ..keys.limit_kinds import KINDS, Tokens
 from ..metrics import KEYS_BREAKER, LIMITED
 from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
-from .headers import rate_limit_headers
 from .lease import Lease, Leases
 from .memory_counter import MemoryCounter
 from .redis_counter import RedisCounter
-from .reservation import Amount, Counter, Reservation, Unavailable, amounts
+from .reservation import Amount, Counter, Reservation, Unavailable, amounts, rate_limit_headers
 
 LEASE_SECONDS = 6.0
 """Time after which the active requests of a crashed gateway no longer count towards

@@ -32,10 +32,9 @@ from toolgate_core.errors import (
 
 from .. import metrics
 from ..context import SCOPE, RequestContext
+from ..keys.access import key_of, may_open, refusal
 from ..keys.cache import WRONG_KEY
-from ..keys.header import key_of
 from ..keys.key import Key
-from ..keys.permissions import may_open, refusal
 from ..request_fields import copied
 from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook

@@ -21,7 +21,7 @@ from toolgate_core.errors.base import MAX_MESSAGE, shortened
 
 from ..api.surfaces import Google, surface_of
 from ..context import SCOPE, RequestContext
-from ..keys.permissions import nearest
+from ..keys.access import nearest
 from .deployments.known_models import model_not_found
 from .deployments.router import PROVIDER
 from .errors import CODES, TAGS, HostRefused, cleaned, tag_mismatch

@@ -25,7 +25,7 @@ from litellm.proxy._experimental.mcp_server.utils import (
 
 from toolgate_core.errors import InvalidRequest
 
-from ..keys.header import KEY_HEADERS, Header, key_in, key_of
+from ..keys.access import KEY_HEADERS, Header, key_in, key_of
 from . import auth
 
 MCP = "mcp"

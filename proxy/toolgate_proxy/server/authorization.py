@@ -21,8 +21,7 @@ from toolgate_core.errors import InvalidKey, RouteClosed, ToolgateError
 
 from .. import metrics
 from ..context import RequestContext, context_of
-from ..keys.header import key_of
-from ..keys.permissions import may_open, refusal
+from ..keys.access import key_of, may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.asgi import serves_without_key
 from ..state import gateway

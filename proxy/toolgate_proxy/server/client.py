@@ -11,7 +11,7 @@ from toolgate_core.errors import ToolgateError
 from ..api.surface import Client, Provision
 from ..context import RequestContext
 from ..features.all import FEATURES
-from ..keys.header import key_of
+from ..keys.access import key_of
 from ..litellm_host.auth import is_master_key, is_ours
 from ..sealing import OwnerSeal
 from ..state import gateway

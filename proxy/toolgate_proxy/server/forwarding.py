@@ -21,7 +21,7 @@ from toolgate_core.errors import ModelNotFound
 from ..api.shared.options import LITELLM
 from ..api.surface import Client
 from ..context import RequestContext, context_of
-from ..keys.header import Header
+from ..keys.access import Header
 from ..litellm_host.admission import Admission
 from ..litellm_host.context import carry
 from ..litellm_host.deployments.known_models import check_exists, model_not_found

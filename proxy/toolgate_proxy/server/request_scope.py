@@ -24,7 +24,7 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 from ..api.surfaces import surface_of
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
-from ..keys.header import KEY_HEADERS, Header, key_of
+from ..keys.access import KEY_HEADERS, Header, key_of
 from ..litellm_host.provider_usage import ProviderUsage
 from ..metrics import exposition
 from ..state import gateway

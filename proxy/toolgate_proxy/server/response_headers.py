@@ -34,7 +34,7 @@ from toolgate_core.schema.corrections import Correction
 from toolgate_core.wire import ResidualKeyword
 
 from ..context import REQUEST_ID, Notes, RequestContext
-from ..keys.header import Header
+from ..keys.access import Header
 
 HIDDEN = {b"x-litellm-model-api-base"}
 """It has the address of a backend."""

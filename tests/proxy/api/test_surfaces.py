@@ -9,7 +9,7 @@ from toolgate_proxy.api.reader import RequestReader
 from toolgate_proxy.api.surface import is_streamed
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, SURFACES, surface_of
 from toolgate_proxy.context import Notes
-from toolgate_proxy.keys.permissions import may_open
+from toolgate_proxy.keys.access import may_open
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 

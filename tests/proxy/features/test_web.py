@@ -17,7 +17,7 @@ from tests.support.apis.messages_api import check_message
 from tests.support.servers.script import call
 from toolgate_proxy.features.web.fetch import MAX_BYTES, PageFetcher
 from toolgate_proxy.features.web.search import Domains
-from toolgate_proxy.fetching.public_fetch import PublicFetch
+from toolgate_proxy.public_fetch import PublicFetch
 from toolgate_proxy.server import client
 
 HI = {"role": "user", "content": "What is new?"}

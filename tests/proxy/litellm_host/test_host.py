@@ -32,7 +32,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_core.host_probe import PrivateName
 from toolgate_proxy import auth
-from toolgate_proxy.keys.header import KEY_HEADERS
+from toolgate_proxy.keys.access import KEY_HEADERS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host import private_names

@@ -14,7 +14,7 @@ from tests.proxy.process.kit import RESPONSES, ROWS
 from tests.support.effort import SAMPLE, repeats
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
-from toolgate_proxy.keys.permissions import ROUTES
+from toolgate_proxy.keys.access import ROUTES
 from toolgate_proxy.ops.admin.routes import router
 from toolgate_proxy.server.authorization import HEALTH
 from toolgate_proxy.server.launcher import Route, make_config

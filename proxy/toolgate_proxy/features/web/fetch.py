@@ -20,7 +20,7 @@ import httpx
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 from ...api.surface import Provision
-from ...fetching.public_fetch import Answer, NotFetched, PublicFetch, checked
+from ...public_fetch import Answer, NotFetched, PublicFetch, checked
 from ...settings import Settings
 from .page_text import PageText, page_text
 from .search import Domains, WebSearch

@@ -18,7 +18,7 @@ from starlette.types import Scope
 
 from ...api.chat_completions.parameters import BY_NAME
 from ...context import context_of
-from ...keys.header import key_of
+from ...keys.access import key_of
 from ...settings import Settings
 from ...state import gateway
 from .. import auth

@@ -24,7 +24,7 @@ from toolgate_core.errors import RequestTimeout, ToolgateError
 from ...api.shared.output import COMMENT, data_event
 from ...api.surface import Stream
 from ...context import RequestContext
-from ...keys.header import Header
+from ...keys.access import Header
 
 EVENTS: Sequence[Header] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),

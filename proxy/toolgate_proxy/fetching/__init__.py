@@ -1,1 +1,0 @@
-"""Content of the web that clients or models name by its address."""

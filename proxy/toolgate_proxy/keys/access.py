@@ -1,0 +1,148 @@
+"""The API key of a request: how its headers have it, what a virtual key may open, and the limit on
+wrong keys.
+
+This is the only parser of API keys: the own route, the checks before LiteLLM and our `custom_auth`
+get the same key from a request. It accepts the headers and schemes that LiteLLM accepts, in its
+order (`get_api_key` in litellm/proxy/auth/user_api_key_auth.py).
+
+Nobody can guess a key of 256 random bits. The limit on wrong keys saves the work, log lines and
+traffic that they cause. A valid key is accepted even from an address over the limit, so a client is
+not affected by others behind the same address. Each process counts for itself, so that wrong keys
+never reach Redis.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+
+from toolgate_core.errors import InvalidKey, PermissionDenied, TooManyWrongKeys
+
+KEY_HEADERS = (
+    b"x-litellm-api-key",
+    b"authorization",
+    b"api-key",
+    b"x-api-key",
+    b"x-goog-api-key",
+    b"ocp-apim-subscription-key",
+)
+"""The first of these headers that a request has decides. The others may be credentials of the
+client for MCP servers or for providers."""
+SCHEME = re.compile(rb"\s*(?:bearer|basic)\s+", re.IGNORECASE)
+"""HTTP schemes are case-insensitive (RFC 9110, section 11.1). LiteLLM takes a key after `Basic`
+as it is."""
+AWS_SIGNATURE = re.compile(
+    rb"\s*AWS4-HMAC-SHA256\s.*?Credential=(?:bearer\s+)?([^/\s,]+)", re.IGNORECASE
+)
+"""Clients of Amazon Bedrock send the key as the credential of a signature."""
+
+Header = tuple[bytes, bytes]
+
+
+def key_of(headers: Iterable[Header]) -> str | None:
+    """Return the API key in the headers of an ASGI scope. Raises InvalidKey if a header is there
+    several times with different keys."""
+    found: dict[bytes, str] = {}
+    for name, value in headers:
+        if name in KEY_HEADERS and (key := key_in(value)) and found.setdefault(name, key) != key:
+            raise InvalidKey(
+                f"The request has several {name.decode()!r} headers with different keys. Send one."
+            )
+    for name in KEY_HEADERS:
+        if name in found:
+            return found[name]
+    return None
+
+
+def key_in(value: bytes) -> str:
+    """Return the API key in the value of a header, without its scheme."""
+    if signature := AWS_SIGNATURE.match(value):
+        return signature[1].decode("latin-1")
+    return SCHEME.sub(b"", value, count=1).strip().decode("latin-1")
+
+
+ROUTES = {
+    "POST": re.compile(
+        r"(?:/v1)?/(?:chat/completions|completions|embeddings|messages|messages/count_tokens)"
+        r"|(?:(?:/openai)?/v1)?/responses(?:/(?:input_tokens|compact))?"
+    ),
+    "GET": re.compile(r"(?:/v1)?/models(?:/.+)?", re.DOTALL),
+}
+"""An allow-list: LiteLLM has hundreds of routes and adds more with each release. All other routes
+require the master key."""
+PATHS = (
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/models",
+)
+"""Examples of them, for messages."""
+NEAR = 0.8
+"""Similarity from which a path is suggested."""
+LONGEST = 100
+"""Paths of more characters are not compared."""
+
+
+def nearest(route: str) -> str | None:
+    """Return the path of `PATHS` that was probably meant."""
+    found = get_close_matches(route, PATHS, n=1, cutoff=NEAR) if len(route) <= LONGEST else []
+    return found[0] if found else None
+
+
+def may_open(method: str, route: str) -> bool:
+    """Return whether a virtual key may use the route."""
+    allowed = ROUTES.get(method)
+    return allowed is not None and allowed.fullmatch(route) is not None
+
+
+def refusal(method: str, route: str) -> PermissionDenied:
+    """Return the error for a virtual key. It names the nearest route, if one is similar."""
+    near = nearest(route)
+    if near is not None and near != route:
+        hint = f"Did you mean {near}?"
+    elif near is not None:
+        hint = f"Virtual keys may not use it with {method}."
+    else:
+        hint = f"Virtual keys may use {', '.join(PATHS)}."
+    return PermissionDenied(f"This route requires the gateway's master key. {hint}")
+
+
+MAX_ADDRESSES = 10_000
+"""Addresses with attempts; beyond that the least recently seen address is dropped."""
+WINDOW_SECONDS = 60.0
+
+
+class FailedAttempts:
+    """The times of the attempts of each address that were answered in the last minute. In no minute
+    there are more than `per_minute`."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = per_minute
+        self._clock = clock
+        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def count(self, address: str) -> None:
+        """Count a wrong key. Raises TooManyWrongKeys beyond the limit; that is not counted."""
+        moment = self._clock()
+        times = self._times.setdefault(address, deque())
+        self._times.move_to_end(address)
+        if len(self._times) > MAX_ADDRESSES:
+            self._times.popitem(last=False)
+        while times and moment - times[0] >= WINDOW_SECONDS:
+            times.popleft()
+        if len(times) < self._limit:
+            times.append(moment)
+            return
+        seconds = max(1, math.ceil(times[0] + WINDOW_SECONDS - moment))
+        raise TooManyWrongKeys(
+            "Your address has sent too many wrong API keys. Check the key, and try again in "
+            f"{seconds} s.",
+            retry_after=seconds,
+        )
