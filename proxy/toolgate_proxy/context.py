@@ -23,8 +23,7 @@ from .form import Form
 from .keys.key import Key
 from .keys.limit_kinds import NO_TOKENS, Tokens
 from .limits.estimate import estimate
-from .limits.lease import Lease
-from .limits.limiter import Limiter
+from .limits.limiter import Lease, Limiter
 from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"

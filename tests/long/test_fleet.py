@@ -16,8 +16,7 @@ from tests.long.outcomes import Outcome
 from tests.support.effort import rotating
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.keys.sync import KeySync
-from toolgate_proxy.limits.lease import Leases
-from toolgate_proxy.limits.limiter import Limiter
+from toolgate_proxy.limits.limiter import Leases, Limiter
 
 SHORT = Profile(days=0.5)
 

@@ -25,10 +25,9 @@ from toolgate_proxy.keys.limit_kinds import (
     LimitKind,
     Tokens,
 )
-from toolgate_proxy.limits import redis_counter
+from toolgate_proxy.limits import counters
+from toolgate_proxy.limits.counters import MemoryCounter, RedisCounter
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.limits.memory_counter import MemoryCounter
-from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.limits.reservation import Amount, CommandRefused, Reservation
 from toolgate_proxy.redis_client import SharedRedis
 from toolgate_proxy.settings import Settings
@@ -115,7 +114,7 @@ class Clock:
 @pytest.fixture
 def redis_clock(redis, monkeypatch):
     """The scripts read the time from a list, which the test sets."""
-    for script in (redis_counter.ADMIT, redis_counter.UPDATE):
+    for script in (counters.ADMIT, counters.UPDATE):
         text = script._text.replace("redis.call('TIME')", "redis.call('LRANGE', 'clock', 0, 1)")
         assert text != script._text
         monkeypatch.setattr(script, "_text", text)

@@ -17,10 +17,9 @@ from toolgate_proxy.keys.file_store import read_keys
 from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
 from toolgate_proxy.keys.redis_store import KeyUsage
+from toolgate_proxy.limits.counters import MemoryCounter
 from toolgate_proxy.limits.key_bounds import BodyBudget
-from toolgate_proxy.limits.lease import Lease, Leases
-from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.limits.memory_counter import MemoryCounter
+from toolgate_proxy.limits.limiter import Lease, Leases, Limiter
 from toolgate_proxy.limits.reservation import Amount, NoResponse, Reservation, duration
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.ops.keys import of_keys

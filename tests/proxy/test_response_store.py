@@ -10,11 +10,10 @@ from pydantic import SecretStr
 
 from tests.support.servers.redis_server import SECRET, response_store
 from toolgate_core.errors import ResponsesUnavailable
-from toolgate_proxy.response_store import memory_store, redis_store
+from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.response_store import store as store_module
-from toolgate_proxy.response_store.memory_store import MemoryResponses
 from toolgate_proxy.response_store.record import SealedResponse, StoredResponse
-from toolgate_proxy.response_store.redis_store import DIGEST
+from toolgate_proxy.response_store.sealed_stores import DIGEST, MemoryResponses
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
@@ -131,8 +130,7 @@ async def test_the_quota_counts_bytes(make_store):
 
 async def test_what_is_too_large_or_without_a_quota_is_not_stored(make_store, monkeypatch):
     assert await make_store(responses_quota=0).put(OWNER, response("resp_1")) == "disabled"
-    for module in (memory_store, redis_store):
-        monkeypatch.setattr(module, "RESPONSE_MAX_BYTES", 500)
+    monkeypatch.setattr(sealed_stores, "RESPONSE_MAX_BYTES", 500)
     store = make_store()
     text = "".join(map(str, range(1000)))
     assert await store.put(OWNER, response("resp_1", text=text)) == "too_large"
@@ -160,7 +158,7 @@ async def is_stored(store, owner, name="a"):
 
 
 async def test_memory_is_bounded_and_its_owner_used_least_recently_loses_first(monkeypatch):
-    monkeypatch.setattr(memory_store, "MEMORY_BYTES", 3 * SIZE)
+    monkeypatch.setattr(sealed_stores, "MEMORY_BYTES", 3 * SIZE)
     store = MemoryResponses(Settings())
     for owner in range(20):
         await put(store, str(owner))
@@ -171,8 +169,8 @@ async def test_memory_is_bounded_and_its_owner_used_least_recently_loses_first(m
 
 async def test_expired_responses_take_no_room(monkeypatch):
     now = 0.0
-    monkeypatch.setattr(memory_store.time, "monotonic", lambda: now)
-    monkeypatch.setattr(memory_store, "MEMORY_BYTES", SIZE)
+    monkeypatch.setattr(sealed_stores.time, "monotonic", lambda: now)
+    monkeypatch.setattr(sealed_stores, "MEMORY_BYTES", SIZE)
     store = MemoryResponses(Settings(responses_ttl=1))
     for name in ("a", "b", "c"):
         await put(store, OWNER, name)
@@ -256,7 +254,7 @@ async def test_a_record_that_is_put_back_after_its_time_counts_as_missing(in_red
 async def test_without_redis_nothing_is_said_to_be_missing(
     in_redis, redis_at_hand, fault, monkeypatch
 ):
-    monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(sealed_stores, "TIMEOUT_SECONDS", 0.2)
     await in_redis.put(OWNER, response("resp_1"))
     getattr(redis_at_hand, fault)()
     assert await in_redis.put(OWNER, response("resp_2")) == "unavailable"

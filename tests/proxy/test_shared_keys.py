@@ -17,7 +17,6 @@ from tests.support.servers.virtual_keys import HASHER, key_of, put, store, store
 from tests.support.waiting import until
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 from toolgate_proxy.keys import sync
-from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.key import Hasher, new_key, now
 from toolgate_proxy.keys.redis_store import (
@@ -32,7 +31,7 @@ from toolgate_proxy.keys.redis_store import (
     StoreConflict,
     warn_of_unused_keys,
 )
-from toolgate_proxy.keys.sync import KeySync
+from toolgate_proxy.keys.sync import KeyCache, KeySync
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.settings import Settings
 

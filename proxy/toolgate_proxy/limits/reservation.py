@@ -3,7 +3,7 @@ response says of them: rate-limit headers of OpenAI's and Anthropic's APIs, and 
 
 See platform.openai.com/docs/guides/rate-limits and docs.claude.com/en/api/rate-limits. The headers
 are in every response. The wait of `Retry-After` comes from the counter: `ms` of admit.lua, or
-memory_counter.py. Other 429s are those of sizes of bodies (key_bounds.py), of wrong keys
+counters.py. Other 429s are those of sizes of bodies (key_bounds.py), of wrong keys
 (keys/access.py) and of LiteLLM (litellm_host/errors.py).
 """
 

@@ -33,8 +33,8 @@ from toolgate_core.errors import (
 from .. import metrics
 from ..context import SCOPE, RequestContext
 from ..keys.access import key_of, may_open, refusal
-from ..keys.cache import WRONG_KEY
 from ..keys.key import Key
+from ..keys.sync import WRONG_KEY
 from ..request_fields import copied
 from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from .. import metrics
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from .memory_store import MemoryResponses
 from .record import (
     IN_THREAD,
     INFLATED,
@@ -24,7 +23,7 @@ from .record import (
     open_record,
     sealed,
 )
-from .redis_store import RedisResponses
+from .sealed_stores import MemoryResponses, RedisResponses
 
 logger = logging.getLogger(__name__)
 

@@ -28,9 +28,8 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.grammars.service import GrammarService, grammar_key
-from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.key import Hasher, now
-from toolgate_proxy.keys.sync import KeySync
+from toolgate_proxy.keys.sync import KeyCache, KeySync
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.settings import Settings
 

@@ -21,7 +21,7 @@ import httpx
 from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.redis_server import RedisServer, redis_server
 from toolgate_proxy.ops.stack.processes import free_port
-from toolgate_proxy.response_store import redis_store
+from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.routing import deployments
 from toolgate_proxy.server.background.responses import Place
 from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
@@ -180,7 +180,7 @@ class Fleet:
 
 def impatient() -> None:
     """Called in a gateway: it soon gives up a Redis that hangs, and a gateway that died."""
-    redis_store.TIMEOUT_SECONDS = 0.5
+    sealed_stores.TIMEOUT_SECONDS = 0.5
     Place.lease = 3.0
 
 

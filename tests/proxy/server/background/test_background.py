@@ -16,7 +16,7 @@ from tests.support.servers.redis_server import SECRET, response_store
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
-from toolgate_proxy.response_store import redis_store
+from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.response_store.record import unavailable
 from toolgate_proxy.server import authorization
 from toolgate_proxy.server.background import responses
@@ -114,7 +114,7 @@ def script(gateway):
 def impatient(monkeypatch):
     monkeypatch.setattr(Place, "lease", 0.4)
     monkeypatch.setattr(responses, "PAUSE", 0.02)
-    monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(sealed_stores, "TIMEOUT_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -442,7 +442,7 @@ async def test_a_write_whose_reply_was_lost_is_repeated(gateway, script, monkeyp
 async def test_a_response_that_is_too_large_fails_without_its_output(gateway, script, monkeypatch):
     text = " ".join(map(str, range(3_000)))
     gateway.backend.scripts["much"] = Script((text,))
-    monkeypatch.setattr(redis_store, "RESPONSE_MAX_BYTES", 4_000)
+    monkeypatch.setattr(sealed_stores, "RESPONSE_MAX_BYTES", 4_000)
     last = await ended(gateway, (await queued(gateway, "much"))["id"])
     assert (last["error"]["code"], last["output"]) == ("request_too_large", [])
     assert code(await ask(gateway, text))[:2] == (413, "request_too_large")

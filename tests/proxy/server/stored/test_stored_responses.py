@@ -12,7 +12,7 @@ from tests.support.litellm.own_route import MASTER
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy import removed
-from toolgate_proxy.response_store import memory_store
+from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.response_store.record import unavailable
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -121,7 +121,7 @@ async def test_failed_repeated_and_too_large_responses_are_not_stored(gateway, m
     )
     assert (again["store"], again["toolgate"]) == (False, {"not_stored": "exists"})
     assert (await get(gateway, first["id"])).json == first
-    monkeypatch.setattr(memory_store, "RESPONSE_MAX_BYTES", 100)
+    monkeypatch.setattr(sealed_stores, "RESPONSE_MAX_BYTES", 100)
     for stream in (True, False):
         body = await created(gateway, stream=stream)
         assert (body["store"], body["toolgate"]) == (False, {"not_stored": "too_large"})
