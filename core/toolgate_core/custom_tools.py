@@ -112,11 +112,12 @@ def _words(grammar: Grammar | None) -> str:
 
 
 _BEGIN = re.compile(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
-_PLAIN = re.compile(r'[^"\\]+')
-_ESCAPE = re.compile(r'\\(?:u[0-9A-Fa-f]{4}|["\\/bfnrt])')
-_HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
-_LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F][0-9A-Fa-f]{2}")
-_UNICODE_LENGTH = 6
+_COMPLETE = re.compile(
+    r'(?:[^"\\]+|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9A-Fa-f]{4}'
+    r"|\\u[0-9A-Fa-f]{4}(?=[^\\]|\\[^u]|\\u[0-9A-Fa-f]{4}))*+"
+)
+"""Text of a JSON string without an escape that may go on: the other half of a pair may follow."""
+_HALF = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -167,7 +168,13 @@ class InputText:
             if begin is None:
                 return ""
             self._begun, self._pending = True, self._pending[begin.end() :]
-        known = self._withheld + "".join(self._parts())
+        whole = _COMPLETE.match(self._pending)
+        assert whole is not None
+        self._pending = self._pending[whole.end() :]
+        self._ended = self._pending.startswith('"')
+        # Half of a pair is no text. The validation of the call finds it.
+        decoded = json.loads(f'"{whole.group()}"', strict=False)
+        known = self._withheld + _HALF.sub(_REPLACEMENT, decoded)
         self._withheld = known[-1:]
         return known[:-1]
 
@@ -175,33 +182,3 @@ class InputText:
         """The withheld character, at the end of the call."""
         last, self._withheld = self._withheld, ""
         return last
-
-    def _parts(self) -> Iterable[str]:
-        text, at = self._pending, 0
-        while at < len(text):
-            if plain := _PLAIN.match(text, at):
-                yield plain.group()
-                at = plain.end()
-                continue
-            if text[at] == '"':
-                self._ended = True
-                break
-            escape = _ESCAPE.match(text, at)
-            if escape is None:
-                break  # incomplete
-            if _HIGH_SURROGATE.match(text, at):
-                low = _LOW_SURROGATE.match(text, escape.end())
-                if (
-                    low is None
-                    and len(text) - escape.end() < _UNICODE_LENGTH
-                    and ('"' not in text[escape.end() :])
-                ):
-                    break  # the other half may follow
-                end = low.end() if low else escape.end()
-            else:
-                low, end = None, escape.end()
-            char: str = json.loads(f'"{text[at:end]}"')
-            # Half of a pair is no text. The validation of the call finds it.
-            yield _REPLACEMENT if "\ud800" <= char <= "\udfff" else char
-            at = end
-        self._pending = text[at:]

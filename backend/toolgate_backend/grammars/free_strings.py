@@ -13,12 +13,14 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
+from toolgate_core.dialects.arguments.value_types import type_of
 from toolgate_core.schema.keywords import ANNOTATIONS
+from toolgate_core.schema.preparation.engine_form import BOUNDS
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas, values
 
 from .text_kinds import JSON_KINDS, TextKind
 
-_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_BOUNDS = BOUNDS | {"multipleOf"}
 _KEYWORDS = frozenset(
     {"type", "enum", "const", "anyOf", "$ref"}
     | {"properties", "required", "additionalProperties"}
@@ -75,7 +77,7 @@ def _has_free_numbers(node: Any) -> bool:
         return True
     listed = {key: node[key] for key in ("enum", "const") if key in node}
     return not node.keys() & _BOUNDS and not any(
-        _type_of(each) == "number" for _, each in values(listed)
+        type_of(each) in ("integer", "number") for _, each in values(listed)
     )
 
 
@@ -150,23 +152,8 @@ class _Types:
         if "anyOf" in node:
             return frozenset().union(*(self._of(each, depth) for each in node["anyOf"]))
         if "enum" in node or "const" in node:
-            return frozenset(map(_type_of, node.get("enum", [node.get("const")])))
-        kinds = node.get("type", [*_TYPES])
-        named = [kinds] if isinstance(kinds, str) else kinds
+            named = [*map(type_of, node.get("enum", [node.get("const")]))]
+        else:
+            kinds = node.get("type", [*_TYPES])
+            named = [kinds] if isinstance(kinds, str) else kinds
         return frozenset("number" if each == "integer" else each for each in named)
-
-
-def _type_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"

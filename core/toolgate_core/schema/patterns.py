@@ -21,7 +21,6 @@ from .regular.parts import (
     BackReference,
     Boundary,
     Characters,
-    Group,
     Look,
     Part,
     Ranges,
@@ -35,6 +34,7 @@ from .regular.parts import (
     ranges_of,
     text_of,
     union,
+    with_inside,
 )
 from .regular.reading import parse
 
@@ -327,13 +327,9 @@ def with_certain_white_space(part: Part) -> Part:
         case Characters() if _tells_white_space(part.ranges):
             change = _with if part.excluded else _without
             return replace(part, ranges=change(part.ranges))
-        case Sequence(parts):
-            return Sequence(tuple(map(with_certain_white_space, parts)))
-        case Alternatives(options):
-            return Alternatives(tuple(map(with_certain_white_space, options)))
-        case Repeated(one) | Group(one) | Look(one, negative=False):
-            return replace(part, part=with_certain_white_space(one))
-    return part
+        case Look(negative=True):
+            return part
+    return with_inside(part, with_certain_white_space)
 
 
 def _tells_white_space(ranges: Ranges) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import jsonschema_rs
@@ -257,6 +257,18 @@ def inside(part: Part) -> tuple[Part, ...]:
         case Repeated(one) | Look(one) | Group(one):
             return (one,)
     return ()
+
+
+def with_inside(part: Part, changed: Callable[[Part], Part]) -> Part:
+    """A part with each part directly inside it changed."""
+    match part:
+        case Sequence(parts):
+            return Sequence(tuple(map(changed, parts)))
+        case Alternatives(options):
+            return Alternatives(tuple(map(changed, options)))
+        case Repeated(one) | Look(one) | Group(one):
+            return replace(part, part=changed(one))
+    return part
 
 
 def every_part(part: Part) -> Iterator[Part]:

@@ -39,6 +39,7 @@ from .parts import (
     letters_in,
     other_than,
     ranges_of,
+    with_inside,
 )
 
 MAX_LENGTH = 20_000
@@ -267,16 +268,12 @@ def _simplified(part: Part) -> Part:
         case Sequence(parts):
             kept = tuple(each for each in map(_simplified, parts) if each != EMPTY)
             return kept[0] if len(kept) == 1 else Sequence(kept)
-        case Alternatives(options):
-            return Alternatives(tuple(map(_simplified, options)))
         case Repeated(one, least, most):
             inside = _simplified(one)
             if most == 0 or is_always_empty(inside):
                 return inside if least else EMPTY
             return Repeated(inside, least, most)
-        case Look(one, negative, behind):
-            return Look(_simplified(one), negative, behind)
-    return part
+    return with_inside(part, _simplified)
 
 
 class _CharacterReader:
