@@ -10,20 +10,8 @@ import json
 import re
 from dataclasses import dataclass
 
-from toolgate_core.dialects.dialect import (
-    ARGUMENTS,
-    ID,
-    NAME,
-    CallIds,
-    Calls,
-    Codec,
-    Dialect,
-    GemmaValues,
-    Json,
-    NestedTags,
-    Pythonic,
-    Tagged,
-)
+from toolgate_core.dialects import dialect as forms
+from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, CallIds, Calls, Dialect
 
 from .tiny_random import TEMPLATES
 
@@ -193,21 +181,21 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def write_macro(codec: Codec) -> str:
+def write_macro(codec: forms.Codec) -> str:
     """The macro `write`, which writes the arguments of a call, and those that it uses. Arguments
     that are already text are written as they are."""
     match codec:
-        case Json():
+        case forms.Json():
             separators = f"{quoted(codec.item_separator)}, {quoted(codec.key_separator)}"
             return _write(f"{{{{- arguments | tojson(separators=({separators})) }}}}")
-        case Tagged():
+        case forms.Tagged():
             return TEMPLATES["kind"] + _write(_tagged(codec))
-        case NestedTags():
+        case forms.NestedTags():
             return _nested(codec) + _write("{{- value(arguments) }}")
-        case GemmaValues():
+        case forms.GemmaValues():
             inner = "value(arguments)" if codec.braces else "value(arguments)[1:-1]"
             return _gemma(codec) + _write(f"{{{{- {inner} }}}}")
-        case Pythonic():
+        case forms.Pythonic():
             members = "{{- key ~ '=' ~ value(each) }}"
             return _pythonic(codec) + _write(_members("arguments.items()", members, ", "))
 
@@ -236,7 +224,7 @@ def _items(item: str, comma: str = "") -> str:
     return f"{{%- for each in given %}}{separator}{item}{{%- endfor %}}"
 
 
-def _tagged(codec: Tagged) -> str:
+def _tagged(codec: forms.Tagged) -> str:
     key = "key" + "".join(
         f" | replace({quoted(char)}, {quoted(text)})" for char, text in codec.escapes
     )
@@ -257,7 +245,7 @@ def _tagged(codec: Tagged) -> str:
     )
 
 
-def _nested(codec: NestedTags) -> str:
+def _nested(codec: forms.NestedTags) -> str:
     begin, end = quoted(f"{codec.namespace}<"), quoted(f"{codec.namespace}</")
 
     def tags(name: str) -> str:
@@ -272,7 +260,7 @@ def _nested(codec: NestedTags) -> str:
     )
 
 
-def _gemma(codec: GemmaValues) -> str:
+def _gemma(codec: forms.GemmaValues) -> str:
     quote = quoted(codec.quote)
     members = _members("given | dictsort(true)", "{{- key ~ ':' ~ value(each) }}", ",")
     return _value(
@@ -284,7 +272,7 @@ def _gemma(codec: GemmaValues) -> str:
     )
 
 
-def _pythonic(codec: Pythonic) -> str:
+def _pythonic(codec: forms.Pythonic) -> str:
     quote = quoted(codec.quote)
     escapes = (("\\", "\\\\"), (codec.quote, f"\\{codec.quote}"), ("\n", "\\n"), ("\t", "\\t"))
     escaped = "given" + "".join(

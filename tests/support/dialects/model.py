@@ -26,15 +26,8 @@ from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, Event
-from toolgate_core.dialects.dialect import (
-    ARGUMENTS,
-    Codec,
-    Dialect,
-    GemmaValues,
-    NestedTags,
-    Pythonic,
-    Tagged,
-)
+from toolgate_core.dialects import dialect as forms
+from toolgate_core.dialects.dialect import ARGUMENTS, Dialect
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import content_format, parse_tools
@@ -106,16 +99,16 @@ def parts_of(dialect: Dialect, tokens: Sequence[str], special: bool) -> Parts:
     return Parts(vocabulary, ModelData(vocabulary), compiler)
 
 
-def _ends(codec: Codec) -> Sequence[str]:
+def _ends(codec: forms.Codec) -> Sequence[str]:
     """The texts that end a value in arguments that are not JSON."""
     match codec:
-        case Tagged(end=end):
+        case forms.Tagged(end=end):
             return (end, "]", "}", '"')
-        case GemmaValues(quote=quote):
+        case forms.GemmaValues(quote=quote):
             return (quote, "]", "}", ",")
-        case NestedTags(namespace=namespace):
+        case forms.NestedTags(namespace=namespace):
             return (f"{namespace}</",)
-        case Pythonic():
+        case forms.Pythonic():
             return ("'", '"', "]", "}", ", ")
     return ()
 

@@ -14,16 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core.dialects.dialect import (
-    Calls,
-    Dialect,
-    GemmaValues,
-    Json,
-    NestedTags,
-    Pythonic,
-    Slot,
-    Tagged,
-)
+from toolgate_core.dialects import dialect as forms
+from toolgate_core.dialects.dialect import Calls, Dialect, Slot
 
 Call = tuple[str, Any]
 Schema = Mapping[str, Any]
@@ -110,18 +102,18 @@ def arguments_of(text: str, codec: object, schema: Schema, at: int = 0) -> Value
     """The arguments that begin at a place. `schema`: that of the tool's parameters. Raises
     NotRead."""
     match codec:
-        case Json():
+        case forms.Json():
             return _json(text, at)
-        case Tagged():
+        case forms.Tagged():
             return _tagged(text, at, codec, Place(schema, [{"type": "object", **schema}]))
-        case NestedTags():
+        case forms.NestedTags():
             return _members(text, at, codec, Place(schema, [{"type": "object", **schema}]))
-        case GemmaValues(braces=True):
+        case forms.GemmaValues(braces=True):
             return _gemma(text, at, codec.quote)
-        case GemmaValues():  # they end before the brace of the call, or with the text
+        case forms.GemmaValues():  # they end before the brace of the call, or with the text
             value, end = _gemma(f"{{{text[at:]}}}", 0, codec.quote)
             return value, at + end - len("{}")
-        case Pythonic():
+        case forms.Pythonic():
             return _pythonic(text, at)
     raise AssertionError(codec)
 
@@ -184,7 +176,7 @@ def _is_of(value: Any, kinds: set[str]) -> bool:
     return any(kind in kinds for kind in JSON_KINDS[type(value)])
 
 
-def _tagged(text: str, at: int, codec: Tagged, place: Place) -> Value:
+def _tagged(text: str, at: int, codec: forms.Tagged, place: Place) -> Value:
     types = "|".join(re.escape(kind) for _, kind in codec.types)
     middle = re.escape(codec.middle).replace(r"\{type\}", f"(?P<kind>{types})")
     tag = re.compile(rf"{re.escape(codec.begin)}(?P<key>(?s:.*?)){middle}")
@@ -201,7 +193,7 @@ def _tagged(text: str, at: int, codec: Tagged, place: Place) -> Value:
     return made, at
 
 
-def _tagged_value(text: str, at: int, codec: Tagged, kinds: set[str]) -> Value:
+def _tagged_value(text: str, at: int, codec: forms.Tagged, kinds: set[str]) -> Value:
     """JSON of a type that is no text, or raw text."""
     if "string" not in kinds:
         return _json(text, at)
@@ -219,7 +211,7 @@ def _tagged_value(text: str, at: int, codec: Tagged, kinds: set[str]) -> Value:
     return text[at:end], end
 
 
-def _members(text: str, at: int, codec: NestedTags, place: Place) -> Value:
+def _members(text: str, at: int, codec: forms.NestedTags, place: Place) -> Value:
     tag = re.compile(rf"{re.escape(codec.namespace)}<(?P<key>[^/>][^>]*)>")
     made: dict[str, Any] = {}
     while (match := tag.match(text, at)) is not None:
@@ -229,7 +221,7 @@ def _members(text: str, at: int, codec: NestedTags, place: Place) -> Value:
     return made, at
 
 
-def _nested(text: str, at: int, codec: NestedTags, place: Place) -> Value:
+def _nested(text: str, at: int, codec: forms.NestedTags, place: Place) -> Value:
     kinds = place.kinds
     item = f"{codec.namespace}<{codec.item}>"
     if "array" in kinds and (kinds == {"array"} or text.startswith(item, at)):
