@@ -179,7 +179,7 @@ class Automaton:
 
     def _accept_slowly(self, token: int) -> bool:
         node, length, before = self._node, len(self._tokens), self._course
-        if not 0 <= token < self._model.vocabulary_size:
+        if not 0 <= token < self._model.vocabulary.size:
             return False
         if token in self._excluded:
             return False

@@ -19,7 +19,7 @@ class Budget:
     def __init__(self, model: ModelData, grammars: Sequence[MeasuredGrammar]) -> None:
         self.grammars = grammars
         """Those of the tools that may be called."""
-        self._tokens = model.call_tokens
+        self._tokens = model.vocabulary.call_tokens
         self._after_reasoning = self._tokens.reasoning_end_count
         self._first = [self._shortest(g, first=True) for g in grammars]
         self._further = [self._shortest(g, first=False) for g in grammars]

@@ -38,41 +38,36 @@ class ModelData:
     memory."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary_size = vocabulary.size
-        self.marks = vocabulary.marks
+        self.vocabulary = vocabulary
         self.special = vocabulary.special
         self.form = vocabulary.form
-        self.content_ends = vocabulary.content_ends
-        self.call_ends = vocabulary.call_ends
         self.unit_bytes = vocabulary.unit_bytes
-        self.token_bytes = vocabulary.token_bytes
-        failing = [self.marks.failure] if self.marks.failure is not None else self.marks.end_of_turn
+        marks = vocabulary.marks
+        failing = [marks.failure] if marks.failure is not None else marks.end_of_turn
         self.failure_mask = masks.Allow(masks.token_ids(failing))
         """The mask of a sequence whose enforcement has failed."""
-        self.cut_ends = frozenset() if self.marks.cut is None else frozenset({self.marks.cut})
+        self.cut_ends = frozenset() if marks.cut is None else frozenset({marks.cut})
         """The token that ends a turn whose last text is cut; none if the vocabulary has no such
         token."""
         self.rows = Rows()
         self.texts = DialectTexts(vocabulary)
-        self.call_tokens = vocabulary.call_tokens
         self.call_ids = CallIdentifiers(vocabulary.dialect)
-        mark_ids = frozenset(self.marks.tokens.values())
+        mark_ids = frozenset(marks.tokens.values())
         grammar_marks = self.form.grammar_marks
         self.token_index = TokenIndex(vocabulary.token_bytes, self.special, mark_ids)
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(self.special))
         in_grammars = np.union1d(ordinary, masks.token_ids(grammar_marks))
         self.in_grammars = masks.pack(in_grammars, vocabulary.size)
         """The tokens that the grammar of a call may allow."""
-        self.refused = self.special - grammar_marks
-        """The special tokens that are never part of a grammar's text."""
+        refused = self.special - grammar_marks  # these are never part of a grammar's text
         self._call_vocabulary = CallVocabulary(
-            self.token_index, self.unit_bytes, self.refused, self.in_grammars
+            self.token_index, self.unit_bytes, refused, self.in_grammars
         )
         shared = Shared(
             unit_bytes=self.unit_bytes,
             token_index=self.token_index,
             allowed=self.in_grammars,
-            refused=self.refused,
+            refused=refused,
             rows=self.rows,
             bounds=ValueBounds(self.form, self.unit_bytes, vocabulary.size),
             max_bytes=settings().graph_bytes,
@@ -203,7 +198,7 @@ class ModelData:
     def row_of(self, mask: masks.Mask) -> Row:
         """A mask as a shared row."""
         words = np.empty_like(self.in_grammars)
-        masks.render(mask, words, self.vocabulary_size)
+        masks.render(mask, words, self.vocabulary.size)
         return self.rows.row(words)
 
     def _plain_tokens(self) -> bytes:

@@ -62,7 +62,7 @@ class Turn:
 
     def initial_state(self, room: Room) -> State:
         """The state before the first token of the response."""
-        spec, tokens = self._spec, self._model.call_tokens
+        spec, tokens = self._spec, self._model.vocabulary.call_tokens
         match spec.reasoning:
             case "open" if spec.skip_reasoning and tokens.reasoning_end:
                 thinking = State(Phase.THINKING)
@@ -102,7 +102,7 @@ class Turn:
         if phase is Phase.THINKING:
             return State(Phase.THINKING)
         if phase is Phase.CONTENT and state.phase is Phase.THINKING:
-            before = self._model.call_tokens.after_reasoning
+            before = self._model.vocabulary.call_tokens.after_reasoning
             return self.force(self._content.begin(room.less(len(before))), before, phase, room)
         if phase is Phase.SELECT and state.phase is Phase.CONTENT:
             return self._select.begin_after_content(room)

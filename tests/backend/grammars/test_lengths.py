@@ -167,7 +167,9 @@ class Walker:
             spelled = next(filter(None, (self._spelled(matcher, each) for each in texts)), None)
             if spelled is None:
                 tried = [int(each) for each in rng.choices(allowed.tolist(), k=4)]
-                spelled = [max(tried, key=lambda each: len(self._model.data.token_bytes[each]))]
+                spelled = [
+                    max(tried, key=lambda each: len(self._model.vocabulary.token_bytes[each]))
+                ]
                 assert matcher.accept(spelled[0])
             tokens += spelled
         text = b"".join(self._model.data.unit_bytes[each] for each in tokens)
@@ -193,7 +195,7 @@ class Walker:
                     matcher.rollback(len(taken))
                 return None
             taken.append(token)
-            rest = rest[len(self._model.data.token_bytes[token]) :]
+            rest = rest[len(self._model.vocabulary.token_bytes[token]) :]
         return taken
 
 

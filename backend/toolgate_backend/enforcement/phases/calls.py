@@ -32,7 +32,7 @@ class Calls(PhaseRules):
         if not candidates.finished:
             return state
         name = candidates.grammars[0].name
-        tail = self._model.call_tokens.tail(name, self._rules.call_id(state.calls))
+        tail = self._model.vocabulary.call_tokens.tail(name, self._rules.call_id(state.calls))
         whole = state._replace(candidates=None)
         return self._rules.turn.force(whole, tail, Phase.SELECT, room)
 
@@ -42,7 +42,7 @@ class Select(PhaseRules):
 
     def begin_after_call(self, state: State, room: Room) -> State:
         """The state after a whole call."""
-        calls, end = state.calls + 1, self._model.call_tokens.end
+        calls, end = state.calls + 1, self._model.vocabulary.call_tokens.end
         after = State(Phase.SELECT, calls=calls)
         permissions = self._permissions
         if not permissions.may_add_call(calls, room):
@@ -85,7 +85,8 @@ class Select(PhaseRules):
         """The tokens that end the turn in a state that may end it."""
         if state.cut:
             return self._model.cut_ends
-        return self._model.call_ends if state.calls else self._model.content_ends
+        vocabulary = self._model.vocabulary
+        return vocabulary.call_ends if state.calls else vocabulary.content_ends
 
     def _ends(self, state: State) -> frozenset[int]:
         """The tokens that end the turn here; none if there must be a text before them."""
@@ -115,7 +116,7 @@ class End(PhaseRules):
 
     def step(self, state: State, _: Room, token: int) -> State | None:
         if state.ended:
-            ends = frozenset(self._model.marks.end_of_turn) | self._model.cut_ends
+            ends = frozenset(self._model.vocabulary.marks.end_of_turn) | self._model.cut_ends
             return state if token in ends else None
         return state._replace(ended=True) if token in self._select.end_tokens(state) else None
 
@@ -146,4 +147,4 @@ class Format(PhaseRules):
     def _ends(self) -> frozenset[int]:
         """The tokens that end the content where it is complete."""
         end = self._texts.content_end
-        return self._model.content_ends if end is None else frozenset({end.tokens[0]})
+        return self._model.vocabulary.content_ends if end is None else frozenset({end.tokens[0]})

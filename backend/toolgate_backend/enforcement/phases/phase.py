@@ -65,7 +65,7 @@ class Permissions:
         self._spec = spec
         self.budget = budget
         special_stops = frozenset(spec.stop_ids) & model.special
-        ends = NOTHING if spec.ignore_end else model.content_ends
+        ends = NOTHING if spec.ignore_end else model.vocabulary.content_ends
         self._content_ends = ends | special_stops
 
     def call_required(self, state: State) -> bool:
