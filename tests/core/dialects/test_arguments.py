@@ -187,7 +187,7 @@ NUMBERS = {"integer", "number"}
         ({"enum": ["a", None, 2]}, {"string", "null", "integer"}),
         ({"type": "string", "enum": ["a", None]}, {"string"}),
         ({"const": 2.5}, NUMBERS),
-        ({"$ref": "#/$defs/text"}, {"string"}),
+        ({"$ref": "#/$defs/some%20text"}, {"string"}),
         ({"$ref": "#/$defs/loop"}, {"null"} | ALL),
         ({}, ALL),
         (True, ALL),
@@ -195,7 +195,8 @@ NUMBERS = {"integer", "number"}
 )
 def test_types_of_a_declared_argument(schema, types):
     loop = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/loop"}]}
-    parameters = {"properties": {"a": schema}, "$defs": {"text": {"type": "string"}, "loop": loop}}
+    definitions = {"some text": {"type": "string"}, "loop": loop}
+    parameters = {"properties": {"a": schema}, "$defs": definitions}
     assert argument_types(parameters, "a") == types
 
 

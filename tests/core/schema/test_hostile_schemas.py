@@ -19,7 +19,6 @@ from toolgate_core.dialects.arguments.value_types import (
     TypeReader,
     argument_types,
     own_members,
-    target_of,
 )
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_parameters, canonical_schema
@@ -70,7 +69,6 @@ CANONICAL: dict[str, Work] = {
     "core.dialects.arguments.value_types:TypeReader": lambda it: TypeReader(it).value(it),
     "core.dialects.arguments.value_types:argument_types": lambda it: argument_types(it, "a"),
     "core.dialects.arguments.value_types:own_members": lambda it: own_members(it, "a"),
-    "core.dialects.arguments.value_types:target_of": lambda it: target_of(it, it),
     "core.dialects.arguments.nested:Location": lambda it: (
         Location.root(it).member("a").member("b").member(0).member("a")
     ),

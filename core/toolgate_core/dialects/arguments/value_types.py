@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Any
 
 from ...schema.patterns import matches
+from ...schema.walk import at_pointer, pointer_of_ref
 
 INTEGER = r"-?(?:0|[1-9][0-9]*)"
 FRACTION_OR_EXPONENT = r"(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
@@ -178,8 +179,8 @@ def _combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any
 
 def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
     """The schemas that `schema` combines. A value satisfies one or more of each group."""
-    if (target := target_of(schema, document)) is not None:
-        yield [target]
+    if (pointer := pointer_of_ref(schema.get("$ref"))) is not None:
+        yield [at_pointer(document, pointer)]
     yield from ([each] for each in _list(schema, "allOf"))
     yield from (branches for word in ("anyOf", "oneOf") if (branches := _list(schema, word)))
 
@@ -202,21 +203,6 @@ def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
     if not schemas and "additionalProperties" in schema:
         schemas.append(schema["additionalProperties"])
     return schemas
-
-
-def target_of(schema: Mapping[str, Any], document: Any) -> Any:
-    """The target of a local reference; None if there is none."""
-    ref = schema.get("$ref")
-    if not isinstance(ref, str) or not ref.startswith("#"):
-        return None
-    target = document
-    for step in ref[1:].split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        try:
-            target = target[int(name)] if isinstance(target, list) else target[name]
-        except (KeyError, IndexError, ValueError, TypeError):
-            return None
-    return target
 
 
 def type_of(value: object) -> str:
