@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from enum import Enum, auto
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -70,16 +69,6 @@ class _Document:
 _JSON = re.compile("|".join(f"(?:{each})" for each in PATTERNS.values()))
 
 
-class _State(Enum):
-    ELEMENT = auto()
-    """Before a tag."""
-    NAME = auto()
-    VALUE = auto()
-    RAW = auto()
-    END = auto()
-    """Before the end tag of a scalar."""
-
-
 class _Open(NamedTuple):
     """An open tag. `end` is what closes its value: empty before it is known to be a container."""
 
@@ -100,26 +89,16 @@ class NestedArguments(SteppedParser):
     """
 
     def __init__(self, codec: NestedTags, parameters: Mapping[str, Any], marks: Marks) -> None:
-        super().__init__(marks)
+        super().__init__(marks, NestedArguments._element)
         self._item = codec.item
         self._begin = marks.encode(codec.namespace) + "<"
         self._close = self._begin + "/"
         self._namespace = self._begin[:-1]
-        self._state = _State.ELEMENT
         self._open: tuple[_Open, ...] = (_Open("", Location.root(parameters), "}"),)
         self._begun = False
 
-    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
-        return {
-            _State.ELEMENT: self._element,
-            _State.NAME: self._name,
-            _State.VALUE: self._value,
-            _State.RAW: self._raw,
-            _State.END: self._close_tag,
-        }
-
     def cut(self) -> str:
-        if self.finished or self._state is not _State.RAW:
+        if self.finished or self._step is not NestedArguments._raw:
             return ""
         known = self._pending.length_before(self._namespace)
         return escaped(self._pending.text[:known])
@@ -135,7 +114,7 @@ class NestedArguments(SteppedParser):
         if text.startswith(self._begin) and not text.startswith(self._close):
             self._pending.skip_space()
             self._pending.take(len(self._begin))
-            self._state = _State.NAME
+            self._step = NestedArguments._name
             opened, self._begun = "" if self._begun else "{", True
             return opened
         if not outermost:
@@ -157,7 +136,7 @@ class NestedArguments(SteppedParser):
         self._pending.take(at + 1)
         place = outer.place.member(outer.begun if is_array else name)
         self._open = (*self._open[:-1], outer._replace(begun=outer.begun + 1), _Open(name, place))
-        self._state = _State.VALUE
+        self._step = NestedArguments._value
         separator = ", " if outer.begun else ""
         return separator if is_array else f'{separator}"{escaped(name)}": '
 
@@ -187,7 +166,7 @@ class NestedArguments(SteppedParser):
     def _empty(self, types: frozenset[str]) -> str:
         """A value without text."""
         self._pending.skip_space()
-        self._state = _State.END
+        self._step = NestedArguments._close_tag
         for kind, written in (("string", '""'), ("array", "[]"), ("object", "{}")):
             if kind in types:
                 return written
@@ -204,11 +183,11 @@ class NestedArguments(SteppedParser):
         self._pending.skip_space()
         end = "]" if is_array else "}"
         self._open = (*self._open[:-1], self._open[-1]._replace(end=end))
-        self._state = _State.ELEMENT
+        self._step = NestedArguments._element
         return "[" if is_array else "{"
 
     def _begin_raw(self) -> str:
-        self._state = _State.RAW
+        self._step = NestedArguments._raw
         return '"'
 
     def _json(self, types: frozenset[str]) -> str:
@@ -220,14 +199,14 @@ class NestedArguments(SteppedParser):
                 f"A value is not of a type that the schema allows: {text[:60]!r}."
             )
         self._pending.take(at)
-        self._state = _State.END
+        self._step = NestedArguments._close_tag
         return text
 
     def _raw(self) -> str | None:
         found = self._pending.string_until(self._namespace)
         if found is None or not found[1]:
             return found and found[0]
-        self._state = _State.END
+        self._step = NestedArguments._close_tag
         return f'{found[0]}"'
 
     def _close_container(self) -> str | None:
@@ -241,7 +220,7 @@ class NestedArguments(SteppedParser):
         if self._pending.text.startswith(end):
             self._pending.take(len(end))
             self._open = self._open[:-1]
-            self._state = _State.ELEMENT
+            self._step = NestedArguments._element
             return ""
         if end.startswith(self._pending.text):
             return None

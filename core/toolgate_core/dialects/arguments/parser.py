@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
-from enum import Enum
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from ..marks import Marks
 
@@ -116,13 +115,17 @@ class Pending:
         return ArgumentsError(message, self._offset + at)
 
 
+Step = Callable[[Any], str | None]
+"""The state of a parser: its method that reads next. It returns the JSON text that follows, or None
+if it needs more text."""
+
+
 class SteppedParser:
-    """A parser that reads `_pending`, one step after another, as its state decides."""
+    """A parser that reads `_pending`, one step after another."""
 
-    _state: Enum
-
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: Marks, step: Step) -> None:
         self._pending = Pending(marks)
+        self._step = step
         self.finished = False
 
     @property
@@ -137,19 +140,10 @@ class SteppedParser:
     def feed(self, text: str) -> str:
         """Raises ArgumentsError."""
         self._pending.text += text
-        steps = self._steps()
         written: list[str] = []
-        while not self.finished:
-            more = steps[self._state]()
-            if more is None:
-                break
+        while not self.finished and (more := self._step(self)) is not None:
             written.append(more)
         return "".join(written)
-
-    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
-        """By state: the step, which returns the JSON text that follows, or None if it needs more
-        text."""
-        raise NotImplementedError
 
 
 _IN_STRING = re.compile(r'["\\]')

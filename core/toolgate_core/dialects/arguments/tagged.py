@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from enum import Enum, auto
+from collections.abc import Mapping
 from typing import Any
 
 from ..dialect import Tagged
@@ -15,17 +14,6 @@ from .value_types import ALL, Scalars, argument_types
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 _STRING_END = re.compile(r'["\\]')
-
-
-class _State(Enum):
-    BETWEEN = auto()
-    KEY = auto()
-    TYPE = auto()
-    VALUE = auto()
-    RAW = auto()
-    CDATA = auto()
-    JSON = auto()
-    END = auto()
 
 
 class TaggedForm:
@@ -64,33 +52,19 @@ class TaggedArguments(SteppedParser):
     written twice; the JSON text then has it twice, too, and the last one counts."""
 
     def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
-        super().__init__(marks)
+        super().__init__(marks, TaggedArguments._between)
         self._form = TaggedForm(codec, parameters, marks)
-        self._state = _State.BETWEEN
         self._has_members = False
         self._types = ALL  # of the current value
         self._in_string = False
         self._escaped = False
 
-    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
-        return {
-            _State.BETWEEN: self._between,
-            _State.KEY: self._key,
-            _State.TYPE: self._type,
-            _State.VALUE: self._value,
-            _State.RAW: self._raw,
-            _State.CDATA: self._cdata,
-            _State.JSON: self._json,
-            _State.END: self._end,
-        }
-
     def cut(self) -> str:
-        if self.finished or self._state not in (_State.RAW, _State.CDATA, _State.JSON):
-            return ""
-        text = self._pending.text
-        if any(map(self._form.marks.is_mark, text)):
+        text, is_json = self._pending.text, self._step is TaggedArguments._json
+        is_value = is_json or self._step in (TaggedArguments._raw, TaggedArguments._cdata)
+        if self.finished or not is_value or any(map(self._form.marks.is_mark, text)):
             return ""  # a mark cannot be part of a value: the text is the beginning of its end
-        return text if self._state is _State.JSON else escaped(text)
+        return text if is_json else escaped(text)
 
     # --- steps ---
 
@@ -98,7 +72,7 @@ class TaggedArguments(SteppedParser):
         begin = self._form.begin
         if self._pending.text.startswith(begin):
             self._pending.take(len(begin))
-            self._state = _State.KEY
+            self._step = TaggedArguments._key
             return ", " if self._has_members else "{"
         if begin.startswith(self._pending.text):
             return None
@@ -114,7 +88,8 @@ class TaggedArguments(SteppedParser):
         self._pending.take(at + len(self._form.after_key))
         self._has_members = True
         self._types = self._form.types(key)
-        self._state = _State.VALUE if self._form.after_type is None else _State.TYPE
+        has_type = self._form.after_type is not None
+        self._step = TaggedArguments._type if has_type else TaggedArguments._value
         return json.dumps(key, ensure_ascii=False) + self._form.codec.key_separator
 
     def _type(self) -> str | None:
@@ -129,7 +104,7 @@ class TaggedArguments(SteppedParser):
             raise self._pending.error(f"Unknown type attribute {attribute!r}.")
         self._pending.take(at + len(after))
         self._types = frozenset({"string"}) if "string" in types else types
-        self._state = _State.VALUE
+        self._step = TaggedArguments._value
         return ""
 
     def _value(self) -> str | None:
@@ -139,7 +114,7 @@ class TaggedArguments(SteppedParser):
         if self._form.codec.cdata:
             if self._pending.text.startswith(CDATA):
                 self._pending.take(len(CDATA))
-                self._state = _State.CDATA
+                self._step = TaggedArguments._cdata
                 return '"'
             if CDATA.startswith(self._pending.text):
                 return None
@@ -159,11 +134,11 @@ class TaggedArguments(SteppedParser):
         return None if scalars.may_begin_with(known) else self._begin_raw()
 
     def _begin_json(self) -> str:
-        self._state, self._in_string, self._escaped = _State.JSON, False, False
+        self._step, self._in_string, self._escaped = TaggedArguments._json, False, False
         return ""
 
     def _begin_raw(self) -> str:
-        self._state = _State.RAW
+        self._step = TaggedArguments._raw
         return '"'
 
     def _raw(self) -> str | None:
@@ -177,7 +152,7 @@ class TaggedArguments(SteppedParser):
         if not value.endswith(form.lead):
             raise self._pending.error("A value is closed in an unexpected form.", at)
         written = self._pending.take_string(len(value) - len(form.lead))
-        self._state = _State.END
+        self._step = TaggedArguments._end
         return written + '"'
 
     def _cdata(self) -> str | None:
@@ -185,7 +160,7 @@ class TaggedArguments(SteppedParser):
         if found is None or not found[1]:
             return found and found[0]
         self._pending.take(len(CDATA_END))
-        self._state = _State.END
+        self._step = TaggedArguments._end
         return found[0] + '"'
 
     def _json(self) -> str | None:
@@ -202,7 +177,7 @@ class TaggedArguments(SteppedParser):
                     self._in_string = self._escaped
             elif text.startswith(end, at):
                 written = self._pending.take(at)
-                self._state = _State.END
+                self._step = TaggedArguments._end
                 return written
             elif end.startswith(text[at:]):
                 break
@@ -216,7 +191,7 @@ class TaggedArguments(SteppedParser):
         end = self._form.end
         if self._pending.text.startswith(end):
             self._pending.take(len(end))
-            self._state = _State.BETWEEN
+            self._step = TaggedArguments._between
             return ""
         if end.startswith(self._pending.text):
             return None

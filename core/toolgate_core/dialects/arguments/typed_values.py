@@ -9,8 +9,6 @@ or of JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from enum import Enum, auto
 from typing import ClassVar
 
 from ..dialect import GemmaValues, Pythonic
@@ -33,19 +31,6 @@ MAX_DEPTH = 200
 """Maximum nesting of values."""
 
 
-class State(Enum):
-    BEGIN = auto()
-    """Before the outermost object."""
-    MEMBER = auto()
-    """Before a key, or the end of an object."""
-    AFTER_KEY = auto()
-    VALUE = auto()
-    """Before a value, or the end of an array."""
-    SCALAR = auto()
-    STRING = auto()
-    AFTER_VALUE = auto()
-
-
 class TypedValues(SteppedParser):
     """The JSON has the separators `, ` and `: `. Duplicate keys are passed on."""
 
@@ -55,38 +40,22 @@ class TypedValues(SteppedParser):
     """Whether that character is part of the arguments."""
 
     def __init__(self, marks: Marks) -> None:
-        super().__init__(marks)
-        self._state = State.MEMBER
+        super().__init__(marks, TypedValues._member)
         self._ends = ""  # the characters that end the open containers inside the outermost
         self._has_members = False
         self._begun = False  # whether the brace of the outermost object was written
         self._is_key = False  # whether the current string is a key
 
-    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
-        return {
-            State.BEGIN: self._begin,
-            State.MEMBER: self._member,
-            State.AFTER_KEY: self._after_key,
-            State.VALUE: self._value,
-            State.SCALAR: self._scalar,
-            State.STRING: self._string,
-            State.AFTER_VALUE: self._after_value,
-        }
-
     def cut(self) -> str:
         if self.finished:
             return ""
-        if self._state is State.SCALAR and _NUMBER_BEGIN.fullmatch(self._pending.text):
+        if self._step is TypedValues._scalar and _NUMBER_BEGIN.fullmatch(self._pending.text):
             return self._pending.text
-        if self._state is State.STRING:
+        if self._step is TypedValues._string:
             return self._cut_string()
         return ""
 
     # --- what differs between codecs ---
-
-    def _begin(self) -> str | None:
-        """The text before the first key, which has no JSON; None if more text is needed."""
-        raise NotImplementedError
 
     def _key(self) -> str | None:
         """A key, or the beginning of one that is a string; None if more text is needed."""
@@ -108,6 +77,7 @@ class TypedValues(SteppedParser):
     # --- steps ---
 
     def _member(self) -> str | None:
+        """A key, or the end of an object."""
         if not self._pending.skip_space():
             return None
         opened = "" if self._begun else "{"
@@ -127,10 +97,11 @@ class TypedValues(SteppedParser):
         if self._pending.text[0] != ":":
             raise self._pending.error("A key is not followed by its value.")
         self._pending.take(1)
-        self._state = State.VALUE
+        self._step = TypedValues._value
         return ": "
 
     def _value(self) -> str | None:
+        """The beginning of a value, or the end of an array."""
         if not self._pending.skip_space():
             return None
         first = self._pending.text[0]
@@ -142,7 +113,7 @@ class TypedValues(SteppedParser):
             return None
         separator = ", " if in_array and self._has_members else ""
         if begins:
-            self._state, self._is_key = State.STRING, False
+            self._step, self._is_key = TypedValues._string, False
             return f'{separator}"'
         if first in "{[":
             self._pending.take(1)
@@ -150,9 +121,9 @@ class TypedValues(SteppedParser):
                 raise self._pending.error(f"Values are nested deeper than {MAX_DEPTH} levels.")
             self._ends += "}" if first == "{" else "]"
             self._has_members = False
-            self._state = State.MEMBER if first == "{" else State.VALUE
+            self._step = TypedValues._member if first == "{" else TypedValues._value
             return separator + first
-        self._state = State.SCALAR
+        self._step = TypedValues._scalar
         return separator
 
     def _scalar(self) -> str | None:
@@ -167,7 +138,7 @@ class TypedValues(SteppedParser):
                 f"A value is neither a string, number, boolean nor null: {text!r}."
             )
         self._pending.take(found.end())
-        self._state = State.AFTER_VALUE
+        self._step = TypedValues._after_value
         return written
 
     def _string(self) -> str | None:
@@ -177,7 +148,7 @@ class TypedValues(SteppedParser):
         text, ended = found
         if not ended:
             return text
-        self._state = State.AFTER_KEY if self._is_key else State.AFTER_VALUE
+        self._step = TypedValues._after_key if self._is_key else TypedValues._after_value
         return f'{text}"'
 
     def _after_value(self) -> str | None:
@@ -190,7 +161,7 @@ class TypedValues(SteppedParser):
         if first != ",":
             raise self._pending.error("A value is not followed by a comma or the end.")
         self._pending.take(1)
-        self._state = State.VALUE if self._ends.endswith("]") else State.MEMBER
+        self._step = TypedValues._value if self._ends.endswith("]") else TypedValues._member
         return ""
 
     def _close(self) -> str:
@@ -201,7 +172,7 @@ class TypedValues(SteppedParser):
             return "}"
         self._pending.take(1)
         closed, self._ends = self._ends[-1], self._ends[:-1]
-        self._state, self._has_members = State.AFTER_VALUE, True
+        self._step, self._has_members = TypedValues._after_value, True
         return closed
 
     @property
@@ -227,15 +198,16 @@ class GemmaArguments(TypedValues):
         self._quote = marks.encode(codec.quote)
         self.takes_end = codec.braces
         if codec.braces:
-            self._state = State.BEGIN
+            self._step = GemmaArguments._begin
 
     def _begin(self) -> str | None:
+        """The brace before the first key, which has no JSON of its own."""
         if not self._pending.skip_space():
             return None
         if self._pending.text[0] != "{":
             raise self._pending.error("The arguments do not begin with a brace.")
         self._pending.take(1)
-        self._state = State.MEMBER
+        self._step = TypedValues._member
         return ""
 
     def _key(self) -> str | None:
@@ -243,7 +215,7 @@ class GemmaArguments(TypedValues):
         if begins is None:
             return None
         if begins:
-            self._state, self._is_key = State.STRING, True
+            self._step, self._is_key = TypedValues._string, True
             return '"'
         found = _BARE_KEY.match(self._pending.text)
         assert found is not None
@@ -254,7 +226,7 @@ class GemmaArguments(TypedValues):
             raise self._pending.error("A key is not followed by its value.")
         self._pending.check(name)
         self._pending.take(found.end() + 1)
-        self._state = State.VALUE
+        self._step = TypedValues._value
         return f'"{escaped(name.rstrip())}": '
 
     def _begin_string(self) -> bool | None:
@@ -312,7 +284,7 @@ class PythonicArguments(TypedValues):
             begins = self._begin_string()
             if not begins:
                 raise self._pending.error("A key of a dict is not a string.")
-            self._state, self._is_key = State.STRING, True
+            self._step, self._is_key = TypedValues._string, True
             return '"'
         found = _NAME.match(self._pending.text)
         assert found is not None
@@ -324,7 +296,7 @@ class PythonicArguments(TypedValues):
             raise self._pending.error("An argument is not written as a name and a value.")
         self._pending.check(name)
         self._pending.take(len(self._pending.text) - len(after) + 1)
-        self._state = State.VALUE
+        self._step = TypedValues._value
         return f'"{escaped(name)}": '
 
     def _begin_string(self) -> bool | None:
