@@ -19,6 +19,7 @@ from toolgate_core.dialects.arguments.value_types import (
     TypeReader,
     argument_types,
     own_members,
+    own_types,
 )
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_parameters, canonical_schema
@@ -68,6 +69,7 @@ CANONICAL: dict[str, Work] = {
     "core.custom_tools:grammar_of": grammar_of,
     "core.dialects.arguments.value_types:TypeReader": lambda it: TypeReader(it).value(it),
     "core.dialects.arguments.value_types:argument_types": lambda it: argument_types(it, "a"),
+    "core.dialects.arguments.value_types:own_types": own_types,
     "core.dialects.arguments.value_types:own_members": lambda it: own_members(it, "a"),
     "core.dialects.arguments.nested:Location": lambda it: (
         Location.root(it).member("a").member("b").member(0).member("a")

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgate_core.dialects.arguments.value_types import ALL, type_of
+from toolgate_core.dialects.arguments.value_types import own_types, type_of, types_of
 from toolgate_core.pointer import escape
 from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, ref_to, subschemas
 
@@ -70,13 +70,7 @@ def _flatten(
 def types(schema: dict[str, Any]) -> frozenset[str]:
     """Return the types of an alternative; `number` includes `integer`."""
     values = listed(schema)
-    if values is not None:
-        found = {type_of(value) for value in values}
-        return frozenset(found | {"integer"} if "number" in found else found)
-    if "type" not in schema:
-        return ALL
-    kinds = frozenset([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
-    return kinds | {"integer"} if "number" in kinds else kinds
+    return own_types(schema) if values is None else types_of(values)
 
 
 def listed(schema: dict[str, Any]) -> list[Any] | None:

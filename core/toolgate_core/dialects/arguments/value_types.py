@@ -87,7 +87,7 @@ class TypeReader:
         kind = "object" if isinstance(key, str) else "array"
 
         def own(each: Mapping[str, Any]) -> _Types:
-            if kind not in _own_types(each):
+            if kind not in own_types(each):
                 return NONE
             return reduce(frozenset.intersection, map(self.value, own_members(each, key)), ALL)
 
@@ -95,7 +95,7 @@ class TypeReader:
 
     def value(self, schema: Any) -> _Types:
         """The types of the values that `schema` describes."""
-        return self._types(schema, _own_types, self._values)
+        return self._types(schema, own_types, self._values)
 
     def combined(self, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """A schema and all schemas that it combines for the same value, each once. Empty if there
@@ -217,7 +217,8 @@ def type_of(value: object) -> str:
     return next((name for kind, name in kinds if isinstance(value, kind)), "object")
 
 
-def _own_types(schema: Mapping[str, Any]) -> _Types:
+def own_types(schema: Mapping[str, Any]) -> _Types:
+    """The types that the keywords of `schema` itself allow."""
     found = ALL
     if "type" in schema:
         listed = schema["type"]
@@ -227,10 +228,10 @@ def _own_types(schema: Mapping[str, Any]) -> _Types:
     values = [*_list(schema, "enum")] if "enum" in schema else None
     if "const" in schema:
         values = [schema["const"]]
-    return found if values is None else found & _types_of(values)
+    return found if values is None else found & types_of(values)
 
 
-def _types_of(values: Iterable[object]) -> _Types:
+def types_of(values: Iterable[object]) -> _Types:
     """A number such as 3.0 can also be written as an integer."""
     found = {type_of(value) for value in values}
     return frozenset(found | {"integer"} if "number" in found else found)
