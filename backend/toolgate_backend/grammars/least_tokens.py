@@ -50,6 +50,7 @@ from .codecs.nodes import (
     structure_of,
 )
 from .codecs.rules import near_bounds
+from .codecs.typed_values import python_literal
 
 FORMATS = (
     ("date", "2000-01-01"),
@@ -297,10 +298,11 @@ class LeastTokens:
                 yield text if braces else text[1:-1]
             case Pythonic(json_objects=json_objects):
                 for quote in "\"'":
-                    yield ", ".join(
-                        f"{name}={_python(each, quote, json_objects)}"
+                    texts = (
+                        f"{name}={python_literal(each, quote, json_objects=json_objects)}"
                         for name, each in value.items()
                     )
+                    yield _plain(", ".join(texts))
             case codec:
                 yield _json(value, codec)
 
@@ -345,19 +347,3 @@ def _gemma(value: Any, quote: str) -> str:
     if isinstance(value, list):
         return f"[{','.join(_gemma(each, quote) for each in value)}]"
     return f"{quote}{_plain(value)}{quote}" if isinstance(value, str) else json.dumps(value)
-
-
-def _python(value: Any, quote: str, json_objects: bool) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_python(each, quote, json_objects) for each in value)}]"
-    if isinstance(value, str):
-        return quote + _json(value)[1:-1].replace("'", r"\'" if quote == "'" else "'") + quote
-    if value is None or isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, dict) or json_objects:
-        return _json(value)
-    members = (
-        f"{_python(name, quote, False)}: {_python(each, quote, False)}"
-        for name, each in value.items()
-    )
-    return f"{{{', '.join(members)}}}"

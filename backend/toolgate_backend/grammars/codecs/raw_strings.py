@@ -67,17 +67,12 @@ class RawStrings:
         self._rules = rules
         self.end = End.of(end, marks)
         self._cdata = cdata
-        looks_like = marks.decode(close)
-        self._close = looks_like
+        self._close = marks.decode(close)
         rules.raw = raw_text(
-            self.end.text.encode(), looks_like.encode(), ends_with_mark=bool(self.end.rest)
+            self.end.text.encode(), self._close.encode(), ends_with_mark=bool(self.end.rest)
         )
-        text = quoted(self.end.text) if self.end.text else ""
-        if self.end.rest:
-            closed = f"{ANY} {quoted(looks_like)} {ANY}"
-        else:
-            closed = f"{ANY} {quoted(looks_like)} {ANY} {text}"
-        self._closed = rules.add("CLOSED", closed)
+        after = "" if self.end.rest else f" {quoted(self.end.text)}"
+        self._closed = rules.add("CLOSED", f"{ANY} {quoted(self._close)} {ANY}{after}")
 
     def value(self, schema: dict[str, Any], forbidden: Sequence[str] = ()) -> str | None:
         """Return the rule of a string with its end; None if no string can be written. `forbidden`

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from toolgate_core.dialects.dialect import GemmaValues, Pythonic
@@ -129,7 +130,6 @@ _PLAIN = r"[^'\\\x00-\x1f]"
 _NAME = r"""[^\s=,:()'"\[\]{}]+"""
 _UNDECLARED_NAME = "[A-Za-z_][A-Za-z0-9_]{0,63}"
 _BACKSLASH = "\\"
-_WORDS = {None: "None", True: "True", False: "False"}
 
 
 class PythonicGrammar(StructuredGrammar):
@@ -178,23 +178,8 @@ class PythonicGrammar(StructuredGrammar):
 
     def literal(self, value: Any) -> str:
         if isinstance(value, str):
-            return self.one_of([quoted(python_string(value, mark)) for mark in "'\""])
-        return quoted(self._python(value))
-
-    def _python(self, value: Any) -> str:
-        """Return a literal for a value of an `enum`."""
-        if isinstance(value, str):
-            return python_string(value, '"')
-        if isinstance(value, list):
-            return f"[{', '.join(map(self._python, value))}]"
-        if isinstance(value, dict):
-            if self._json_objects:
-                return json.dumps(value, ensure_ascii=False)
-            members = (f"{self._python(k)}: {self._python(v)}" for k, v in value.items())
-            return f"{{{', '.join(members)}}}"
-        if value is None or isinstance(value, bool):
-            return _WORDS[value]
-        return json.dumps(value)
+            return self.one_of([quoted(python_literal(value, mark)) for mark in "'\""])
+        return quoted(python_literal(value, json_objects=self._json_objects))
 
     def container(self, node: Object | Array) -> str:
         if isinstance(node, Array):
@@ -216,16 +201,26 @@ class PythonicGrammar(StructuredGrammar):
     def further_member(self, names: FurtherMembers, value: str) -> str:
         if names.pattern is not None:
             return f'{self.text(Text({"pattern": names.pattern}))} ": " {value}'
-        known = sorted(python_string(name, mark) for name in names.declared for mark in "'\"")
+        known = sorted(python_literal(name, mark) for name in names.declared for mark in "'\"")
         keys = rf"""/'{_PLAIN}{{0,64}}'|"[^"\\\x00-\x1f]{{0,64}}"/"""
         return f'{undeclared(self.rules, keys, known)} ": " {value}'
 
 
-def python_string(text: str, mark: str) -> str:
-    """The literal of a string, with the escapes of JSON. Control characters without one are written
-    as `\\x`."""
-    written = "".join(_escaped(char) for char in text)
-    return f"{mark}{written.replace(mark, _BACKSLASH + mark)}{mark}"
+def python_literal(value: Any, mark: str = '"', *, json_objects: bool = False) -> str:
+    """The literal of a value, with `mark` around its strings, which have the escapes of JSON;
+    control characters without one are written as `\\x`. `json_objects`: dicts are JSON."""
+    if isinstance(value, str):
+        written = "".join(_escaped(char) for char in value)
+        return f"{mark}{written.replace(mark, _BACKSLASH + mark)}{mark}"
+    inside = partial(python_literal, mark=mark, json_objects=json_objects)
+    if isinstance(value, list):
+        return f"[{', '.join(map(inside, value))}]"
+    if isinstance(value, dict) and not json_objects:
+        members = (f"{inside(name)}: {inside(each)}" for name, each in value.items())
+        return f"{{{', '.join(members)}}}"
+    if value is None or isinstance(value, bool):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _escaped(char: str) -> str:
