@@ -16,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -153,20 +153,12 @@ class BadKeyData(Exception):
 
 
 @dataclass
-class _Position:
-    """The state of Redis that the cache has."""
+class _State:
+    """The state of Redis at one look, with what had changed."""
 
     epoch: bytes | None = None
     version: float = 0
-
-
-@dataclass
-class _State:
-    """One look at what has changed in Redis."""
-
-    epoch: bytes | None
-    version: int
-    changes: list[Any]
+    changes: list[Any] = field(default_factory=list)
 
 
 class KeySync:
@@ -197,7 +189,8 @@ class KeySync:
             if settings.redis_url is not None
             else None
         )
-        self._position = _Position()
+        self._position = _State()
+        """What the cache has."""
         self._newest: dict[str, VersionedKey] = {}
         """The newest record that was seen of each key, whatever Redis has now."""
         self._mark = Mark()
@@ -272,7 +265,7 @@ class KeySync:
                 return self._emptied()
             if state.epoch != self._position.epoch:
                 self._logged.clear()
-            self._position = _Position(epoch=state.epoch)
+            self._position = _State(epoch=state.epoch)
             state = await self._state(redis)
             if state is None or self._restarted(state):
                 return None  # it changes all the time: the next poll tries again
