@@ -400,13 +400,16 @@ async def test_long_integers_in_schemas_are_exact_or_no_wider(other):
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def test_nesting_is_bounded():
-    value = 1
-    for _ in range(body_guard.MAX_DEPTH):
-        value = {"a": value}
-    check_bounds(value)
-    with pytest.raises(errors.InvalidRequest, match="levels"):
-        check_bounds({"a": value})
+@pytest.mark.parametrize("other", [b"1", b"NaN", b"[[[]]]"])
+async def test_nesting_is_bounded(other):
+    def nested(levels):
+        return b'{"b":%s,' % other + b'"a":{' * (levels - 1) + b"}" * levels
+
+    for kind in (b'"a":1', b'"a":[]', b'"a":{}'):
+        deepest = nested(json_values.MAX_DEPTH).replace(b"{}", b"{%s}" % kind)
+        assert "a" in await parsed(deepest)
+        error = await refused(deepest.replace(kind, b'"a":{%s}' % kind))
+        assert "200 levels" in error.message
 
 
 @pytest.mark.parametrize("kind", [list, dict.fromkeys])

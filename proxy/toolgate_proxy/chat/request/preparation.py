@@ -109,11 +109,10 @@ def check_bounds(request: ChatRequest, info: wire.Info) -> None:
     if limits.vocabulary is not None:
         check_token_ids(request.sampling, limits.vocabulary)
     if limits.max_token_bytes is not None:
-        tools = [tool.definition for tool in request.prompt_tools]
         check_text(
             request.messages,
-            tools,
             request.template_kwargs,
+            tools=[tool.definition for tool in request.prompt_tools],
             context=limits.max_model_len,
             max_token_bytes=limits.max_token_bytes,
         )
