@@ -2,7 +2,7 @@
 Redis (`Place`).
 
 `<record>`         as of every stored response: written once, by whoever ends the response
-`<record>:events`  stream: the queued response, and then its events; both sealed
+`<record>:events`  stream: the queued response, and then its events by their numbers; all sealed
 `<record>:state`   the status; it expires soon after the process that generates the response dies
 
 The process that generates a response ends it, or one that cancels it, or one that finds that the
@@ -17,7 +17,7 @@ import re
 import secrets
 import time
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -29,11 +29,11 @@ from toolgate_core import errors
 from ...api.responses.output.stream import ENDS, error_event, first_events, last_event, numbered
 from ...api.surface import is_streamed
 from ...context import REQUEST_ID, SCOPE, context_of
-from ...redis_client import Argument, Script
+from ...redis_client import Script
 from ...response_store import record
 from ...response_store.record import IN_THREAD, StoredResponse, apart
 from ...response_store.store import ResponseStore
-from ...sealing import SealBroken
+from ...sealing import OwnerSeal, SealBroken
 from ...state import gateway
 from ..client import BACKGROUND, owner_of
 from ..request_scope import RequestScope
@@ -52,10 +52,8 @@ LIFE_MS, ENDED_MS = 86_400_000, 600_000
 WRITE = Script(__package__, "write.lua")
 SHOWN, WHOLE = "0-1", "0-2"
 """IDs of the entries with the queued response: without its input, which polls do not read, and with
-it. The ID of events begins with the number after them."""
+it. The ID of an event is the number after it."""
 NUMBER = re.compile(rb'"sequence_number":(\d+)')
-CUT = b": cut\n\n"
-"""In place of further events if there are too many bytes. It has no number."""
 LAST = tuple(f"event: {kind}\n".encode() for kind in ENDS.values())
 NOT_KEPT = errors.InvalidRequest(
     "The events of this response are not kept: they were too large, or it ended more than ten "
@@ -77,32 +75,32 @@ class Place:
     def __init__(self, store: ResponseStore, owner: str, response_id: str) -> None:
         assert store.shared is not None
         self._store, self._redis, self._named = store, store.shared, (owner, response_id)
-        self._bound = {"purpose": f"response events {response_id}", "owner": owner}
+        self._seal, self._purpose = OwnerSeal(store.sealer, owner), f"response events {response_id}"
         self.record = store.shared.record_of(owner, response_id)
         self._events, self._state = f"{self.record}:events", f"{self.record}:state"
 
     async def queue(self, turn: StoredResponse) -> None:
         """Write a response before it is generated. Raise RequestTooLarge, and InvalidRequest if
         there is one with its ID."""
-        entries: list[Argument] = []
-        for entry, each in ((SHOWN, replace(turn, input=())), (WHOLE, turn)):
-            sealed = (await record.sealed(self._store.sealer, self._named[0], each)).record
-            entries += entry, sealed
-            if len(sealed) > self._redis.most:
-                raise TOO_LARGE
-        if not await self._write("queued", *entries):
+        sealer, owner = self._store.sealer, self._named[0]
+        turns = [
+            await record.sealed(sealer, owner, each) for each in (replace(turn, input=()), turn)
+        ]
+        if max(len(each.record) for each in turns) > self._redis.most:
+            raise TOO_LARGE
+        if not await self._write("queued", 0, [each.record for each in turns]):
             message = "There is a response with this ID. Send another `request_id`."
             raise errors.InvalidRequest(message, param="request_id")
 
-    async def add(self, events: bytes, following: int) -> bool:
+    async def add(self, events: Sequence[bytes], following: int) -> bool:
         """Write events, and renew the lease. `following`: the number after them. Return False if
         the response has ended."""
-        status, entries = "queued" if following < 3 else "in_progress", list[Argument]()
-        if events:
-            sealed = await apart(len(events) > IN_THREAD, self._sealed, events)
-            # The time makes another ID if the reply to an earlier attempt was lost.
-            entries += f"{following}-{time.time_ns()}", sealed
-        return await self._write(status, *entries)
+        status, large = (
+            "queued" if following < 3 else "in_progress",
+            sum(map(len, events)) > IN_THREAD,
+        )
+        sealed = await apart(large, self._sealed, events)
+        return await self._write(status, following - len(events) + 1, sealed)
 
     async def end(self, ended: StoredResponse) -> StoredResponse | None:
         """Write the record, unless the response has ended before. Return it as it is stored."""
@@ -125,57 +123,60 @@ class Place:
         [entries] = await self._redis.commands(("XRANGE", self._events, entry, entry))
         if not entries:
             return await self._store.find(*self._named)
-        found = await self._store.opened(*self._named, [entries[0][1][b"data"]])
-        for queued in found.turns:
-            if state is None:
-                return await self.end(replace(queued, body=record.gateway_stopped(queued.body)))
-            return replace(queued, body={**queued.body, "status": state.decode()})
-        return None
+        turns = (await self._store.opened(*self._named, [entries[0][1][b"data"]])).turns
+        if not turns:
+            return None
+        [queued] = turns
+        if state is None:
+            return await self.end(replace(queued, body=record.gateway_stopped(queued.body)))
+        return replace(queued, body={**queued.body, "status": state.decode()})
+
+    async def cancel(self) -> StoredResponse | None:
+        """End a response that has not ended as cancelled. Return it as it is stored."""
+        found = await self.find(whole=True)
+        if found is None or not record.is_active(found):
+            return found
+        return await self.end(replace(found, body=record.cancelled(found.body)))
 
     async def has_events(self) -> bool:
         return bool((await self._redis.commands(("EXISTS", self._events)))[0])
 
     async def events(self, after: int) -> AsyncIterator[tuple[bytes, int]]:
-        """Yield the events behind the number `after` as they are written, to the last one: some of
-        them, and the number of the next one. Raise InvalidRequest and ResponseNotFound."""
-        cursor, following = WHOLE if after < 1 else str(after), 0
+        """Yield the events behind the number `after` as they are written, to the last one, each
+        with the number after it. Raise InvalidRequest and ResponseNotFound."""
+        cursor, following = b"%d-9" % max(after, 0), 0
         while True:
-            is_active, read = await self._redis.commands(
-                ("EXISTS", self._state), ("XREAD", "COUNT", 64, "STREAMS", self._events, cursor)
+            is_active, entries = await self._redis.commands(
+                ("EXISTS", self._state),
+                ("XRANGE", self._events, b"(" + cursor, "+", "COUNT", 64),
             )
-            for entry, fields in read[0][1] if read else ():
-                cursor, sealed, new = entry, fields[b"data"], b""
-                for event in await apart(len(sealed) > IN_THREAD, self._opened, sealed):
-                    if (found := NUMBER.search(event)) is None:
-                        raise NOT_KEPT
-                    if (number := int(found[1])) >= following:
-                        following = number + 1
-                        new += event + b"\n\n" if number > after else b""
-                yield new, following
-            if not read and not is_active:
+            for cursor, fields in entries:
+                following = int(cursor.partition(b"-")[0])
+                yield self._opened(fields[b"data"]) if following > after + 1 else b"", following
+            if not entries and not is_active:
                 response = await self.find()
                 if response is None:
                     raise errors.ResponseNotFound("The response was deleted, or lost by Redis.")
                 if not record.is_active(response):
                     break
-            if not read:
+            if not entries:
                 await asyncio.sleep(READ_SECONDS)
         if following > after:
             yield numbered([last_event(response.body)], following)[0], following + 1
 
-    async def _write(self, status: str, *entries: Argument) -> bool:
+    async def _write(self, status: str, first: int, sealed: Sequence[bytes]) -> bool:
         keys, lease = [self.record, self._events, self._state], round(self.lease * 1000)
-        return bool(await self._redis.run(WRITE, keys, status, lease, LIFE_MS, *entries))
+        return bool(await self._redis.run(WRITE, keys, status, lease, LIFE_MS, first, *sealed))
 
-    def _sealed(self, events: bytes) -> bytes:
-        return self._store.sealer.seal(zlib.compress(events, 1), **self._bound)
+    def _sealed(self, events: Sequence[bytes]) -> list[bytes]:
+        packed = [each and zlib.compress(each, 1) for each in events]
+        return [each and self._seal.seal(each, purpose=self._purpose) for each in packed]
 
-    def _opened(self, sealed: bytes) -> list[bytes]:
+    def _opened(self, sealed: bytes) -> bytes:
         try:
-            events = zlib.decompress(self._store.sealer.open(sealed, **self._bound))
-        except SealBroken:
+            return zlib.decompress(self._seal.open(sealed, purpose=self._purpose))
+        except SealBroken:  # or empty
             raise NOT_KEPT from None
-        return events.split(b"\n\n")[:-1]
 
 
 class Run:
@@ -206,11 +207,10 @@ class Run:
         context.model = context.free_memory = None  # those of the other request have them
         self.turn: StoredResponse | None = None
         self.place: Place | None = None
-        self.stopped, self._known, self._arrived = (asyncio.Event() for _ in range(3))
-        """Set when the generation must end, when the response is queued or refused, and when there
-        is something to write."""
+        self.stopped, self._known = asyncio.Event(), asyncio.Event()
+        """Set when the generation must end, and when the response is queued or refused."""
         self._refusal: list[Message] = []
-        self._events, self._last, self._next, self._bytes = b"", b"", 0, 0
+        self._events, self._last, self._next, self._bytes = list[bytes](), b"", 0, 0
         self.task = asyncio.create_task(self._run(RequestScope(app)))
         RUNNING.add(self)
 
@@ -252,33 +252,31 @@ class Run:
     async def _run(self, app: ASGIApp) -> None:
         """Generate the response, and write its events as they come and then its record. Renew the
         lease until then."""
-        generating = asyncio.ensure_future(app(self._scope, self._receive, self._send))
-        generating.add_done_callback(lambda _: self._arrived.set())
-        ended, until = None, float("inf")
+        generating, due = asyncio.ensure_future(app(self._scope, self._receive, self._send)), 0.0
         try:
-            await self._arrived.wait()
-            while self.turn is not None and self.place is not None and time.monotonic() < until:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._arrived.wait(), self.place.lease / 3)
-                self._arrived.clear()
-                if ended is None and generating.done():
-                    ended = replace(self.turn, body=self._ended(self.turn.body))
-                    until = time.monotonic() + (2 if self.stopped.is_set() else PATIENCE)
-                events, pause = self._events, WRITE_SECONDS
-                try:
-                    if not await self.place.add(events, self._next):
-                        self.stopped.set()
-                    self._events = self._events[len(events) :]
-                    if ended is not None:
-                        await self.place.end(ended)
-                        return
-                except errors.ResponsesUnavailable:
-                    self._arrived.set()
-                    pause = PAUSE
-                await asyncio.sleep(pause)
+            while not generating.done():
+                await asyncio.wait({generating}, timeout=WRITE_SECONDS)
+                if self.place is not None and (self._events or time.monotonic() > due):
+                    due = time.monotonic() + self.place.lease / 15
+                    with suppress(errors.ResponsesUnavailable):
+                        await self._write(self.place)
+            until = time.monotonic() + PATIENCE
+            while self.turn and self.place and time.monotonic() < until:
+                with suppress(errors.ResponsesUnavailable):
+                    await self._write(self.place)
+                    await self.place.end(replace(self.turn, body=self._ended(self.turn.body)))
+                    return
+                await asyncio.sleep(PAUSE)
         finally:
             RUNNING.discard(self)
             self._known.set()
+
+    async def _write(self, place: Place) -> None:
+        """Write the events so far. If the response has ended elsewhere, end the generation."""
+        written = len(self._events)
+        if not await place.add(self._events[:written], self._next - len(self._events) + written):
+            self.stopped.set()
+        del self._events[:written]
 
     async def _receive(self) -> Message:
         await self.stopped.wait()
@@ -298,8 +296,8 @@ class Run:
                 self._last = event
             elif found and int(found[1]) >= self._next and self._bytes <= MOST_BYTES:
                 self._next, self._bytes = int(found[1]) + 1, self._bytes + len(event)
-                self._events += event + b"\n\n" if self._bytes <= MOST_BYTES else CUT
-        self._arrived.set()
+                # An empty one is in place of all further events.
+                self._events.append(event + b"\n\n" if self._bytes <= MOST_BYTES else b"")
 
     def _ended(self, queued: record.Json) -> record.Json:
         """Return the object of the response after its end."""
@@ -336,18 +334,6 @@ def follow(place: Place, after: int) -> ASGIApp:
             await reply.end(end)
 
     return app
-
-
-async def cancel(place: Place) -> StoredResponse | None:
-    """Cancel a response that has not ended, wherever it is generated. Return it as it is stored.
-    Raise ResponsesUnavailable."""
-    ended = await place.find(whole=True)
-    if ended is not None and record.is_active(ended):
-        ended = await place.end(replace(ended, body=record.cancelled(ended.body)))
-    for run in RUNNING:
-        if run.place is not None and run.place.record == place.record:
-            run.stopped.set()  # it has ended, in one way or the other
-    return ended
 
 
 async def stop_all() -> None:

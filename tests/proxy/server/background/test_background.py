@@ -20,7 +20,7 @@ from toolgate_proxy.response_store import redis_store
 from toolgate_proxy.response_store.record import unavailable
 from toolgate_proxy.server import authorization
 from toolgate_proxy.server.background import responses
-from toolgate_proxy.server.background.responses import RUNNING, Place, cancel, stop_all
+from toolgate_proxy.server.background.responses import RUNNING, Place, stop_all
 from toolgate_proxy.server.request_scope import RequestScope
 
 PATH = "/v1/responses"
@@ -343,7 +343,7 @@ async def test_another_gateway_sees_and_cancels_it(impatient, gateway, script, o
     assert found.body["status"] in ACTIVE
     job = running(shown["id"])
     RUNNING.clear()  # of the other gateway
-    cancelled = await cancel(there)
+    cancelled = await there.cancel()
     assert cancelled.body["status"] == "cancelled"
     await until(job.stopped.is_set)
     assert await gateway.backend.idle_within(5)
