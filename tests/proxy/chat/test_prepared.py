@@ -4,6 +4,7 @@ calls in the form of its family."""
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +44,17 @@ def test_tools_and_template_arguments_count():
     for more in ({"tools": [tool]}, {"chat_template_kwargs": {"a": ["b" * 200]}}):
         with pytest.raises(ContextLengthExceeded):
             check(request(**more), BOUNDED)
+
+
+@pytest.mark.parametrize("letter", ["a", "\ud800"])
+def test_only_the_text_of_tools_counts(letter):
+    """Their JSON is longer, or not known for half a surrogate pair."""
+    schema = {"type": "object", "properties": {}, "default": [0] * 200}
+    for length, fits in ((9, True), (200, False)):
+        function = {"name": "f", "description": letter * length, "parameters": schema}
+        asked = request(tools=[{"type": "function", "function": function}])
+        with nullcontext() if fits else pytest.raises(ContextLengthExceeded):
+            check(asked, BOUNDED)
 
 
 def test_images_do_not_count():
