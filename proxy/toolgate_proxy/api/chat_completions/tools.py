@@ -80,9 +80,7 @@ def define(
     return parse_entries([_entry(definition, path)], on_invalid, open_objects=open_objects)
 
 
-def _entries(
-    tools: Sequence[Any], hosted: HostedTools, used: Used[ChatFeature]
-) -> Iterator[Entry]:
+def _entries(tools: Sequence[Any], hosted: HostedTools, used: Used[ChatFeature]) -> Iterator[Entry]:
     for at, entry in enumerate(tools):
         path = f"tools[{at}]"
         kind = entry.get("type") if isinstance(entry, dict) else None

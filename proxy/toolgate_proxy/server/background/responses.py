@@ -2,8 +2,9 @@
 Redis (`Place`).
 
 `<record>`         as of every stored response: written once, by whoever ends the response
-`<record>:events`  stream: the queued response, and then its events by their numbers; all sealed
-`<record>:state`   the status; it expires soon after the process that generates the response dies
+`<record>:queued`  list: the queued response without its input, which polls do not read, and with it
+`<record>:events`  list: its events, in the order of their numbers; sealed like the queued response
+`<record>:lease`   expires soon after the process that generates the response dies
 
 The process that generates a response ends it, or one that cancels it, or one that finds that the
 first process is gone. The last event of a response is made from its record.
@@ -29,6 +30,7 @@ from toolgate_core import errors
 from ...api.responses.output.stream import ENDS, error_event, first_events, last_event, numbered
 from ...api.surface import is_streamed
 from ...context import REQUEST_ID, SCOPE, context_of
+from ...limits.key_bounds import SMALL
 from ...redis_client import Script
 from ...response_store import record
 from ...response_store.record import IN_THREAD, StoredResponse, apart
@@ -41,7 +43,8 @@ from ..transport.body import READ, RESERVED, RequestBody
 from ..transport.connection import Disconnect, Reply
 
 MOST_RUNNING, MOST_BYTES = 64, 16_000_000
-"""Most responses of one owner that a process generates at once, and bytes of the events of one."""
+"""Most responses of one owner that a process generates at once, since each counts as at least this
+part of the bytes of bodies, and bytes of the events of one."""
 PATIENCE, PAUSE = 60.0, 1.0
 """Seconds for which the end of a response is kept while Redis does not respond, and between two
 attempts."""
@@ -50,9 +53,6 @@ WRITE_SECONDS, READ_SECONDS = 0.05, 0.1
 LIFE_MS, ENDED_MS = 86_400_000, 600_000
 """How long events are kept after the last write, and after the end."""
 WRITE = Script(__package__, "write.lua")
-SHOWN, WHOLE = "0-1", "0-2"
-"""IDs of the entries with the queued response: without its input, which polls do not read, and with
-it. The ID of an event is the number after it."""
 NUMBER = re.compile(rb'"sequence_number":(\d+)')
 LAST = tuple(f"event: {kind}\n".encode() for kind in ENDS.values())
 NOT_KEPT = errors.InvalidRequest(
@@ -77,30 +77,25 @@ class Place:
         self._store, self._redis, self._named = store, store.shared, (owner, response_id)
         self._seal, self._purpose = OwnerSeal(store.sealer, owner), f"response events {response_id}"
         self.record = store.shared.record_of(owner, response_id)
-        self._events, self._state = f"{self.record}:events", f"{self.record}:state"
+        names = (f"{self.record}:{name}" for name in ("queued", "events", "lease"))
+        self._queued, self._events, self._lease = names
 
     async def queue(self, turn: StoredResponse) -> None:
         """Write a response before it is generated. Raise RequestTooLarge, and InvalidRequest if
         there is one with its ID."""
-        sealer, owner = self._store.sealer, self._named[0]
-        turns = [
-            await record.sealed(sealer, owner, each) for each in (replace(turn, input=()), turn)
-        ]
-        if max(len(each.record) for each in turns) > self._redis.most:
+        sealer, turns = self._store.sealer, (replace(turn, input=()), turn)
+        records = [(await record.sealed(sealer, self._named[0], each)).record for each in turns]
+        if max(map(len, records)) > self._redis.most:
             raise TOO_LARGE
-        if not await self._write("queued", 0, [each.record for each in turns]):
+        if not await self._write(self._queued, 0, records):
             message = "There is a response with this ID. Send another `request_id`."
             raise errors.InvalidRequest(message, param="request_id")
 
-    async def add(self, events: Sequence[bytes], following: int) -> bool:
-        """Write events, and renew the lease. `following`: the number after them. Return False if
-        the response has ended."""
-        status, large = (
-            "queued" if following < 3 else "in_progress",
-            sum(map(len, events)) > IN_THREAD,
-        )
-        sealed = await apart(large, self._sealed, events)
-        return await self._write(status, following - len(events) + 1, sealed)
+    async def add(self, events: Sequence[bytes], first: int) -> bool:
+        """Write events, the first of which has the number `first`, and renew the lease. Return
+        False if the response has ended."""
+        sealed = await apart(sum(map(len, events)) > IN_THREAD, self._sealed, events)
+        return await self._write(self._events, first, sealed)
 
     async def end(self, ended: StoredResponse) -> StoredResponse | None:
         """Write the record, unless the response has ended before. Return it as it is stored."""
@@ -111,25 +106,25 @@ class Place:
             reason = await self._store.put(self._named[0], ended)
         if reason not in (None, "exists"):
             raise record.unavailable("Redis does not respond or refuses the write")
-        queued, expire = ("XDEL", self._events, SHOWN, WHOLE), ("PEXPIRE", self._events, ENDED_MS)
-        await self._redis.commands(("DEL", self._state), queued, expire)
+        expire = ("PEXPIRE", self._events, ENDED_MS)
+        await self._redis.commands(("DEL", self._queued, self._lease), expire)
         return ended if reason is None else await self._store.find(*self._named)
 
     async def find(self, *, whole: bool = False) -> StoredResponse | None:
         """Return the response, which has failed if its process is gone. It has its input if it has
         ended, or for `whole`."""
-        [state] = await self._redis.commands(("GET", self._state))
-        entry = WHOLE if whole or state is None else SHOWN
-        [entries] = await self._redis.commands(("XRANGE", self._events, entry, entry))
-        if not entries:
+        asked = ("EXISTS", self._lease), ("LLEN", self._events)
+        is_active, events = await self._redis.commands(*asked)
+        at = 1 if whole or not is_active else 0
+        [sealed] = await self._redis.commands(("LINDEX", self._queued, at))
+        if sealed is None:
             return await self._store.find(*self._named)
-        turns = (await self._store.opened(*self._named, [entries[0][1][b"data"]])).turns
-        if not turns:
-            return None
-        [queued] = turns
-        if state is None:
-            return await self.end(replace(queued, body=record.gateway_stopped(queued.body)))
-        return replace(queued, body={**queued.body, "status": state.decode()})
+        for queued in (await self._store.opened(*self._named, [sealed])).turns:
+            if not is_active:
+                return await self.end(replace(queued, body=record.gateway_stopped(queued.body)))
+            status = "queued" if events < 3 else "in_progress"
+            return replace(queued, body={**queued.body, "status": status})
+        return None
 
     async def cancel(self) -> StoredResponse | None:
         """End a response that has not ended as cancelled. Return it as it is stored."""
@@ -144,29 +139,30 @@ class Place:
     async def events(self, after: int) -> AsyncIterator[tuple[bytes, int]]:
         """Yield the events behind the number `after` as they are written, to the last one, each
         with the number after it. Raise InvalidRequest and ResponseNotFound."""
-        cursor, following = b"%d-9" % max(after, 0), 0
+        following = after + 1
         while True:
-            is_active, entries = await self._redis.commands(
-                ("EXISTS", self._state),
-                ("XRANGE", self._events, b"(" + cursor, "+", "COUNT", 64),
+            is_active, length, sealed = await self._redis.commands(
+                ("EXISTS", self._lease),
+                ("LLEN", self._events),
+                ("LRANGE", self._events, following, following + 63),
             )
-            for cursor, fields in entries:
-                following = int(cursor.partition(b"-")[0])
-                yield self._opened(fields[b"data"]) if following > after + 1 else b"", following
-            if not entries and not is_active:
+            for each in sealed:
+                following += 1
+                yield self._opened(each), following
+            if not sealed and not is_active:
                 response = await self.find()
                 if response is None:
                     raise errors.ResponseNotFound("The response was deleted, or lost by Redis.")
                 if not record.is_active(response):
                     break
-            if not entries:
+            if not sealed:
                 await asyncio.sleep(READ_SECONDS)
-        if following > after:
+        if following == length:
             yield numbered([last_event(response.body)], following)[0], following + 1
 
-    async def _write(self, status: str, first: int, sealed: Sequence[bytes]) -> bool:
-        keys, lease = [self.record, self._events, self._state], round(self.lease * 1000)
-        return bool(await self._redis.run(WRITE, keys, status, lease, LIFE_MS, first, *sealed))
+    async def _write(self, name: str, first: int, sealed: Sequence[bytes]) -> bool:
+        keys, lease = [self.record, self._queued, self._lease, name], round(self.lease * 1000)
+        return bool(await self._redis.run(WRITE, keys, lease, LIFE_MS, first, *sealed))
 
     def _sealed(self, events: Sequence[bytes]) -> list[bytes]:
         packed = [each and zlib.compress(each, 1) for each in events]
@@ -185,16 +181,10 @@ class Run:
 
     def __init__(self, app: ASGIApp, scope: Scope, values: Mapping[str, Any], size: int) -> None:
         """Raise RateLimited."""
-        context, most = context_of(scope), gateway().bodies.limit
-        self.sender, self.size, self._stream = owner_of(scope, context), size, is_streamed(values)
-        mine = [run.size for run in RUNNING if run.sender == self.sender]
-        if len(mine) >= MOST_RUNNING or sum(mine) + size > most:
-            raise errors.RateLimited(
-                f"{len(mine)} responses in the background of this API key have not ended. At most "
-                f"{MOST_RUNNING} are generated at once, with bodies of {most:,} bytes together. "
-                "Send the request again when one of them has ended.",
-                retry_after=5,
-            )
+        context, bodies = context_of(scope), gateway().bodies
+        self._stream = is_streamed(values)
+        self._room = bodies.open(f"in the background: {owner_of(scope, context)}")
+        self._room.resize(max(size, bodies.limit // MOST_RUNNING, SMALL + 1))
         body = {"request_id": secrets.token_hex(16), **values}
         if isinstance(body.get("stream"), bool | None):
             body["stream"] = True  # others are refused
@@ -269,14 +259,15 @@ class Run:
                 await asyncio.sleep(PAUSE)
         finally:
             RUNNING.discard(self)
+            self._room.close()
             self._known.set()
 
     async def _write(self, place: Place) -> None:
         """Write the events so far. If the response has ended elsewhere, end the generation."""
-        written = len(self._events)
-        if not await place.add(self._events[:written], self._next - len(self._events) + written):
+        events = [*self._events]
+        if not await place.add(events, self._next - len(events)):
             self.stopped.set()
-        del self._events[:written]
+        del self._events[: len(events)]
 
     async def _receive(self) -> Message:
         await self.stopped.wait()
