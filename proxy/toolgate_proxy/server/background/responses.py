@@ -136,9 +136,9 @@ class Place:
     async def has_events(self) -> bool:
         return bool((await self._redis.commands(("EXISTS", self._events)))[0])
 
-    async def events(self, after: int) -> AsyncIterator[tuple[bytes, int]]:
-        """Yield the events behind the number `after` as they are written, to the last one, each
-        with the number after it. Raise InvalidRequest and ResponseNotFound."""
+    async def events(self, after: int) -> AsyncIterator[bytes]:
+        """Yield the events behind the number `after` as they are written, to the last one. Raise
+        InvalidRequest and ResponseNotFound."""
         following = after + 1
         while True:
             is_active, length, sealed = await self._redis.commands(
@@ -148,7 +148,7 @@ class Place:
             )
             for each in sealed:
                 following += 1
-                yield self._opened(each), following
+                yield self._opened(each)
             if not sealed and not is_active:
                 response = await self.find()
                 if response is None:
@@ -158,7 +158,7 @@ class Place:
             if not sealed:
                 await asyncio.sleep(READ_SECONDS)
         if following == length:
-            yield numbered([last_event(response.body)], following)[0], following + 1
+            yield numbered([last_event(response.body)], following)[0]
 
     async def _write(self, name: str, first: int, sealed: Sequence[bytes]) -> bool:
         keys, lease = [self.record, self._queued, self._lease, name], round(self.lease * 1000)
@@ -313,11 +313,11 @@ def follow(place: Place, after: int) -> ASGIApp:
         async with keepalive, Disconnect(receive) as disconnect:
             await reply.begin()
             try:
-                async for data, number in place.events(after):
+                async for data in place.events(after):
                     if context.caller.require_key is not None:
                         context.caller.require_key()
                     await reply.event(data)
-                    following = number
+                    following += 1
             except errors.ToolgateError as error:
                 context.outcome.failed, context.outcome.code = True, error.code
                 end = error_event(error.body()["error"], following)
