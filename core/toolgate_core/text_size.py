@@ -7,9 +7,6 @@ not sent at all. The backend checks them for every client.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-
-from pydantic_core import to_json
 
 from . import wire
 from .errors import ContextLengthExceeded, InvalidRequest
@@ -61,20 +58,14 @@ def check_token_ids(sampling: wire.Sampling, vocabulary_size: int) -> None:
             )
 
 
-def check_text(
-    *values: object, tools: Sequence[object] | None, context: int, max_token_bytes: int
-) -> None:
+def check_text(*values: object, context: int, max_token_bytes: int) -> None:
     """Raises ContextLengthExceeded for text that exceeds the context even if every token is as long
     as the longest one. Rendering and tokenizing it would take a hundred times its size in memory.
 
-    `values`: messages and arguments of the template. `context`: in tokens.
+    `values`: messages, tools and arguments of the template. `context`: in tokens.
     """
     most = context * max_token_bytes
-    size = text_bytes(*values, limit=most)
-    # The JSON of tools is longer than their text, and known in a fifth of the time.
-    if tools and size + _json_bytes(tools) > most:
-        size += text_bytes(tools, limit=most - size)
-    if size > most:
+    if text_bytes(*values, limit=most) > most:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, the messages and "
             f"tools have more than {most} bytes of text, which can't fit. Please reduce the length "
@@ -82,10 +73,3 @@ def check_text(
             context=context,
             param="messages",
         )
-
-
-def _json_bytes(value: object) -> int:
-    try:
-        return len(to_json(value))
-    except ValueError:  # for example half a surrogate pair
-        return sys.maxsize

@@ -70,8 +70,8 @@ class Renderer:
         refuse_media_urls(prompt)
         check_text(
             prompt.messages,
+            prompt.tools,
             prompt.template_kwargs,
-            tools=prompt.tools,
             context=self._context,
             max_token_bytes=self.max_token_bytes,
         )
