@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
@@ -19,6 +22,10 @@ from ..validation.service import ValidationService
 from .request.invalid_tools import InvalidTools, without
 from .request.preparation import Prepared, chat_prompt
 from .resampling_state import Resample, resample_request
+
+
+NEEDED = TypeAdapter(tuple[wire.NeededGrammar, ...])
+"""pydantic makes many models in half the time that it takes for each."""
 
 
 @dataclass(frozen=True)
@@ -163,24 +170,17 @@ def _grammars(
 ) -> tuple[wire.NeededGrammar, ...]:
     """Name each grammar by its tool in the prompt, if a backend can read its schema there."""
     places = {tool.hash: at for at, tool in enumerate(request.prompt_tools)}
-    made = list[wire.NeededGrammar]()
+    made = list[dict[str, Any]]()
     for tool in plan.grammars:
         key = needed.keys[tool.hash]
-        source: wire.GrammarSource | None = None
         place = places.get(tool.hash) if tool.follows_from_definition else None
+        each = {"key": key, "tool": place, "owner": needed.owner, "report": key in needed.unknown}
         if place is None:
-            source = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
-        made.append(
-            wire.NeededGrammar(
-                key=key,
-                tool=place,
-                source=source,
-                owner=needed.owner,
-                examined=needed.records.get(key),
-                report=key in needed.unknown,
-            )
-        )
-    return tuple(made)
+            each["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
+        if key in needed.records:
+            each["examined"] = needed.records[key]
+        made.append(each)
+    return NEEDED.validate_python(made)
 
 
 def schema_params(request: ChatRequest) -> dict[str, str]:
