@@ -134,7 +134,8 @@ class Place:
         return await self.end(replace(found, body=record.cancelled(found.body)))
 
     async def has_events(self) -> bool:
-        return bool((await self._redis.commands(("EXISTS", self._events)))[0])
+        """Return whether there are events, or will be."""
+        return bool((await self._redis.commands(("EXISTS", self._queued, self._events)))[0])
 
     async def events(self, after: int) -> AsyncIterator[bytes]:
         """Yield the events behind the number `after` as they are written, to the last one. Raise
