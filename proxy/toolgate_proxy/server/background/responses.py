@@ -158,7 +158,7 @@ class Place:
                     break
             if not sealed:
                 await asyncio.sleep(READ_SECONDS)
-        if following == length:
+        if after < max(following - 1, length):
             yield numbered([last_event(response.body)], following)[0]
 
     async def _write(self, name: str, first: int, sealed: Sequence[bytes]) -> bool:
