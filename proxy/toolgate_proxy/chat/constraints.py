@@ -23,7 +23,6 @@ from .request.invalid_tools import InvalidTools, without
 from .request.preparation import Prepared, chat_prompt
 from .resampling_state import Resample, resample_request
 
-
 NEEDED = TypeAdapter(tuple[wire.NeededGrammar, ...])
 """pydantic makes many models in half the time that it takes for each."""
 
@@ -100,15 +99,12 @@ class ConstraintLoader:
         context: RequestContext,
     ) -> tuple[NeededGrammars, Prepared]:
         """Return the grammars of `tools`, and the request without those that are left out."""
-        params, owner = schema_params(prepared.request), context.caller.sender
-        optional = prepared.request.optional_tools
+        owner, optional = context.caller.sender, prepared.request.optional_tools
         invalid = InvalidTools(context.notes, omit=self._omits_invalid, optional=optional)
-        needed = await deployment.grammars.needed(
-            tools, params, prepared.info, owner, invalid.leave_out
-        )
+        needed = await deployment.grammars.needed(tools, prepared.info, owner, invalid.leave_out)
         schemas = [tool for tool in tools if TEXT not in tool.parameters]
         checked = [tool for tool in schemas if tool.hash in needed.keys]
-        await self.validators.prepare(checked, params, owner, invalid.leave_out)
+        await self.validators.prepare(checked, owner, invalid.leave_out)
         if not invalid.errors:
             return needed, prepared
         needed = needed.without(tool.hash for tool in tools if tool.name in invalid.errors)
@@ -181,10 +177,3 @@ def _grammars(
             each["examined"] = needed.records[key]
         made.append(each)
     return NEEDED.validate_python(made)
-
-
-def schema_params(request: ChatRequest) -> dict[str, str]:
-    """The request parameter that contains each schema or grammar, by tool name, for error
-    messages."""
-    content = (request.content_format,) if request.content_format else ()
-    return {tool.name: tool.param for tool in (*request.tools, *content)}
