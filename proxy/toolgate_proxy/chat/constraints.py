@@ -23,7 +23,7 @@ from .request.invalid_tools import InvalidTools, without
 from .request.preparation import Prepared, chat_prompt
 from .resampling_state import Resample, resample_request
 
-NEEDED = TypeAdapter(tuple[wire.NeededGrammar, ...])
+NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.NeededGrammar, ...])
 """pydantic makes many models in half the time that it takes for each."""
 
 
@@ -170,10 +170,8 @@ def _grammars(
     for tool in plan.grammars:
         key = needed.keys[tool.hash]
         place = places.get(tool.hash) if tool.follows_from_definition else None
-        each = {"key": key, "tool": place, "owner": needed.owner, "report": key in needed.unknown}
+        about = {"owner": needed.owner, "examined": needed.records.get(key)}
+        made.append({"key": key, "tool": place, "report": key in needed.unknown, **about})
         if place is None:
-            each["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
-        if key in needed.records:
-            each["examined"] = needed.records[key]
-        made.append(each)
+            made[-1]["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
     return NEEDED.validate_python(made)
