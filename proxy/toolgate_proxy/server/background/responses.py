@@ -33,7 +33,6 @@ from ...context import REQUEST_ID, SCOPE, context_of
 from ...limits.key_bounds import SMALL
 from ...redis_client import Script
 from ...response_store import record
-from ...response_store.record import IN_THREAD, StoredResponse, apart
 from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal, SealBroken
 from ...state import gateway
@@ -80,7 +79,7 @@ class Place:
         names = (f"{self.record}:{name}" for name in ("queued", "events", "lease"))
         self._queued, self._events, self._lease = names
 
-    async def queue(self, turn: StoredResponse) -> None:
+    async def queue(self, turn: record.StoredResponse) -> None:
         """Write a response before it is generated. Raise RequestTooLarge, and InvalidRequest if
         there is one with its ID."""
         sealer, turns = self._store.sealer, (replace(turn, input=()), turn)
@@ -94,10 +93,10 @@ class Place:
     async def add(self, events: Sequence[bytes], first: int) -> bool:
         """Write events, the first of which has the number `first`, and renew the lease. Return
         False if the response has ended."""
-        sealed = await apart(sum(map(len, events)) > IN_THREAD, self._sealed, events)
+        sealed = await record.apart(sum(map(len, events)) > record.IN_THREAD, self._sealed, events)
         return await self._write(self._events, first, sealed)
 
-    async def end(self, ended: StoredResponse) -> StoredResponse | None:
+    async def end(self, ended: record.StoredResponse) -> record.StoredResponse | None:
         """Write the record, unless the response has ended before. Return it as it is stored."""
         reason = await self._store.put(self._named[0], ended)
         if reason == "too_large":
@@ -110,7 +109,7 @@ class Place:
         await self._redis.commands(("DEL", self._queued, self._lease), expire)
         return ended if reason is None else await self._store.find(*self._named)
 
-    async def find(self, *, whole: bool = False) -> StoredResponse | None:
+    async def find(self, *, whole: bool = False) -> record.StoredResponse | None:
         """Return the response, which has failed if its process is gone. It has its input if it has
         ended, or for `whole`."""
         asked = ("EXISTS", self._lease), ("LLEN", self._events)
@@ -126,7 +125,7 @@ class Place:
             return replace(queued, body={**queued.body, "status": status})
         return None
 
-    async def cancel(self) -> StoredResponse | None:
+    async def cancel(self) -> record.StoredResponse | None:
         """End a response that has not ended as cancelled. Return it as it is stored."""
         found = await self.find(whole=True)
         if found is None or not record.is_active(found):
@@ -196,7 +195,7 @@ class Run:
             BACKGROUND: self,
         }
         context.model = context.free_memory = None  # those of the other request have them
-        self.turn: StoredResponse | None = None
+        self.turn: record.StoredResponse | None = None
         self.place: Place | None = None
         self.stopped, self._known = asyncio.Event(), asyncio.Event()
         """Set when the generation must end, and when the response is queued or refused."""
@@ -222,7 +221,7 @@ class Run:
         elif self._stream:
             await follow(self.place, -1)(scope, receive, send)
 
-    async def queue(self, owner: str, turn: StoredResponse) -> None:
+    async def queue(self, owner: str, turn: record.StoredResponse) -> None:
         """Store a response before it is generated, unless the request goes on to another model.
         Raise ToolgateError."""
         store = gateway().responses

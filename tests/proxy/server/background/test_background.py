@@ -287,20 +287,16 @@ async def test_the_limits_of_a_key_hold_until_it_ends(gateway, script):
 async def test_one_owner_has_few_responses_with_few_bytes_at_once(gateway, script, monkeypatch):
     monkeypatch.setattr(responses, "MOST_RUNNING", 2)
     gateway.here.bodies.limit = 200_000
-    other = "sk-a-key-of-another-0001"
+    other, large = "sk-a-key-of-another-0001", "wait " * 30_000
     gateway.add_key(other, key_of(other))
-    large, small = "wait " * 30_000, "wait " * 10
-    gateway.backend.scripts[large] = gateway.backend.scripts[small] = script
-    first = await queued(gateway, large)
-    assert code(await ask(gateway, small))[:2] == (429, "rate_limit_exceeded")
-    await get(gateway, first["id"], "/cancel", "POST")
-    await until(lambda: not RUNNING)
-    await queued(gateway, small)
-    await queued(gateway)
-    refused = await ask(gateway)
+    gateway.backend.scripts[large] = script
+    await queued(gateway, large)
+    assert code(await ask(gateway))[:2] == (429, "rate_limit_exceeded")
+    for _ in range(2):
+        await queued(gateway, key=other)
+    refused = await ask(gateway, key=other)
     assert code(refused)[:2] == (429, "rate_limit_exceeded")
     assert refused.headers[b"retry-after"]
-    await queued(gateway, key=other)
 
 
 async def test_it_survives_a_connection_that_is_closed(gateway, script):
@@ -485,9 +481,7 @@ async def test_redis_shows_nothing_in_clear_and_forgets_all(gateway, script, red
         script.hang_after = None
         await ended(gateway, shown["id"])
     assert (await get(gateway, shown["id"], method="DELETE")).status == 200
-    assert not [
-        key for key in client.scan_iter() if key.endswith((b":queued", b":events", b":lease"))
-    ]
+    assert not [key for key in client.scan_iter() if key.count(b":") > 3]  # below a record
 
 
 async def test_events_of_another_response_do_not_open(gateway, script, redis_at_hand):
