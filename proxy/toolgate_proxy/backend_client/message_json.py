@@ -57,7 +57,7 @@ def encoded(
     short = _without_long(message, mark, long)
     try:
         content = body_of(op, short, model, sealed=sealed)
-    except (PydanticSerializationError, UnicodeEncodeError):
+    except PydanticSerializationError:
         assert message is not None
         raise _invalid(message) from None
     if limits is not None:
@@ -145,8 +145,8 @@ def _invalid(message: wire.Message) -> InvalidRequest:
 
 def _is_json(message: wire.Message) -> bool:
     try:
-        message.model_dump_json(exclude_none=True).encode()
-    except (PydanticSerializationError, UnicodeEncodeError):
+        message.model_dump_json(exclude_none=True)
+    except PydanticSerializationError:
         return False
     return True
 
