@@ -48,33 +48,6 @@ _NO_PROPERTIES: dict[str, Any] = {"type": "object", "properties": {}}
 `EMPTY_PARAMETERS` (decision 5)."""
 
 
-@dataclass(frozen=True)
-class Tool:
-    """A function, a custom tool, or the schema of the content as a tool without a name."""
-
-    name: str
-    parameters: dict[str, Any]
-    """The canonical schema."""
-    hash: str
-    definition: dict[str, Any]
-    """The client's definition, with its schema as it was meant, for the chat template."""
-    strict: bool = False
-    """Whether residual keywords are refused instead of validated."""
-    custom: bool = False
-    """Whether it is a custom tool, whose only argument is text."""
-    namespace: str = ""
-    """The namespace of the Responses API with which the name begins."""
-    param: str = field(default="", compare=False)
-    """The path of its schema or grammar in the request's body."""
-    corrections: tuple[Correction, ...] = ()
-    """The slips in the given schema that are read as they were meant."""
-
-    @property
-    def follows_from_definition(self) -> bool:
-        """Whether `parse_tools` makes the same tool of its definition."""
-        return bool(self.name and self.definition) and not self.custom and not self.corrections
-
-
 Words = Sequence[tuple[str, str]]
 """Parts of paths in chat completions, and what an API has instead of them."""
 
@@ -95,6 +68,42 @@ class Place(NamedTuple):
 
     def named_by(self, error: InvalidRequest) -> InvalidRequest:
         return error.reworded(self.own(error.message), self.own(error.param or self.path))
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function, a custom tool, or the schema of the content as a tool without a name."""
+
+    name: str
+    parameters: dict[str, Any]
+    """The canonical schema."""
+    hash: str
+    definition: dict[str, Any]
+    """The client's definition, with its schema as it was meant, for the chat template."""
+    strict: bool = False
+    """Whether residual keywords are refused instead of validated."""
+    custom: bool = False
+    """Whether it is a custom tool, whose only argument is text."""
+    place: Place = field(default=Place(""), compare=False)
+    """Of the tool, or of the content's schema."""
+    corrections: tuple[Correction, ...] = ()
+    """The slips in the given schema that are read as they were meant."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the Responses API with which the name begins."""
+        return self.place.namespace
+
+    @property
+    def param(self) -> str:
+        """The path of its schema or grammar in the request's body."""
+        inner = "custom.format.grammar.definition" if self.custom else "function.parameters"
+        return self.place.own(f"{self.place.path}.{inner}") if self.name else self.place.path
+
+    @property
+    def follows_from_definition(self) -> bool:
+        """Whether `parse_tools` makes the same tool of its definition."""
+        return bool(self.name and self.definition) and not self.custom and not self.corrections
 
 
 OnInvalid = Callable[[str, InvalidRequest], None]
@@ -145,9 +154,8 @@ def content_format(schema: object, *, param: str, open_objects: bool = False) ->
         tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, canonical)
     except InvalidTools as error:
         raise InvalidRequest(error.message, param=param) from error
-    return Tool(
-        grammar_key.CONTENT, canonical, tool_hash, {}, param=param, corrections=corrections(schema)
-    )
+    place, slips = Place(param), corrections(schema)
+    return Tool(grammar_key.CONTENT, canonical, tool_hash, {}, place=place, corrections=slips)
 
 
 def text_format(kind: Literal["choice", "regex"], value: list[str] | str, *, param: str) -> Tool:
@@ -155,7 +163,7 @@ def text_format(kind: Literal["choice", "regex"], value: list[str] | str, *, par
     its path in the request's body."""
     schema = {TEXT: {kind: value}}
     tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, schema)
-    return Tool(grammar_key.CONTENT, schema, tool_hash, {}, param=param)
+    return Tool(grammar_key.CONTENT, schema, tool_hash, {}, place=Place(param))
 
 
 def _parse_tool(entry: object, place: Place, open_objects: bool) -> Tool:
@@ -177,9 +185,8 @@ def _parse_tool(entry: object, place: Place, open_objects: bool) -> Tool:
         )
     if kind == "custom":
         return _custom_tool(name, function, place)
-    where = f"{param}.function.parameters"
     given = function.get("parameters")
-    parameters, tool_hash, found = _canonical(name, given, where, open_objects)
+    parameters, tool_hash, found = _canonical(name, given, param, open_objects)
     if found:
         entry = {**entry, "function": {**function, "parameters": corrected(given)}}
     strict = function.get("strict")
@@ -187,16 +194,7 @@ def _parse_tool(entry: object, place: Place, open_objects: bool) -> Tool:
         raise InvalidTools(
             f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
         )
-    return Tool(
-        name,
-        parameters,
-        tool_hash,
-        entry,
-        strict is True,
-        namespace=place.namespace,
-        param=place.own(where),
-        corrections=found,
-    )
+    return Tool(name, parameters, tool_hash, entry, strict is True, place=place, corrections=found)
 
 
 def unknown_member(
@@ -246,16 +244,7 @@ def _custom_tool(name: str, custom: dict[str, Any], place: Place) -> Tool:
     definition = function_definition(name, description, grammar)
     tool_hash = grammar_key.tool_hash(name, parameters)
     # There is no other text that the model could be asked for, so nothing is left to validation.
-    return Tool(
-        name,
-        parameters,
-        tool_hash,
-        definition,
-        strict=True,
-        custom=True,
-        namespace=place.namespace,
-        param=place.own(f"{param}.format.grammar.definition"),
-    )
+    return Tool(name, parameters, tool_hash, definition, strict=True, custom=True, place=place)
 
 
 def _name_of(entry: object) -> str | None:
@@ -278,7 +267,7 @@ def _canonical(name: str, parameters: object, param: str, open_objects: bool) ->
             return _cached(name, text, open_objects)
     except (InvalidRequest, RecursionError, ValueError):
         pass  # raised again below, with the parameter's name
-    return _make_canonical(name, parameters, param, open_objects)
+    return _make_canonical(name, parameters, f"{param}.function.parameters", open_objects)
 
 
 @lru_cache(maxsize=MAX_CACHED)

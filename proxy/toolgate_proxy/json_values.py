@@ -1,10 +1,18 @@
-"""Upper bound on the number of values in a JSON text, before it is parsed."""
+"""Bounds of JSON: on the number of values in a text, before it is parsed, and on its nesting."""
 
 from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from toolgate_core.errors import InvalidRequest
 
 MAX_VALUES = 500_000
 """Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
 a hundred bytes of memory once it is parsed, and the parser does not let other requests continue."""
+MAX_DEPTH = 200
+"""Maximum nesting of a body, in levels of JSON, as pydantic's parser has it. Schemas have a lower
+limit of their own."""
 SEPARATORS = b",[{"
 WINDOW = 2**14
 """Bytes in which separators are counted at once."""
@@ -43,3 +51,16 @@ def _has_more(content: bytes | bytearray, most: int) -> bool:
             found += content.count(separator, at, at + WINDOW)
             at = content.find(separator, at + WINDOW)
     return found > most
+
+
+def check_nesting(value: object) -> None:
+    """Raise InvalidRequest for a value with more than MAX_DEPTH levels that are not empty."""
+    level: list[Any] = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        inner = chain.from_iterable(v.values() if isinstance(v, dict) else v for v in level)
+        level = [each for each in inner if isinstance(each, dict | list) and each]
+        if not level:
+            return
+    raise InvalidRequest(
+        f"The body has more than {MAX_DEPTH} levels of nested JSON. Use a flatter structure."
+    )

@@ -222,8 +222,10 @@ class Backend:
     ) -> aiohttp.ClientResponse:
         """Return the response, with its body not read yet. Raises the error of an unsuccessful
         one."""
-        model = self._last_info.model if self._last_info else self._model
-        content = encoded(op, message, model, sealed=self._seals)
+        model, limits = self._model, None
+        if self._last_info is not None:
+            model, limits = self._last_info.model, self._last_info.limits
+        content = encoded(op, message, model, limits, sealed=self._seals)
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
         due, repeated = time.monotonic() + limit, 0
         while True:

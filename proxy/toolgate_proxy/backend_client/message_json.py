@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
@@ -13,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 from toolgate_core import wire
 from toolgate_core.chat_shape import body_of
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.text_size import half_pair_in
+from toolgate_core.text_size import check_text, half_pair_in
 
 LONG = 262_144
 """Length of a string in the messages of a prompt, in characters, from which it is encoded while it
@@ -38,28 +39,50 @@ class Pieces:
 
 
 def encoded(
-    op: str, message: wire.Message | None, model: str, *, sealed: bool = False
+    op: str,
+    message: wire.Message | None,
+    model: str,
+    limits: wire.Limits | None = None,
+    *,
+    sealed: bool = False,
 ) -> bytes | Pieces:
     """Return the body of a message in the shape of a chat completion.
 
-    `model`: for messages that do not name one. `sealed`: as in chat_shape.py. Raise InvalidRequest
-    for values that JSON can't represent: pydantic's serializer nests about 250 levels, and the
-    depth of a request's fields is not limited."""
+    `model`: for messages that do not name one. `limits`: of the backend. `sealed`: as in
+    chat_shape.py. Raise ContextLengthExceeded, and InvalidRequest for values that JSON can't
+    represent: pydantic's serializer nests about 250 levels, and the depth of a request's fields is
+    not limited."""
     mark, long = secrets.token_hex(16), list[str]()
     short = _without_long(message, mark, long)
     try:
         content = body_of(op, short, model, sealed=sealed)
-    except (PydanticSerializationError, UnicodeEncodeError):
+    except PydanticSerializationError:
         assert message is not None
         raise _invalid(message) from None
+    if limits is not None:
+        _check_text(message, limits, math.inf if long else len(content))
     return Pieces(content.split(f'"{mark}"'.encode()), long) if long else content
+
+
+def _check_text(message: wire.Message | None, limits: wire.Limits, size: float) -> None:
+    """Raise ContextLengthExceeded for a prompt whose text can't fit. `size`: that of the message,
+    in bytes."""
+    prompt, context, longest = _prompt(message), limits.max_model_len, limits.max_token_bytes
+    if prompt is not None and longest is not None and size > context * longest:
+        texts = (prompt.messages, prompt.tools, prompt.template_kwargs)
+        check_text(*texts, context=context, max_token_bytes=longest)
+
+
+def _prompt(message: wire.Message | None) -> wire.ChatPrompt | None:
+    prompt = getattr(message, "prompt", None)
+    return prompt if isinstance(prompt, wire.ChatPrompt) else None
 
 
 def _without_long(message: wire.Message | None, mark: str, long: list[str]) -> wire.Message | None:
     """Return the message with `mark` in place of its long strings, which are added to `long`; the
     message itself if it is not valid."""
-    prompt = getattr(message, "prompt", None)
-    if message is None or not isinstance(prompt, wire.ChatPrompt) or not _has_long(prompt.messages):
+    prompt = _prompt(message)
+    if message is None or prompt is None or not _has_long(prompt.messages):
         return message
     with suppress(RecursionError):
         messages = tuple(_marked(each, mark, long) for each in prompt.messages)
@@ -121,8 +144,8 @@ def _invalid(message: wire.Message) -> InvalidRequest:
 
 def _is_json(message: wire.Message) -> bool:
     try:
-        message.model_dump_json(exclude_none=True).encode()
-    except (PydanticSerializationError, UnicodeEncodeError):
+        message.model_dump_json(exclude_none=True)
+    except PydanticSerializationError:
         return False
     return True
 
@@ -133,8 +156,7 @@ def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
         return "tools", [source.parameters for source in message.grammars]
     if isinstance(message, wire.WalkInstances):
         return "instances", list(message.instances)
-    prompt = getattr(message, "prompt", None)
-    if isinstance(prompt, wire.ChatPrompt):
+    if (prompt := _prompt(message)) is not None:
         for at, each in enumerate(prompt.messages):
             if not _is_json(wire.ChatPrompt(messages=(each,))):
                 return f"messages[{at}]", each

@@ -69,14 +69,12 @@ class GrammarService:
     async def needed(
         self,
         candidates: Sequence[Tool],
-        param_of: Mapping[str, str],
         info: wire.Info,
         owner: str = "",
         on_invalid: OnInvalid = refuse,
     ) -> NeededGrammars:
         """Return what a request has to say about the grammars of its tools.
 
-        `param_of` maps a tool's name to the request parameter that has its schema, for errors.
         `owner` is the key of the request: keys take turns at the backend. `on_invalid` gets
         InvalidTools, SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
@@ -100,19 +98,19 @@ class GrammarService:
 
         for tool in new:
             try:
-                check_tool(tool, param_of[tool.name])
+                check_tool(tool, tool.param)
             except InvalidRequest as error:
                 left_out(tool.name, error)
         asked = [key_of[tool.hash] for tool in new if tool.name not in invalid]
         records = await self._records(asked)
         verdicts |= records
         for tool in candidates:
-            verdict, param = verdicts[key_of[tool.hash]], param_of[tool.name]
+            verdict = verdicts[key_of[tool.hash]]
             if verdict is None or tool.name in invalid:
                 continue
             if verdict.status == "refused":
-                left_out(tool.name, refusal(verdict, tool, param))
-            elif (refused := _strict_error(tool, param, verdict.residual)) is not None:
+                left_out(tool.name, refusal(verdict, tool))
+            elif (refused := _strict_error(tool, verdict.residual)) is not None:
                 left_out(tool.name, refused)
         kept = {tool.hash: key_of[tool.hash] for tool in candidates if tool.name not in invalid}
         unknown = frozenset(key for key in kept.values() if verdicts[key] is None)
@@ -204,18 +202,18 @@ def refusal_of(verdict: wire.GrammarVerdict) -> type[SchemaNotEnforceable]:
     return SchemaTooComplex if verdict.code == SchemaTooComplex.code else SchemaNotEnforceable
 
 
-def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEnforceable:
+def refusal(verdict: wire.GrammarVerdict, tool: Tool) -> SchemaNotEnforceable:
     pointer = "" if tool.custom else verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
     return refusal_of(verdict)(
         f"{subject(tool)} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
-        param=param,
+        param=tool.param,
     )
 
 
 def _strict_error(
-    tool: Tool, param: str, residual: Sequence[wire.ResidualKeyword]
+    tool: Tool, residual: Sequence[wire.ResidualKeyword]
 ) -> SchemaNotEnforceable | None:
     """Return the error for a tool that masks do not enforce completely. Strict tools must be
     enforced completely by masks. So must content, because it is sent before it could be
@@ -224,12 +222,12 @@ def _strict_error(
         return None
     if tool.custom:
         message = f"{subject(tool)} can't be enforced. Simplify it."
-        return SchemaNotEnforceable(message, pointer="", param=param)
+        return SchemaNotEnforceable(message, pointer="", param=tool.param)
     instead = ", or remove `strict`; calls are then validated before they are sent"
     keyword, pointer = residual[0].keyword, residual[0].pointer
     return SchemaNotEnforceable(
         f"{subject(tool)} contain {keyword!r} (at {pointer}), which masks can't enforce. "
         f"Rewrite the schema without it{instead if tool.name else ''}.",
         pointer=pointer,
-        param=param,
+        param=tool.param,
     )

@@ -96,7 +96,7 @@ def _prompt(body: Mapping[str, Any]) -> int:
         if name in entries:
             tokens += _collect(entries[name], texts)
         elif name in TEXTS:
-            texts += map(_written, _loaded(value) if isinstance(value, list) else [value])
+            texts.append(_written([*_loaded(value)] if isinstance(value, list) else value))
     return tokens + text_tokens(texts)
 
 

@@ -29,7 +29,7 @@ class BodyBudget:
 
     def open(self, owner: str) -> BodyReservation:
         """Open the body of a request. `owner`: the id of a key, or "" for all requests without a
-        valid one."""
+        valid one, or a name for what is counted apart."""
         return BodyReservation(self, owner)
 
     def used(self, owner: str) -> int:
@@ -103,9 +103,9 @@ class BodyReservation:
 
     def refusal(self) -> RateLimited:
         return RateLimited(
-            f"The bodies of this API key's requests that have not ended have more than "
-            f"{self._budget.limit:,} bytes. Send fewer large requests at once, or ask the operator "
-            "to raise TOOLGATE_MAX_BODY_BYTES. Requests with a `content-length` wait for each "
-            "other.",
+            f"The bodies of this API key's requests that have not ended take more than "
+            f"{self._budget.limit:,} bytes. Send fewer large requests, or fewer of any size in the "
+            "background, at once, or ask the operator to raise TOOLGATE_MAX_BODY_BYTES. Requests "
+            "with a `content-length` wait for each other.",
             retry_after=RETRY_AFTER,
         )

@@ -1,6 +1,6 @@
 """The record of one stored response, and its encrypted form.
 
-`json` and not orjson: clients may send integers of any length and lone surrogates.
+No orjson: clients may send integers of any length. Lone surrogates need `json`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
+
+from pydantic_core import to_json
 
 from toolgate_core.errors import GatewayStopped, ResponsesUnavailable
 
@@ -82,8 +84,11 @@ def seal_json(sealer: Sealer, owner: str, value: Json) -> bytes:
 
 
 def _json(value: object) -> bytes:
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
+    try:
+        return to_json(value)
+    except ValueError:  # for example half a surrogate pair
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return text.encode("utf-8", "surrogatepass")
 
 
 Kept = Literal["fleet", "process", "unavailable"]

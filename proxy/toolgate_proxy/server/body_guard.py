@@ -11,7 +11,6 @@ those fields, as OpenAI's API defines them, for every provider.
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import Any
 
 from toolgate_core.errors import (
@@ -53,11 +52,11 @@ STREAM_OPTIONS = (
     "toolgate_call_done",
     "toolgate_trace",
 )
-MAX_DEPTH = 200
-"""Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
 JSON_TEXTS = ("arguments", "input", "json")
 """Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
 values count as the body's."""
+WITHOUT_TEXTS = ("tools", "functions")
+"""Parameters of which nothing is parsed as JSON."""
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
@@ -85,25 +84,19 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
 
 
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the nesting of a body, the number of entries in each parameter, and the number of
-    values in its JSON texts. Raises InvalidRequest and RequestTooLarge. `allowed_token_ids` and
-    `logit_bias` have bounds by the vocabulary."""
-    objects, lists = [values], list[list[Any]]()
+    """Checks the number of entries in each parameter, and the number of values in the JSON texts of
+    a body. Raises InvalidRequest and RequestTooLarge. `allowed_token_ids` and `logit_bias` have
+    bounds by the vocabulary."""
     values_left = MAX_VALUES
-    for depth in range(MAX_DEPTH):
-        for each in objects if depth else ():
+    waiting = [value for name, value in values.items() if name not in WITHOUT_TEXTS]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is dict:
             if "arguments" in each or "input" in each or "json" in each:
                 values_left = _without_texts(each, values_left)
-        members = chain.from_iterable(map(dict.values, objects))
-        inner = [each for each in chain(members, chain.from_iterable(lists)) if each]
-        objects = [each for each in inner if type(each) is dict]
-        lists = [each for each in inner if type(each) is list]
-        if not objects and not lists:
-            break
-    else:
-        raise InvalidRequest(
-            f"The body has more than {MAX_DEPTH} levels of nested JSON. Use a flatter structure."
-        )
+            waiting += each.values()
+        elif type(each) is list:
+            waiting += each
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, BY_NAME)

@@ -30,7 +30,7 @@ from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
 from .authorization import check_key
-from .background.responses import NOT_KEPT, Place, cancel, follow
+from .background.responses import NOT_KEPT, Place, follow
 from .client import owner_of
 from .paths import MATCH
 
@@ -213,7 +213,7 @@ class _Work:
                 "the connection of another request to cancel it."
             )
         if self._place is not None and is_active(response):
-            response = await cancel(self._place)
+            response = await self._place.cancel()
         if response is None:
             raise self._missing(self._id)
         return _json(response.body)

@@ -175,22 +175,20 @@ class ValidationService:
     async def prepare(
         self,
         candidates: Sequence[Tool],
-        param_of: Mapping[str, str],
         owner: str = "",
         on_invalid: OnInvalid = refuse,
     ) -> None:
-        """Check the schemas of tools before their use. `param_of` maps a tool's name to the request
-        parameter that has its schema, for errors. `owner` is the key of the request. `on_invalid`
-        gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in time. Raises
-        ChecksBusy and ChecksFailed."""
+        """Check the schemas of tools before their use. `owner` is the key of the request.
+        `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in
+        time. Raises ChecksBusy and ChecksFailed."""
         for tool in candidates:
             if tool.hash not in self._cache:
                 try:
-                    await self._prepare(tool, param_of[tool.name], owner)
+                    await self._prepare(tool, owner)
                 except SchemaNotEnforceable as error:
                     on_invalid(tool.name, error)
 
-    async def _prepare(self, tool: Tool, param: str, owner: str) -> None:
+    async def _prepare(self, tool: Tool, owner: str) -> None:
         subject = (
             f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
         )
@@ -215,7 +213,7 @@ class ValidationService:
         else:
             return
         self._cache.pop(tool.hash, None)
-        raise SchemaNotEnforceable(f"{subject} {problem}", pointer=pointer, param=param)
+        raise SchemaNotEnforceable(f"{subject} {problem}", pointer=pointer, param=tool.param)
 
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""

@@ -245,7 +245,7 @@ class Compiler:
 
 
 def tool_of(name: str) -> Tool:
-    return Tool(name, {"type": "object"}, name, {}, param="tools")
+    return Tool(name, {"type": "object"}, name, {})
 
 
 def verdict_of(tool: Tool) -> wire.GrammarVerdict:
@@ -314,16 +314,13 @@ class Gateway:
 
     async def request(self, tools: Sequence[Tool]) -> Found:
         refused = dict[str, InvalidRequest]()
-        params = {tool.name: tool.param for tool in tools}
-        needed = await self._grammars.needed(tools, params, INFO, on_invalid=refused.__setitem__)
+        needed = await self._grammars.needed(tools, INFO, on_invalid=refused.__setitem__)
         verdicts = dict(needed.records)
         if new := [tool for tool in tools if needed.keys.get(tool.hash) in needed.unknown]:
             found = await self._compiler.compiled(new)
             self._grammars.learn(found, new, INFO)
             verdicts |= {each.key: each for each in found}
-            needed = await self._grammars.needed(
-                tools, params, INFO, on_invalid=refused.__setitem__
-            )
+            needed = await self._grammars.needed(tools, INFO, on_invalid=refused.__setitem__)
         self._grammars.count(needed)
         return Found(frozenset(refused), verdicts)
 

@@ -186,8 +186,7 @@ class Sender(Gateway):
         key = self.keys.find(API_KEY)
         reserved, used = Tokens(500, 100), Tokens(450, 70)
         lease = await self.limiter.admit(key, sent.request_id, reserved, lambda: used)
-        params = {tool.name: tool.param for tool in sent.tools}
-        needed = await self._grammars.needed(plan.grammars, params, INFO, owner=key.id)
+        needed = await self._grammars.needed(plan.grammars, INFO, owner=key.id)
         message = backend_request(sent, plan, needed, None)
         body = body_of("generate", message, "tiny")
         bare = message.model_copy(update={"grammars": (), "enforcement": None})

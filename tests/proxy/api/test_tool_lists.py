@@ -17,7 +17,7 @@ from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_proxy.api.responses.request import parse_request
 from toolgate_proxy.api.shared.tools import HostedTools
-from toolgate_proxy.chat.constraints import chat_prompt, schema_params
+from toolgate_proxy.chat.constraints import chat_prompt
 from toolgate_proxy.chat.request.invalid_tools import without
 from toolgate_proxy.features.client_tools.messages import TOOLSETS
 from toolgate_proxy.features.client_tools.responses import BUILTIN_TOOLS, BY_TYPE
@@ -51,7 +51,7 @@ def test_other_texts_are_no_hosted_tools(kind):
 def test_hosted_tools_are_left_out_or_refused(api):
     look = function(api)
     asked = parsed(api, {"tools": [*HOSTED, look, WEB]})
-    assert schema_params(asked)["look"].startswith("tools[3].")
+    assert asked.tools[0].param.startswith("tools[3].")
     error = refused(api, {"tools": [look, *HOSTED]}, omit_hosted=False)
     assert (type(error), error.param) == (UnsupportedParameter, "tools[1]")
     wrong = function(api, strict="yes")

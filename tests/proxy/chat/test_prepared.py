@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -15,7 +16,9 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
 from toolgate_proxy.api.chat_completions.request import parse_request
-from toolgate_proxy.chat.request.preparation import check_bounds as check
+from toolgate_proxy.backend_client import message_json
+from toolgate_proxy.backend_client.message_json import encoded
+from toolgate_proxy.chat.request import preparation
 from toolgate_proxy.chat.request.preparation import with_family_ids, with_reasoning_switch
 
 LIMITS = wire.Limits(
@@ -28,6 +31,13 @@ ROLE = len("role" + "user" + "content")
 def request(text: str = "hi", **more: Any) -> ChatRequest:
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}]}
     return parse_request(body | more, model="tiny")
+
+
+def check(request: ChatRequest, info: wire.Info) -> None:
+    message = preparation.prepared(request, info).count_message()
+    for most in (1_000, 100):
+        with patch.object(message_json, "LONG", most):
+            encoded("count", message, "tiny", info.limits)
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "😀"])
@@ -43,6 +53,8 @@ def test_tools_and_template_arguments_count():
     for more in ({"tools": [tool]}, {"chat_template_kwargs": {"a": ["b" * 200]}}):
         with pytest.raises(ContextLengthExceeded):
             check(request(**more), BOUNDED)
+    tool["function"] = {"name": "f", "parameters": {"default": [0] * 200}}
+    check(request(tools=[tool]), BOUNDED)  # its JSON has 400 bytes more
 
 
 def test_images_do_not_count():

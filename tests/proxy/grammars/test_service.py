@@ -10,7 +10,6 @@ import pytest
 from prometheus_client import REGISTRY
 
 from tests.support.servers.fake_backend import INFO
-from tests.support.servers.fleet import places
 from toolgate_core import wire
 from toolgate_core.errors import (
     BackendFailed,
@@ -76,7 +75,7 @@ class Known(GrammarService):
         super().__init__(self.backend)
 
     async def of(self, *offered: Tool, **options: Any) -> NeededGrammars:
-        return await self.needed(offered, places(offered), INFO, **options)
+        return await self.needed(offered, INFO, **options)
 
     def told(self, *offered: Tool, **more: Any) -> None:
         """Learn what a backend says of these tools."""

@@ -400,13 +400,13 @@ async def test_long_integers_in_schemas_are_exact_or_no_wider(other):
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def test_nesting_is_bounded():
-    value = 1
-    for _ in range(body_guard.MAX_DEPTH):
-        value = {"a": value}
-    check_bounds(value)
-    with pytest.raises(errors.InvalidRequest, match="levels"):
-        check_bounds({"a": value})
+@pytest.mark.parametrize("other", [b"1", b"NaN", b"[[[]]]"])
+async def test_nesting_is_bounded(other):
+    most = json_values.MAX_DEPTH
+    deepest = b'{"b":%s,' % other + b'"a":{' * (most - 1) + b"%s" + b"}" * most
+    for kind in (b'"a":1', b'"a":[]', b'"a":{}'):
+        assert "a" in await parsed(deepest % kind)
+        assert "200 levels" in (await refused(deepest % (b'"a":{%s}' % kind))).message
 
 
 @pytest.mark.parametrize("kind", [list, dict.fromkeys])

@@ -113,7 +113,7 @@ async def test_validation_in_process_and_in_workers_finds_the_same_violations():
         (UNIQUE, {"a": numbers}, {"a": [*numbers, 7]}, "/a", "uniqueItems"),
     ):
         checked = tool(schema)
-        await validators.prepare([checked], {"t": "tools"})
+        await validators.prepare([checked])
         assert await validators.check(checked, json.dumps(valid)) is None
         violation = await validators.check(checked, json.dumps(invalid))
         assert violation is not None
@@ -147,9 +147,9 @@ async def test_invalid_schemas_are_refused_before_their_use(recursive):
     validators = ValidationService()
     for _ in range(2):  # the refusal is not cached
         with pytest.raises(errors.SchemaNotEnforceable) as refused:
-            await validators.prepare(tools, {"t": "first", "bad": "second"})
+            await validators.prepare(tools)
         assert refused.value.pointer == "/properties/a/type"
-        assert refused.value.param == "second"
+        assert refused.value.param == "tools[0].function.parameters"
 
 
 async def test_least_recently_used_schemas_are_removed_first():
@@ -166,7 +166,7 @@ async def test_waiting_for_a_worker_is_limited():
     tree = tool(TREE)
     async with validators._pool._slots.slot(""):
         with pytest.raises(errors.ChecksBusy) as busy:
-            await validators.prepare([tree], {"t": "tools"})
+            await validators.prepare([tree])
         assert (busy.value.status, busy.value.retry_after) == (503, 1)
         assert tree.hash not in validators._cache
 
@@ -177,10 +177,10 @@ async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema(monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/bin/false")
         with pytest.raises(errors.ChecksFailed) as failed:
-            await validators.prepare([new], {"t": "tools"})
+            await validators.prepare([new])
     assert failed.value.status == 503
     assert new.hash not in validators._cache
-    await validators.prepare([new], {"t": "tools"})
+    await validators.prepare([new])
 
 
 # --- the validator: all of JSON Schema, in the draft of the schema --------------------------------

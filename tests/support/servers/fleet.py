@@ -16,11 +16,6 @@ from toolgate_proxy.settings import Settings
 SECRET = "a-secret-of-the-fleet"
 
 
-def places(tools):
-    """Where in a request each tool's schema stands, by its name."""
-    return {tool.name: f"tools[{at}].function.parameters" for at, tool in enumerate(tools)}
-
-
 class Gateway:
     def __init__(self, backend_url, settings):
         self.deployments = Deployments(settings)

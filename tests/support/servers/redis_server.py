@@ -66,9 +66,8 @@ class RedisServer:
                 held += [key, client.get(key)]
             elif kind == b"hash":
                 held += [key, *(part for pair in client.hgetall(key).items() for part in pair)]
-            elif kind == b"stream":
-                entries = client.xrange(key)
-                held += [key, *(part for _, pair in entries for part in (*pair, *pair.values()))]
+            elif kind == b"list":
+                held += [key, *client.lrange(key, 0, -1)]
             else:
                 assert kind == b"zset"
                 held += [key, *client.zrange(key, 0, -1)]

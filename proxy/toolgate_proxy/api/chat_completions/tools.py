@@ -80,16 +80,15 @@ def define(
     return parse_entries([_entry(definition, path)], on_invalid, open_objects=open_objects)
 
 
-def _entries(
-    tools: Sequence[object], hosted: HostedTools, used: Used[ChatFeature]
-) -> Iterator[Entry]:
+def _entries(tools: Sequence[Any], hosted: HostedTools, used: Used[ChatFeature]) -> Iterator[Entry]:
     for at, entry in enumerate(tools):
-        path, taken = f"tools[{at}]", None
-        if isinstance(entry, dict) and (feature := used.of_type(entry.get("type"))) is not None:
-            taken = feature.take(Fields(entry, path))
+        path = f"tools[{at}]"
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        feature = None if kind in OFFERED else used.of_type(kind)
+        taken = None if feature is None else feature.take(Fields(entry, path))
         if taken is not None:
             yield from taken
-        elif not hosted.leaves_out(entry, path):
+        elif kind in OFFERED or not hosted.leaves_out(entry, path):
             yield _entry(entry, path)
 
 

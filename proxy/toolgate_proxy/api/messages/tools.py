@@ -24,6 +24,8 @@ from ..shared.tools import (
 )
 from .feature import MessagesFeature
 
+CLIENTS = (None, "custom")
+"""Types of tools that clients define."""
 FIELDS = (
     "type",
     "name",
@@ -69,26 +71,23 @@ class ToolReader:
             return ()
         return self._parsed([self._client_entry(definition, path)], self.on_invalid)
 
-    def _entries(self, tools: Sequence[object]) -> Iterator[Entry]:
+    def _entries(self, tools: Sequence[Any]) -> Iterator[Entry]:
         for at, entry in enumerate(tools):
             path = f"tools[{at}]"
-            if (taken := self._taken(entry, path)) is not None:
+            kind = entry.get("type") if isinstance(entry, dict) else None
+            feature = None if kind in CLIENTS else self.used.of_type(kind)
+            taken = None if feature is None else feature.take(Fields(entry, path))
+            if taken is not None:
                 yield from taken
-            elif not self.hosted.leaves_out(entry, path):
+            elif kind in CLIENTS or not self.hosted.leaves_out(entry, path):
                 yield self._client_entry(entry, path)
-
-    def _taken(self, entry: object, path: str) -> Sequence[Entry] | None:
-        """Return the tools of an entry that a feature takes."""
-        if not isinstance(entry, dict):
-            return None
-        feature = self.used.of_type(entry.get("type"))
-        return None if feature is None else feature.take(Fields(entry, path))
 
     def _client_entry(self, entry: object, path: str) -> Entry:
         """Read a tool that the client runs."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        fields, function = Fields(entry, path), self._function(entry, path)
+        fields = Fields(entry, path)
+        function = self._function(fields)
         eager = fields.flag("eager_input_streaming")
         if (
             EAGER_BETA in self.used.asked.client.headers.get("anthropic-beta", "")
@@ -98,11 +97,11 @@ class ToolReader:
             self.eager.add(function["name"])
         return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
 
-    def _function(self, entry: dict[str, Any], path: str) -> dict[str, Any]:
+    def _function(self, fields: Fields) -> dict[str, Any]:
         """The function in OpenAI's form, as templates show it."""
+        entry, path = fields.values, fields.place
         if (other := other_form(entry, "the Messages API")) is not None:
             raise InvalidTools(f"{path!r} is no tool of the Messages API. {other}", param=path)
-        fields = Fields(entry, path)
         kind = fields.text("type")
         feature = self.used.of_type(kind)
         known = None if feature is None or kind is None else feature.known(fields, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from toolgate_core.chat_request import ChatRequest, Written
 from toolgate_core.deltas import CallStart
@@ -19,8 +19,7 @@ from .output_items import Call, Event, Item
 from .turns import Turns
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A tool as the response repeats it."""
 
     body: dict[str, Any]
@@ -48,8 +47,8 @@ def check_entry(entry: Fields, known: Sequence[str]) -> None:
 
 def repeated_entry(entry: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     """Return an entry of `tools` as the response repeats it. `fields`: of its type."""
-    deferred = {DEFERRED: True} if entry.get(DEFERRED) else {}
-    return {**{name: entry.get(name) for name in fields}, **deferred}
+    repeated = {name: entry.get(name) for name in fields}
+    return {**repeated, DEFERRED: True} if entry.get(DEFERRED) else repeated
 
 
 def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ hosted tools, which no model is offered. A response repeats them."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
@@ -61,7 +61,7 @@ class ToolReader:
             if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
         )
         if not any(feature.finds_deferred for feature in self.used):
-            entries = [replace(each, deferred=False) if each.deferred else each for each in entries]
+            entries = [each._replace(deferred=False) if each.deferred else each for each in entries]
         return read_toolset(
             entries,
             self._parsed,
@@ -137,7 +137,7 @@ class ToolReader:
         """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
         that is its name."""
         is_alone = self._alone and not entry.namespace and entry.name in self._alone
-        return replace(entry, namespace=entry.name or "") if is_alone else entry
+        return entry._replace(namespace=entry.name or "") if is_alone else entry
 
 
 def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
@@ -123,8 +123,7 @@ def _is_hosted(kind: str) -> bool:
     return kind in HOSTED or VERSIONED.fullmatch(kind) is not None
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     path: str
     """Of the tool in the request."""
     tool: Any
@@ -185,12 +184,11 @@ def read_toolset(
             on_invalid(name, error)
         left_out.add(name)
 
-    named = [(entry.name, entry) for entry in entries]
-    at_once = hosted.has_search
-    names = {name for name, entry in named if at_once or not entry.deferred}
-    loaded: list[Entry] = []
-    deferred: dict[str, list[Entry]] = {}
-    for name, entry in named:
+    loaded, deferred = list[Entry](), dict[str, list[Entry]]()
+    defers = not hosted.has_search and any(entry.deferred for entry in entries)
+    names = {entry.name for entry in entries if not entry.deferred} if defers else set()
+    for entry in entries:
+        name = entry.name if defers and entry.deferred else None
         # An invalid name is an error, and so are two tools of one name.
         if name is None or name in names or not TOOL_NAME.fullmatch(name):
             loaded.append(entry)
@@ -202,9 +200,9 @@ def read_toolset(
             f"{MAX_LOADED:,} are allowed. Defer some.",
             param="tools",
         )
-    later = {name: partial(_first, parse, each) for name, each in deferred.items()}
+    parsed = {name: partial(_first, parse, each) for name, each in deferred.items()}
     searchable = [each[0].function for each in deferred.values()]
-    return Toolset(parse(loaded, leave_out), later, left_out, leave_out, searchable)
+    return Toolset(parse(loaded, leave_out), parsed, left_out, leave_out, searchable)
 
 
 def _first(parse: Parse, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:

@@ -18,7 +18,7 @@ from toolgate_core.dialects.dialect import CallIds, Dialect, Switch
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
-from toolgate_core.text_size import check_text, check_token_ids
+from toolgate_core.text_size import check_token_ids
 
 from ...backend_client.faults import SAME_RELEASE
 from ...context import RequestContext
@@ -92,31 +92,15 @@ def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
 
 def prepared(request: ChatRequest, info: wire.Info) -> Prepared:
     """Return the request in the terms of the model. A request that is in these terms stays the
-    same. Raise InvalidRequest, ContextLengthExceeded and BackendFailed."""
+    same. Raise InvalidRequest and BackendFailed."""
     dialect = _dialect(info)
-    check_bounds(request, info)
+    if info.limits.vocabulary is not None:
+        check_token_ids(request.sampling, info.limits.vocabulary)
     messages = with_family_ids(request.messages, dialect)
     if messages is not request.messages:
         request = replace(request, messages=messages)
     request = with_reasoning_switch(request, dialect)
     return Prepared(request, info, dialect, make_plan(request, dialect))
-
-
-def check_bounds(request: ChatRequest, info: wire.Info) -> None:
-    """Check the bounds that depend on the model: its context length and its vocabulary. Raise
-    InvalidRequest and ContextLengthExceeded."""
-    limits = info.limits
-    if limits.vocabulary is not None:
-        check_token_ids(request.sampling, limits.vocabulary)
-    if limits.max_token_bytes is not None:
-        tools = [tool.definition for tool in request.prompt_tools]
-        check_text(
-            request.messages,
-            tools,
-            request.template_kwargs,
-            context=limits.max_model_len,
-            max_token_bytes=limits.max_token_bytes,
-        )
 
 
 def _dialect(info: wire.Info) -> Dialect:

@@ -153,7 +153,7 @@ async def _validated(
 ) -> InstanceReport:
     text = json.dumps(value, ensure_ascii=False)
     try:
-        await validators.prepare([tool], {tool.name: "tools"})
+        await validators.prepare([tool])
         violation = await validators.check(tool, text)
     except ToolgateError as error:
         return report.model_copy(update={"code": error.code, "error": error.message})

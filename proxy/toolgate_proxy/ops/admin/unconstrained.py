@@ -136,7 +136,7 @@ async def _invalid_calls(
         after = begin
         tool = by_name[call.name]
         try:
-            await validators.prepare([tool], {tool.name: "tools"})
+            await validators.prepare([tool])
             violation = await validators.check(tool, arguments)
         except ToolgateError as error:
             breaks.append(_break(text, begin, error.message, end))

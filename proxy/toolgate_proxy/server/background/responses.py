@@ -2,8 +2,9 @@
 Redis (`Place`).
 
 `<record>`         as of every stored response: written once, by whoever ends the response
-`<record>:events`  stream: the queued response, and then its events; both sealed
-`<record>:state`   the status; it expires soon after the process that generates the response dies
+`<record>:queued`  list: the queued response without its input, which polls do not read, and with it
+`<record>:events`  list: its events, in the order of their numbers; sealed like the queued response
+`<record>:lease`   expires soon after the process that generates the response dies
 
 The process that generates a response ends it, or one that cancels it, or one that finds that the
 first process is gone. The last event of a response is made from its record.
@@ -17,7 +18,7 @@ import re
 import secrets
 import time
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -29,11 +30,11 @@ from toolgate_core import errors
 from ...api.responses.output.stream import ENDS, error_event, first_events, last_event, numbered
 from ...api.surface import is_streamed
 from ...context import REQUEST_ID, SCOPE, context_of
-from ...redis_client import Argument, Script
+from ...limits.key_bounds import SMALL
+from ...redis_client import Script
 from ...response_store import record
-from ...response_store.record import IN_THREAD, StoredResponse, apart
 from ...response_store.store import ResponseStore
-from ...sealing import SealBroken
+from ...sealing import OwnerSeal, SealBroken
 from ...state import gateway
 from ..client import BACKGROUND, owner_of
 from ..request_scope import RequestScope
@@ -41,7 +42,8 @@ from ..transport.body import READ, RESERVED, RequestBody
 from ..transport.connection import Disconnect, Reply
 
 MOST_RUNNING, MOST_BYTES = 64, 16_000_000
-"""Most responses of one owner that a process generates at once, and bytes of the events of one."""
+"""Most responses of one owner that a process generates at once, since each counts as at least this
+part of the bytes of bodies, and bytes of the events of one."""
 PATIENCE, PAUSE = 60.0, 1.0
 """Seconds for which the end of a response is kept while Redis does not respond, and between two
 attempts."""
@@ -50,12 +52,7 @@ WRITE_SECONDS, READ_SECONDS = 0.05, 0.1
 LIFE_MS, ENDED_MS = 86_400_000, 600_000
 """How long events are kept after the last write, and after the end."""
 WRITE = Script(__package__, "write.lua")
-SHOWN, WHOLE = "0-1", "0-2"
-"""IDs of the entries with the queued response: without its input, which polls do not read, and with
-it. The ID of events begins with the number after them."""
 NUMBER = re.compile(rb'"sequence_number":(\d+)')
-CUT = b": cut\n\n"
-"""In place of further events if there are too many bytes. It has no number."""
 LAST = tuple(f"event: {kind}\n".encode() for kind in ENDS.values())
 NOT_KEPT = errors.InvalidRequest(
     "The events of this response are not kept: they were too large, or it ended more than ten "
@@ -77,34 +74,29 @@ class Place:
     def __init__(self, store: ResponseStore, owner: str, response_id: str) -> None:
         assert store.shared is not None
         self._store, self._redis, self._named = store, store.shared, (owner, response_id)
-        self._bound = {"purpose": f"response events {response_id}", "owner": owner}
+        self._seal, self._purpose = OwnerSeal(store.sealer, owner), f"response events {response_id}"
         self.record = store.shared.record_of(owner, response_id)
-        self._events, self._state = f"{self.record}:events", f"{self.record}:state"
+        names = (f"{self.record}:{name}" for name in ("queued", "events", "lease"))
+        self._queued, self._events, self._lease = names
 
-    async def queue(self, turn: StoredResponse) -> None:
+    async def queue(self, turn: record.StoredResponse) -> None:
         """Write a response before it is generated. Raise RequestTooLarge, and InvalidRequest if
         there is one with its ID."""
-        entries: list[Argument] = []
-        for entry, each in ((SHOWN, replace(turn, input=())), (WHOLE, turn)):
-            sealed = (await record.sealed(self._store.sealer, self._named[0], each)).record
-            entries += entry, sealed
-            if len(sealed) > self._redis.most:
-                raise TOO_LARGE
-        if not await self._write("queued", *entries):
+        sealer, turns = self._store.sealer, (replace(turn, input=()), turn)
+        records = [(await record.sealed(sealer, self._named[0], each)).record for each in turns]
+        if max(map(len, records)) > self._redis.most:
+            raise TOO_LARGE
+        if not await self._write(self._queued, 0, records):
             message = "There is a response with this ID. Send another `request_id`."
             raise errors.InvalidRequest(message, param="request_id")
 
-    async def add(self, events: bytes, following: int) -> bool:
-        """Write events, and renew the lease. `following`: the number after them. Return False if
-        the response has ended."""
-        status, entries = "queued" if following < 3 else "in_progress", list[Argument]()
-        if events:
-            sealed = await apart(len(events) > IN_THREAD, self._sealed, events)
-            # The time makes another ID if the reply to an earlier attempt was lost.
-            entries += f"{following}-{time.time_ns()}", sealed
-        return await self._write(status, *entries)
+    async def add(self, events: Sequence[bytes], first: int) -> bool:
+        """Write events, the first of which has the number `first`, and renew the lease. Return
+        False if the response has ended."""
+        sealed = await record.apart(sum(map(len, events)) > record.IN_THREAD, self._sealed, events)
+        return await self._write(self._events, first, sealed)
 
-    async def end(self, ended: StoredResponse) -> StoredResponse | None:
+    async def end(self, ended: record.StoredResponse) -> record.StoredResponse | None:
         """Write the record, unless the response has ended before. Return it as it is stored."""
         reason = await self._store.put(self._named[0], ended)
         if reason == "too_large":
@@ -113,69 +105,74 @@ class Place:
             reason = await self._store.put(self._named[0], ended)
         if reason not in (None, "exists"):
             raise record.unavailable("Redis does not respond or refuses the write")
-        queued, expire = ("XDEL", self._events, SHOWN, WHOLE), ("PEXPIRE", self._events, ENDED_MS)
-        await self._redis.commands(("DEL", self._state), queued, expire)
+        expire = ("PEXPIRE", self._events, ENDED_MS)
+        await self._redis.commands(("DEL", self._queued, self._lease), expire)
         return ended if reason is None else await self._store.find(*self._named)
 
-    async def find(self, *, whole: bool = False) -> StoredResponse | None:
+    async def find(self, *, whole: bool = False) -> record.StoredResponse | None:
         """Return the response, which has failed if its process is gone. It has its input if it has
         ended, or for `whole`."""
-        [state] = await self._redis.commands(("GET", self._state))
-        entry = WHOLE if whole or state is None else SHOWN
-        [entries] = await self._redis.commands(("XRANGE", self._events, entry, entry))
-        if not entries:
+        asked = ("EXISTS", self._lease), ("LLEN", self._events)
+        is_active, events = await self._redis.commands(*asked)
+        at = 1 if whole or not is_active else 0
+        [sealed] = await self._redis.commands(("LINDEX", self._queued, at))
+        if sealed is None:
             return await self._store.find(*self._named)
-        found = await self._store.opened(*self._named, [entries[0][1][b"data"]])
-        for queued in found.turns:
-            if state is None:
+        for queued in (await self._store.opened(*self._named, [sealed])).turns:
+            if not is_active:
                 return await self.end(replace(queued, body=record.gateway_stopped(queued.body)))
-            return replace(queued, body={**queued.body, "status": state.decode()})
+            status = "queued" if events < 3 else "in_progress"
+            return replace(queued, body={**queued.body, "status": status})
         return None
 
-    async def has_events(self) -> bool:
-        return bool((await self._redis.commands(("EXISTS", self._events)))[0])
+    async def cancel(self) -> record.StoredResponse | None:
+        """End a response that has not ended as cancelled. Return it as it is stored."""
+        found = await self.find(whole=True)
+        if found is None or not record.is_active(found):
+            return found
+        return await self.end(replace(found, body=record.cancelled(found.body)))
 
-    async def events(self, after: int) -> AsyncIterator[tuple[bytes, int]]:
-        """Yield the events behind the number `after` as they are written, to the last one: some of
-        them, and the number of the next one. Raise InvalidRequest and ResponseNotFound."""
-        cursor, following = WHOLE if after < 1 else str(after), 0
+    async def has_events(self) -> bool:
+        """Return whether there are events, or will be."""
+        return bool((await self._redis.commands(("EXISTS", self._queued, self._events)))[0])
+
+    async def events(self, after: int) -> AsyncIterator[bytes]:
+        """Yield the events behind the number `after` as they are written, to the last one. Raise
+        InvalidRequest and ResponseNotFound."""
+        following = after + 1
         while True:
-            is_active, read = await self._redis.commands(
-                ("EXISTS", self._state), ("XREAD", "COUNT", 64, "STREAMS", self._events, cursor)
+            is_active, length, sealed = await self._redis.commands(
+                ("EXISTS", self._lease),
+                ("LLEN", self._events),
+                ("LRANGE", self._events, following, following + 63),
             )
-            for entry, fields in read[0][1] if read else ():
-                cursor, sealed, new = entry, fields[b"data"], b""
-                for event in await apart(len(sealed) > IN_THREAD, self._opened, sealed):
-                    if (found := NUMBER.search(event)) is None:
-                        raise NOT_KEPT
-                    if (number := int(found[1])) >= following:
-                        following = number + 1
-                        new += event + b"\n\n" if number > after else b""
-                yield new, following
-            if not read and not is_active:
+            for each in sealed:
+                following += 1
+                yield self._opened(each)
+            if not sealed and not is_active:
                 response = await self.find()
                 if response is None:
                     raise errors.ResponseNotFound("The response was deleted, or lost by Redis.")
                 if not record.is_active(response):
                     break
-            if not read:
+            if not sealed:
                 await asyncio.sleep(READ_SECONDS)
-        if following > after:
-            yield numbered([last_event(response.body)], following)[0], following + 1
+        if after < max(following - 1, length):
+            yield numbered([last_event(response.body)], following)[0]
 
-    async def _write(self, status: str, *entries: Argument) -> bool:
-        keys, lease = [self.record, self._events, self._state], round(self.lease * 1000)
-        return bool(await self._redis.run(WRITE, keys, status, lease, LIFE_MS, *entries))
+    async def _write(self, name: str, first: int, sealed: Sequence[bytes]) -> bool:
+        keys, lease = [self.record, self._queued, self._lease, name], round(self.lease * 1000)
+        return bool(await self._redis.run(WRITE, keys, lease, LIFE_MS, first, *sealed))
 
-    def _sealed(self, events: bytes) -> bytes:
-        return self._store.sealer.seal(zlib.compress(events, 1), **self._bound)
+    def _sealed(self, events: Sequence[bytes]) -> list[bytes]:
+        packed = [each and zlib.compress(each, 1) for each in events]
+        return [each and self._seal.seal(each, purpose=self._purpose) for each in packed]
 
-    def _opened(self, sealed: bytes) -> list[bytes]:
+    def _opened(self, sealed: bytes) -> bytes:
         try:
-            events = zlib.decompress(self._store.sealer.open(sealed, **self._bound))
-        except SealBroken:
+            return zlib.decompress(self._seal.open(sealed, purpose=self._purpose))
+        except SealBroken:  # or empty
             raise NOT_KEPT from None
-        return events.split(b"\n\n")[:-1]
 
 
 class Run:
@@ -184,16 +181,10 @@ class Run:
 
     def __init__(self, app: ASGIApp, scope: Scope, values: Mapping[str, Any], size: int) -> None:
         """Raise RateLimited."""
-        context, most = context_of(scope), gateway().bodies.limit
-        self.sender, self.size, self._stream = owner_of(scope, context), size, is_streamed(values)
-        mine = [run.size for run in RUNNING if run.sender == self.sender]
-        if len(mine) >= MOST_RUNNING or sum(mine) + size > most:
-            raise errors.RateLimited(
-                f"{len(mine)} responses in the background of this API key have not ended. At most "
-                f"{MOST_RUNNING} are generated at once, with bodies of {most:,} bytes together. "
-                "Send the request again when one of them has ended.",
-                retry_after=5,
-            )
+        context, bodies = context_of(scope), gateway().bodies
+        self._stream = is_streamed(values)
+        self._room = bodies.open(f"in the background: {owner_of(scope, context)}")
+        self._room.resize(max(size, bodies.limit // MOST_RUNNING, SMALL + 1))
         body = {"request_id": secrets.token_hex(16), **values}
         if isinstance(body.get("stream"), bool | None):
             body["stream"] = True  # others are refused
@@ -204,13 +195,12 @@ class Run:
             BACKGROUND: self,
         }
         context.model = context.free_memory = None  # those of the other request have them
-        self.turn: StoredResponse | None = None
+        self.turn: record.StoredResponse | None = None
         self.place: Place | None = None
-        self.stopped, self._known, self._arrived = (asyncio.Event() for _ in range(3))
-        """Set when the generation must end, when the response is queued or refused, and when there
-        is something to write."""
+        self.stopped, self._known = asyncio.Event(), asyncio.Event()
+        """Set when the generation must end, and when the response is queued or refused."""
         self._refusal: list[Message] = []
-        self._events, self._last, self._next, self._bytes = b"", b"", 0, 0
+        self._events, self._last, self._next, self._bytes = list[bytes](), b"", 0, 0
         self.task = asyncio.create_task(self._run(RequestScope(app)))
         RUNNING.add(self)
 
@@ -231,7 +221,7 @@ class Run:
         elif self._stream:
             await follow(self.place, -1)(scope, receive, send)
 
-    async def queue(self, owner: str, turn: StoredResponse) -> None:
+    async def queue(self, owner: str, turn: record.StoredResponse) -> None:
         """Store a response before it is generated, unless the request goes on to another model.
         Raise ToolgateError."""
         store = gateway().responses
@@ -252,33 +242,32 @@ class Run:
     async def _run(self, app: ASGIApp) -> None:
         """Generate the response, and write its events as they come and then its record. Renew the
         lease until then."""
-        generating = asyncio.ensure_future(app(self._scope, self._receive, self._send))
-        generating.add_done_callback(lambda _: self._arrived.set())
-        ended, until = None, float("inf")
+        generating, due = asyncio.ensure_future(app(self._scope, self._receive, self._send)), 0.0
         try:
-            await self._arrived.wait()
-            while self.turn is not None and self.place is not None and time.monotonic() < until:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._arrived.wait(), self.place.lease / 3)
-                self._arrived.clear()
-                if ended is None and generating.done():
-                    ended = replace(self.turn, body=self._ended(self.turn.body))
-                    until = time.monotonic() + (2 if self.stopped.is_set() else PATIENCE)
-                events, pause = self._events, WRITE_SECONDS
-                try:
-                    if not await self.place.add(events, self._next):
-                        self.stopped.set()
-                    self._events = self._events[len(events) :]
-                    if ended is not None:
-                        await self.place.end(ended)
-                        return
-                except errors.ResponsesUnavailable:
-                    self._arrived.set()
-                    pause = PAUSE
-                await asyncio.sleep(pause)
+            while not generating.done():
+                await asyncio.wait({generating}, timeout=WRITE_SECONDS)
+                if self.place is not None and (self._events or time.monotonic() > due):
+                    due = time.monotonic() + self.place.lease / 15
+                    with suppress(errors.ResponsesUnavailable):
+                        await self._write(self.place)
+            until = time.monotonic() + PATIENCE
+            while self.turn and self.place and time.monotonic() < until:
+                with suppress(errors.ResponsesUnavailable):
+                    await self._write(self.place)
+                    await self.place.end(replace(self.turn, body=self._ended(self.turn.body)))
+                    return
+                await asyncio.sleep(PAUSE)
         finally:
             RUNNING.discard(self)
+            self._room.close()
             self._known.set()
+
+    async def _write(self, place: Place) -> None:
+        """Write the events so far. If the response has ended elsewhere, end the generation."""
+        events = [*self._events]
+        if not await place.add(events, self._next - len(events)):
+            self.stopped.set()
+        del self._events[: len(events)]
 
     async def _receive(self) -> Message:
         await self.stopped.wait()
@@ -298,8 +287,8 @@ class Run:
                 self._last = event
             elif found and int(found[1]) >= self._next and self._bytes <= MOST_BYTES:
                 self._next, self._bytes = int(found[1]) + 1, self._bytes + len(event)
-                self._events += event + b"\n\n" if self._bytes <= MOST_BYTES else CUT
-        self._arrived.set()
+                # An empty one is in place of all further events.
+                self._events.append(event + b"\n\n" if self._bytes <= MOST_BYTES else b"")
 
     def _ended(self, queued: record.Json) -> record.Json:
         """Return the object of the response after its end."""
@@ -324,11 +313,11 @@ def follow(place: Place, after: int) -> ASGIApp:
         async with keepalive, Disconnect(receive) as disconnect:
             await reply.begin()
             try:
-                async for data, number in place.events(after):
+                async for data in place.events(after):
                     if context.caller.require_key is not None:
                         context.caller.require_key()
                     await reply.event(data)
-                    following = number
+                    following += 1
             except errors.ToolgateError as error:
                 context.outcome.failed, context.outcome.code = True, error.code
                 end = error_event(error.body()["error"], following)
@@ -336,18 +325,6 @@ def follow(place: Place, after: int) -> ASGIApp:
             await reply.end(end)
 
     return app
-
-
-async def cancel(place: Place) -> StoredResponse | None:
-    """Cancel a response that has not ended, wherever it is generated. Return it as it is stored.
-    Raise ResponsesUnavailable."""
-    ended = await place.find(whole=True)
-    if ended is not None and record.is_active(ended):
-        ended = await place.end(replace(ended, body=record.cancelled(ended.body)))
-    for run in RUNNING:
-        if run.place is not None and run.place.record == place.record:
-            run.stopped.set()  # it has ended, in one way or the other
-    return ended
 
 
 async def stop_all() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
-import orjson
 import pydantic_core
 from starlette.types import Message, Receive, Scope
 
@@ -21,7 +20,7 @@ from toolgate_core.errors import (
     UnsupportedEncoding,
 )
 
-from ...json_values import MAX_VALUES, exceeds
+from ...json_values import MAX_VALUES, check_nesting, exceeds
 from ...limits.key_bounds import BodyReservation
 
 IN_THREAD = 262_144
@@ -29,7 +28,7 @@ IN_THREAD = 262_144
 serve others between the steps: each of them takes a few milliseconds for a body of this size, while
 a switch of threads costs a tenth of one."""
 LARGE = 1_000_000
-"""Size in bytes from which bodies are parsed without a copy of them."""
+"""Size in bytes from which bodies are only parsed by the parser that makes no copy of them."""
 AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 LONG_INTEGER = b"0" * 19
 """The digits that an integer of more than 64 bits has at least."""
@@ -167,21 +166,19 @@ def from_json(content: bytes) -> Any:
             f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
             "other entries."
         )
-    is_large = len(content) > LARGE
     has_long = LONG_INTEGER in content.translate(AS_ZEROS)
     try:
-        if not is_large and not has_long:
-            return orjson.loads(content)
-        # orjson copies its input, and reads long integers as floats.
+        # Refuses more than MAX_DEPTH levels, and does not copy its input.
         read = pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         try:
             # Accepts lone surrogates, NaN, and the other encodings of JSON.
-            read, has_long = None if is_large else json.loads(content), True
+            read, has_long = None if len(content) > LARGE else json.loads(content), True
         except (ValueError, RecursionError):
             read = None
         if read is None:
             raise InvalidRequest("The body is not valid JSON.") from error
+        check_nesting(read)
     return _without_long_integers(read) if has_long else read
 
 
