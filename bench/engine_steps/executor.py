@@ -21,7 +21,7 @@ from toolgate_backend.tokens.masks import Row
 
 from .blocks import Kind
 from .clocks import CpuTimes, Device, wait_until
-from .processor import HostProcessor, allows
+from .host_worker import HostBitmasks, HostProcessor, allows
 
 NO_TOKEN = -1
 BLOCK_SIZE = 16
@@ -169,7 +169,7 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         self._device = device
         self._plain = Batch(config, None, times)
         self._processed = Batch(config, processor, times) if processor else self._plain
-        self._batch = self._plain
+        self._batch, self._bitmasks = self._plain, HostBitmasks(config, times)
         self._responses: dict[str, Response] = {}
         self._scheduled: Any = None
         self.checked = 0
@@ -218,6 +218,8 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         masks = self._batch.masks()
         ids = self._batch.requests
         sampled = [self._sample(request) for request in ids]
+        if grammar_output is not None:
+            self._bitmasks.apply(ids, grammar_output)
         self._check_bitmask(ids, sampled, grammar_output)
         self._check_masks(ids, sampled, masks)
         ready = self._device.queue(self._device.work.sample)

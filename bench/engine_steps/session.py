@@ -25,9 +25,9 @@ from .blocks import Block, Kind, Measured, Options, Session, Text
 from .channel import DirectChannel, ThreadedChannel
 from .clocks import CpuTimes, Device
 from .executor import BLOCK_SIZE, FakeExecutor
+from .host_worker import CopiedBytes, HostProcessor
 from .load import Load
 from .measurement import Engine
-from .processor import HostProcessor
 from .tools import bench_tools, load_grammars
 
 MAX_LENGTH = 4096
@@ -73,7 +73,7 @@ def run_session(
     # Above this wall time, masks are not computed together. A busy machine would exceed the usual.
     mask_time_budget.MASK_SECONDS = 1.0
     config = make_config(options.model, streams)
-    tools, times = bench_tools(), CpuTimes()
+    tools, times = bench_tools(text), CpuTimes()
     processor = None
     if "logits_processor" in options.kinds:
         processor = HostProcessor(config, times)
@@ -97,12 +97,16 @@ def run_session(
     for _ in range(options.rounds):
         for kind, measured in kinds.items():
             measured.warm.append(block(kind))
+    for kind, measured in kinds.items():
+        with CopiedBytes(times):
+            measured.copied = block(kind).copied
     functions = ""
     if options.profiled is not None:
         with cProfile.Profile() as profile:
             block(options.profiled)
         functions = _functions(profile)
-    return Session(streams, text, kinds, core.model_executor.checked, functions)
+    checked, version = core.model_executor.checked, vllm_host.version()
+    return Session(streams, text, kinds, checked, functions, version)
 
 
 def _functions(profile: cProfile.Profile) -> str:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionToolsParam
 from vllm.tool_parsers.structural_tag_registry import get_model_structural_tag
 from vllm.tool_parsers.tool_strict_level import ToolStrictLevel
 
-from bench.support.tools import small_tools
+from bench.support.strings import CONSTRAINTS, constrained
+from bench.support.tools import reference_calls, small_tools
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.worker_rpc import source_text
 from toolgate_core.grammar_key import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
-TOOLS = 8
+from .blocks import Text
+
+TOOLS, REFERENCE_TOOLS = 8, 32
 MAX_TOKENS = 512
 
 
@@ -43,14 +48,26 @@ class Tools:
         )
 
 
-def bench_tools() -> Tools:
-    definitions = small_tools(TOOLS)
+def bench_tools(text: Text) -> Tools:
+    definitions = definitions_of(text)
     sources = {}
     for tool in parse_tools(definitions):
         key = grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
         source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
         sources[key] = source_text(source)
     return Tools(sources, _strict_tag(definitions))
+
+
+def definitions_of(text: Text) -> list[dict[str, Any]]:
+    """In OpenAI's format."""
+    if text == "reference":
+        cases = (case["tools"] for case, _, _ in reference_calls() if len(case["tools"]) == 1)
+        return [tool for (tool,) in islice(cases, REFERENCE_TOOLS)]
+    tools = small_tools(TOOLS)
+    if text not in CONSTRAINTS:
+        return tools
+    constraints: list[dict[str, Any]] = constrained(tools, text, random.Random(1))
+    return constraints
 
 
 def load_grammars(
