@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import vllm.v1.worker.cpu.shm  # noqa: F401  # puts placeholders in place of CUDA's streams
 from torch.utils._python_dispatch import TorchDispatchMode
 from vllm.v1.worker.gpu import structured_outputs
 
@@ -58,6 +57,8 @@ class HostBitmasks:
     """The part of vLLM's V2 model runner that applies bitmasks, without drafts."""
 
     def __init__(self, config: Any, times: CpuTimes) -> None:
+        import vllm.v1.worker.cpu.shm  # noqa: F401  # placeholders for CUDA's streams
+
         structured_outputs._apply_grammar_bitmask_kernel = _NoKernel()
         structured_outputs.async_tensor_h2d = _staging(structured_outputs.async_tensor_h2d)
         rows = config.scheduler_config.max_num_seqs

@@ -53,11 +53,11 @@ class EngineOptions:
 def run(setup: EngineSetup, options: EngineOptions, channel: Connection) -> None:
     """Send `READY`. Receive `Responses`, and send a `Block` for each `BlockOfRequests` that is
     received, until the channel is closed. An error is sent as its traceback."""
-    os.environ.update(ENVIRONMENT | launch.cpu_environment(os.environ) | dict(setup.environment))
+    set_environment(setup)
     if options.rehearsal:
         rehearsal.prepare(setup)
     try:
-        measured = _Measured(setup, options)
+        measured = MeasuredEngine(setup, options)
         channel.send(READY)
         measured.take(channel.recv())
         while True:
@@ -69,7 +69,13 @@ def run(setup: EngineSetup, options: EngineOptions, channel: Connection) -> None
         raise
 
 
-class _Measured:
+def set_environment(setup: EngineSetup) -> None:
+    os.environ.update(ENVIRONMENT | launch.cpu_environment(os.environ) | dict(setup.environment))
+
+
+class MeasuredEngine:
+    """One of vLLM's engines, in this process."""
+
     def __init__(self, setup: EngineSetup, options: EngineOptions) -> None:
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor.abstract import Executor
@@ -85,8 +91,8 @@ class _Measured:
         elif worker := getattr(self._runner, "structured_outputs_worker", None):
             self._times.watch(worker, "apply_grammar_bitmask", "worker")
 
-    def take(self, given: Responses) -> None:
-        """Write these responses from now on."""
+    def take(self, given: Responses, loop: Any = None) -> None:
+        """Write these responses from now on. `loop`: a subclass of `Engine`."""
         from bench.engine_steps.channel import ThreadedChannel
         from bench.engine_steps.load import Load
         from bench.engine_steps.measurement import Engine
@@ -98,7 +104,8 @@ class _Measured:
         model = ScriptedLogits(
             self._runner, [each for some in given.values() for each in some], MAX_LENGTH
         )
-        self._engine = Engine(self._core, model, ThreadedChannel(self._core), self._times)
+        channel = ThreadedChannel(self._core)
+        self._engine = (loop or Engine)(self._core, model, channel, self._times)
         ends, first = from_model_config(self._config.model_config).marks.end_of_turn, 0
         self._loads: dict[Text, Load] = {}
         for text, responses in given.items():
@@ -155,7 +162,7 @@ def _configuration(setup: EngineSetup, options: EngineOptions) -> Any:
         [*flags, *options.flags, "--distributed-executor-backend", launch.UNIPROC]
     )
     config = EngineArgs.from_cli_args(parsed).create_engine_config()
-    if options.rehearsal:
+    if launch.on_cpu():  # where vLLM has turned it off
         config.scheduler_config.async_scheduling = config.use_v2_model_runner
     if setup.name != DEFAULT:
         # Raises IncompatibleServer if vLLM lacks a name that a hook needs, which would be left out.

@@ -1,10 +1,10 @@
 """Pack what `bench gpu-engine` needs on a machine with a GPU and PyTorch, but without a network.
 
-    python -m bench gpu-engine-pack DIR [--python 3.12] [--architecture 90]
+    python -m bench gpu-engine-pack DIR [--wheels DIR] [--python 3.12] [--architecture 90]
 
 Writes DIR/packed.tar.xz: vLLM's CUDA build with the kernels of one kind of GPU, the packages that
 an image with PyTorch and transformers usually lacks, BFCL, and a model without weights in the
-shapes of Qwen3-8B. Versions are those of this environment. Wheels are kept in DIR/wheels.
+shapes of Qwen3-8B. Versions are those of this environment. Downloaded wheels are kept.
 `bench gpu-engine-bare` runs it there.
 """
 
@@ -15,11 +15,12 @@ import io
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from zipfile import ZipFile
 
+from tests.models import ROOT
 from tests.models.tiny_random import model_files
 from tests.support.shared_data import BFCL, DATA, path_of
 
@@ -56,22 +57,27 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", type=Path)
+    parser.add_argument("--wheels", type=Path, default=ROOT / ".cache" / "wheels")
     parser.add_argument("--python", default="3.12", help="version on that machine")
     parser.add_argument("--architecture", type=int, default=90, help="of its GPU; 90 is Hopper")
     options = parser.parse_args()
-    wheels = options.directory / "wheels"
-    wheels.mkdir(parents=True, exist_ok=True)
-    download(wheels, options.python)
     archive = options.directory / ARCHIVE
+    for directory in (options.directory, options.wheels):
+        directory.mkdir(parents=True, exist_ok=True)
+    download(options.wheels, options.python)
+    write(archive, sorted(options.wheels.glob("*.whl")), options.architecture)
+    print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def write(archive: Path, wheels: Sequence[Path], architecture: int) -> None:
     with tarfile.open(archive, "w:xz") as packed:
-        for wheel in sorted(wheels.glob("*.whl")):
-            for name, content in contents(wheel, options.architecture):
+        for wheel in wheels:
+            for name, content in contents(wheel, architecture):
                 add(packed, f"{SITE}/{name}", content)
         for name, text in model_files(DATA / "qwen3-tokenizer", SHAPES).items():
             add(packed, f"{MODEL}/{name}", text.encode())
         add(packed, f"data/{BFCL}", path_of(BFCL).read_bytes())
-    print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB")
-    return 0
 
 
 def download(wheels: Path, python: str) -> None:

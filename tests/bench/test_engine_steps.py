@@ -9,10 +9,21 @@ from typing import get_args
 import pytest
 
 from bench.engine_steps import run
-from bench.engine_steps.blocks import Block, Kind, Measured, Options, Session, Step, block_of
+from bench.engine_steps.blocks import (
+    COPIED,
+    TEXTS,
+    Block,
+    Kind,
+    Measured,
+    Options,
+    Session,
+    Step,
+    block_of,
+)
 from bench.engine_steps.process import in_new_process, measure, write
 from bench.engine_steps.run import HEAD, lines, rows
 from tests.models import tiny_model
+from tests.models.tiny_random import TINY_VOCABULARY
 from tests.support.installed import needs
 from tests.support.shared_data import BFCL
 
@@ -26,7 +37,7 @@ def block(us: float, step_ms: float = 1.0) -> Block:
 
 FREE = Measured(block(10), [block(10), block(12), block(90)])
 STRICT = Measured(block(60), [block(30), block(32), block(110)])
-OURS = Measured(block(20), [block(14), block(16), block(13)])
+OURS = Measured(block(20), [block(14), block(16), block(13)], copied=256)
 
 
 def test_times_are_beyond_free_and_ratios_to_strict():
@@ -40,6 +51,8 @@ def test_times_are_beyond_free_and_ratios_to_strict():
     assert ours.strict_ratio == pytest.approx(4 / 20)
     assert ours.median_strict_ratio == pytest.approx(3 / 20)
     assert ours.cold_strict_ratio == pytest.approx(0.2)
+    assert ours.process_strict_ratio == pytest.approx(4 / 20)
+    assert [row.copied for row in rows(session)] == [0, 0, 256]
     assert ours.sections["bitmask"] == 7
 
 
@@ -62,7 +75,7 @@ def test_the_table_has_a_cell_for_each_column():
 
 def test_a_block_sums_the_sections_of_its_steps():
     steps = [
-        Step(tokens, Counter({"schedule": tokens * 1000, "bitmask": 4000, "other": 9000}), at)
+        Step(tokens, Counter({"schedule": tokens * 1000, "bitmask": 4000, COPIED: 9000}), at)
         for tokens, at in [(0, 0.0), (2, 0.001), (4, 0.004)]
     ]
     found = block_of(steps, process_ns=60_000)
@@ -71,14 +84,17 @@ def test_a_block_sums_the_sections_of_its_steps():
     )
     assert found.mean == pytest.approx(3)
     assert found.median == pytest.approx((3 + 2) / 2)
-    assert (found.tokens, found.process) == pytest.approx((2, 10))
+    assert (found.tokens, found.process, found.copied) == pytest.approx((2, 10, 4500))
     assert found.step_ms == pytest.approx(2)
 
 
 @pytest.mark.slow  # vLLM's engine loop, for a benchmark
 @pytest.mark.parametrize(
     ("text", "options"),
-    [("natural", ["--threads", "--displace", "1", "--forward", "0.5"]), ("random", [])],
+    [
+        ("natural", ["--threads", "--displace", "1", "--forward", "0.5"]),
+        *((text, []) for text in TEXTS if text != "natural"),
+    ],
 )
 @needs(BFCL)
 def test_all_kinds_are_measured_and_their_tokens_checked(
@@ -101,7 +117,10 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
     assert (free["us"], free["strict_ratio"], strict["strict_ratio"]) == (0, None, 1)
     for each in ours:
         assert each["strict_ratio"] == each["us"] / strict["us"]
-    assert [each["sections"]["worker"] > 0 for each in found] == [False, False, False, True]
+    assert [each["sections"]["worker"] > 0 for each in found] == [False, True, True, True]
+    words = 4 * -(-TINY_VOCABULARY // 32)
+    assert [each["copied"] >= words for each in found[:2]] == [False, True]
+    assert found[-1]["copied"] > 0
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
 
 
