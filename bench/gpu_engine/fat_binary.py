@@ -8,7 +8,7 @@ own length, that of the code, and the architecture.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 """Also the version and the length of a container's header, which ends with that of its entries."""
@@ -18,10 +18,12 @@ PTX, MACHINE_CODE = 1, 2
 LONGEST_HEADER = 4096
 
 
-def keep_kernels(library: bytearray, architecture: int) -> None:
-    """Write zeros in place of the code of all entries that a GPU of this architecture does not use:
-    90 is compute capability 9.0. It uses machine code of its own, else the newest PTX that is not
-    newer."""
+def keep_kernels(
+    library: bytearray, architecture: int, needed: Callable[[bytes], bool] = bool
+) -> None:
+    """Write zeros in place of the code of all entries that are not `needed`, or that a GPU of this
+    architecture does not use: 90 is compute capability 9.0. It uses machine code of its own, else
+    the newest PTX that is not newer."""
     at = library.find(MAGIC)
     while at >= 0:
         (size,) = LENGTH.unpack_from(library, at)
@@ -34,7 +36,8 @@ def keep_kernels(library: bytearray, architecture: int) -> None:
             found = (each for (kind, each), _, _ in entries if kind == PTX and each <= architecture)
             wanted = (PTX, max(found, default=0))
         for kind, begin, length in entries:
-            if kind != wanted:
+            code = bytes(library[begin : begin + length])
+            if kind != wanted or not needed(code):
                 library[begin : begin + length] = bytes(length)
         at = library.find(MAGIC, end)
 

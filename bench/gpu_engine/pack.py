@@ -105,12 +105,17 @@ def contents(wheel: Path, architecture: int) -> Iterator[tuple[str, bytes]]:
         for name in files.namelist():
             if name in LIBRARIES:
                 library = bytearray(files.read(name))
-                keep_kernels(library, architecture)
+                keep_kernels(library, architecture, needed)
                 yield name, bytes(library)
             elif not name.endswith("/") and (
                 not vllm or name.endswith(".py") or ".dist-info/" in name
             ):
                 yield name, files.read(name)
+
+
+def needed(code: bytes) -> bool:
+    """Of the kernels of attention, only those for heads of 128 numbers in bf16."""
+    return b"FlashAttnFwdSm90" not in code or b"Li128ENS_10bfloat16_t" in code
 
 
 def add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
