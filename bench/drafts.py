@@ -22,9 +22,8 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from bench.support.tools import call_tokens, natural_value, reference_calls
+from bench.support.tools import Reference, call_tokens, natural_value, reference_calls
 from tests.support.markdown import table
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
@@ -160,9 +159,9 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
         TurnGraphs(ModelData(vocabulary)),
         Compiler.from_vocabulary(vocabulary, cache_bytes=2**30),
     )
-    for case, name, arguments in reference_calls():
+    for case in reference_calls():
         try:
-            tools = parse_tools(case["tools"])
+            tools = parse_tools(case.tools)
         except ToolgateError:
             continue
         found = [compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools]
@@ -173,19 +172,18 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
         ]
         if len(grammars) < len(tools):
             continue
-        schema = next(tool.parameters for tool in tools if tool.name == name)
         keys = tuple(str(at) for at in range(len(grammars)))
         machine = Automaton(turns, Spec("required", keys, max_calls=1), grammars)
-        call = call_tokens(vocabulary, name, arguments)
+        call = call_tokens(vocabulary, case.name, case.arguments)
         rng = random.Random(1)
-        others = [natural_value(schema, rng) for _ in range(EARLIER_CALLS)]
-        earlier = [call_tokens(vocabulary, name, other) for other in others]
+        others = [natural_value(case.schema, rng) for _ in range(EARLIER_CALLS)]
+        earlier = [call_tokens(vocabulary, case.name, other) for other in others]
         if machine.accept_tokens(call):
             yield Case(_prompt(vocabulary, case), call, earlier, machine)
 
 
-def _prompt(vocabulary: Vocabulary, case: Any) -> list[int]:
+def _prompt(vocabulary: Vocabulary, case: Reference) -> list[int]:
     text = vocabulary.tokenizer.apply_chat_template(
-        case["messages"], tools=case["tools"], add_generation_prompt=True, tokenize=False
+        case.messages, tools=case.tools, add_generation_prompt=True, tokenize=False
     )
     return list(vocabulary.encode(text))

@@ -67,12 +67,12 @@ def _natural(text: Text) -> Iterator[tuple[str, Any]]:
 def _reference() -> Iterator[tuple[str, Any]]:
     """BFCL's reference calls, then others of their shape without end."""
     rng, tools = random.Random(1), definitions_of("reference")
-    names = {tool["function"]["name"] for tool in tools}
-    calls = [(name, arguments) for _, name, arguments in reference_calls() if name in names]
-    yield from calls
+    calls = [each for each in reference_calls() if each.tools[0] in tools]
+    for each in calls:
+        yield each.name, each.arguments
     while True:
-        name, arguments = rng.choice(calls)
-        yield name, varied(arguments, rng)
+        each = rng.choice(calls)
+        yield each.name, varied(each.arguments, each.schema, rng)
 
 
 class _Writer:

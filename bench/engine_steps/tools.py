@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionToolsParam
@@ -61,12 +60,12 @@ def bench_tools(text: Text) -> Tools:
 def definitions_of(text: Text) -> list[dict[str, Any]]:
     """In OpenAI's format."""
     if text == "reference":
-        cases = (case["tools"] for case, _, _ in reference_calls() if len(case["tools"]) == 1)
-        return [tool for (tool,) in islice(cases, REFERENCE_TOOLS)]
-    tools = small_tools(TOOLS)
+        tools = {case.name: case.tools[0] for case in reference_calls() if len(case.tools) == 1}
+        return [*tools.values()][:REFERENCE_TOOLS]
+    small = small_tools(TOOLS)
     if text not in CONSTRAINTS:
-        return tools
-    constraints: list[dict[str, Any]] = constrained(tools, text, random.Random(1))
+        return small
+    constraints: list[dict[str, Any]] = constrained(small, text, random.Random(1))
     return constraints
 
 

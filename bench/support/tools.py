@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.support.shared_data import BFCL, records
@@ -91,21 +92,37 @@ def call_tokens(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
     return [*vocabulary.literal_tokens(text), vocabulary.marks.end_of_turn[0]]
 
 
-def reference_calls() -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """The BFCL cases with one reference call, the name of its tool, and its arguments in the order
-    of the schema."""
+@dataclass(frozen=True)
+class Reference:
+    """A case of BFCL with one reference call."""
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    name: str
+    """Of the tool that is called."""
+    schema: dict[str, Any]
+    """Of its arguments."""
+    arguments: dict[str, Any]
+    """In the order of the schema, which xgrammar enforces."""
+
+
+def reference_calls() -> Iterator[Reference]:
     for case in records(BFCL):
         if len(case["ground_truth"] or ()) == 1:
             [(name, given)] = case["ground_truth"][0].items()
-            functions = (tool["function"] for tool in case["tools"])
-            schema = next((each["parameters"] for each in functions if each["name"] == name), None)
-            if schema is not None:
-                yield case, name, _ordered(_chosen(given), schema)
+            schemas = {
+                tool["function"]["name"]: tool["function"]["parameters"] for tool in case["tools"]
+            }
+            if name in schemas:
+                arguments = _ordered(_chosen(given), schemas[name])
+                yield Reference(case["messages"], case["tools"], name, schemas[name], arguments)
 
 
-def varied(value: Any, rng: random.Random) -> Any:
+def varied(value: Any, schema: Mapping[str, Any], rng: random.Random) -> Any:
     """Another value of the same shape: as many words in each string, and other numbers."""
     match value:
+        case _ if "enum" in schema:
+            return rng.choice(schema["enum"])
         case str():
             return " ".join(rng.choice(WORDS) for _ in value.split())
         case bool() | None:
@@ -115,9 +132,10 @@ def varied(value: Any, rng: random.Random) -> Any:
         case float():
             return rng.randrange(1000) / 10
         case list():
-            return [varied(each, rng) for each in value]
+            return [varied(each, schema.get("items", {}), rng) for each in value]
         case _:
-            return {name: varied(each, rng) for name, each in value.items()}
+            schemas = schema.get("properties", {})
+            return {name: varied(each, schemas.get(name, {}), rng) for name, each in value.items()}
 
 
 def _chosen(given: dict[str, list[Any]]) -> dict[str, Any]:
@@ -134,7 +152,6 @@ def _is_choice(value: Any) -> bool:
 
 
 def _ordered(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in the order of the schema, which xgrammar enforces."""
     order = list(schema.get("properties", {}))
     return dict(
         sorted(arguments.items(), key=lambda item: order.index(item[0]) if item[0] in order else 99)
