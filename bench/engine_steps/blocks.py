@@ -42,6 +42,8 @@ class Options:
     """Steps of a kind in a round."""
     work: StepWork = field(default_factory=StepWork)
     threads: bool = False
+    drafts: int = 0
+    """Maximum number of draft tokens of forced text in a step of a sequence."""
     profiled: Kind | None = None
 
     def responses(self, streams: int) -> int:
@@ -54,6 +56,8 @@ class Options:
 @dataclass(frozen=True)
 class Step:
     tokens: int
+    sequences: int
+    """That got tokens."""
     ns: Counter[str]
     """Processor time by section, and `COPIED`."""
     ended: float
@@ -65,6 +69,8 @@ class Block:
 
     tokens: float
     """Mean per step."""
+    sequences: float
+    """Mean number that got tokens in a step."""
     by_section: dict[str, float]
     """Mean per sequence and step."""
     median: float
@@ -108,17 +114,18 @@ class Session:
 
 
 def block_of(steps: Sequence[Step], process_ns: int) -> Block:
-    tokens = sum(step.tokens for step in steps)
+    sequences = sum(step.sequences for step in steps)
     spent = sum((step.ns for step in steps), Counter[str]())
     gaps = sorted(after.ended - before.ended for before, after in pairwise(steps))
-    sums = [sum(step.ns[s] for s in SECTIONS) / step.tokens for step in steps if step.tokens]
+    sums = [sum(step.ns[s] for s in SECTIONS) / step.sequences for step in steps if step.sequences]
     return Block(
-        tokens=tokens / len(steps),
-        by_section={section: spent[section] / tokens / 1e3 for section in SECTIONS},
+        tokens=sum(step.tokens for step in steps) / len(steps),
+        sequences=sequences / len(steps),
+        by_section={section: spent[section] / sequences / 1e3 for section in SECTIONS},
         median=statistics.median(sums) / 1e3,
-        process=process_ns / tokens / 1e3,
+        process=process_ns / sequences / 1e3,
         step_ms=statistics.median(gaps) * 1e3,
         step_p99_ms=gaps[int(0.99 * (len(gaps) - 1))] * 1e3,
         tokens_per_second=sum(step.tokens for step in steps[1:]) / sum(gaps),
-        copied=spent[COPIED] / tokens,
+        copied=spent[COPIED] / sequences,
     )

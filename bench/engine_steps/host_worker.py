@@ -6,7 +6,7 @@ GPU: arrays are made and staged, copies and kernels are launched, but those comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,32 +54,37 @@ class HostProcessor:
 
 
 class HostBitmasks:
-    """The part of vLLM's V2 model runner that applies bitmasks, without drafts."""
+    """The part of vLLM's V2 model runner that applies bitmasks."""
 
     def __init__(self, config: Any, times: CpuTimes) -> None:
         import vllm.v1.worker.cpu.shm  # noqa: F401  # placeholders for CUDA's streams
 
         structured_outputs._apply_grammar_bitmask_kernel = _NoKernel()
         structured_outputs.async_tensor_h2d = _staging(structured_outputs.async_tensor_h2d)
-        rows = config.scheduler_config.max_num_seqs
+        positions = 1 + config.num_speculative_tokens
+        rows = config.scheduler_config.max_num_seqs * positions
         self._size = config.model_config.get_vocab_size()
-        self._worker = structured_outputs.StructuredOutputsWorker(rows, self._size, META, 1, 1)
+        self._worker = structured_outputs.StructuredOutputsWorker(
+            rows, self._size, META, positions, 1
+        )
         times.watch(self._worker, "apply_grammar_bitmask", "worker")
-        self._places = np.arange(rows + 1, dtype=np.int32)
-        self._on_device = torch.empty(rows + 1, dtype=torch.int32, device=META)
 
-    def apply(self, requests: Sequence[str], grammar_output: Any) -> None:
-        count = len(requests)
+    def apply(
+        self, requests: Sequence[str], grammar_output: Any, drafts: Mapping[str, Sequence[int]]
+    ) -> None:
+        counts = np.array([len(drafts.get(request, ())) for request in requests], np.int32)
+        places = np.zeros(len(requests) + 1, np.int32)
+        np.cumsum(counts + 1, out=places[1:])
         batch = SimpleNamespace(
             req_ids=requests,
-            num_reqs=count,
-            num_draft_tokens=0,
-            num_draft_tokens_per_req=None,
-            cu_num_logits_np=self._places[: count + 1],
-            cu_num_logits=self._on_device[: count + 1],
+            num_reqs=len(requests),
+            num_draft_tokens=int(counts.sum()),
+            num_draft_tokens_per_req=counts if drafts else None,
+            cu_num_logits_np=places,
+            cu_num_logits=torch.empty(places.shape, dtype=torch.int32, device=META),
         )
         self._worker.apply_grammar_bitmask(
-            torch.empty(count, self._size, device=META),
+            torch.empty(int(places[-1]), self._size, device=META),
             batch,
             grammar_output.structured_output_request_ids,
             grammar_output.grammar_bitmask,

@@ -23,7 +23,8 @@ of the worker, which runs in the same thread. There, vLLM's V2 model runner stag
 applies bitmasks, or the V1 model runner calls the logits processor, which receives changes of the
 batch and the last tokens, computes masks, copies and applies their rows. Not counted are the
 kernels themselves, the creation of requests, and everything else in the worker. *copied* are the
-bytes that the worker copies to the GPU for this, per sequence and step.
+bytes that the worker copies to the GPU for this, and *tokens* what a sequence gets in a step, which
+is more than one with --drafts.
 
 The columns of sections contain the time of free. *beyond free* is the mean over steps. *median
 step* is that of the best round, which leaves out the steps in which calls begin and end, and most
@@ -64,7 +65,7 @@ ENVIRONMENT = {
 HEAD = (
     *("vLLM", "streams", "text", "kind", *SECTIONS),
     *("beyond free", "÷ strict", "median step", "÷ strict", "cold", "÷ strict"),
-    *("all threads", "÷ strict", "copied, bytes", "step, ms", "÷ free"),
+    *("all threads", "÷ strict", "copied, bytes", "tokens", "step, ms", "÷ free"),
 )
 
 
@@ -89,6 +90,9 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=get_args(Kind), default=get_args(Kind))
     parser.add_argument("--text", nargs="+", choices=TEXTS, default=("natural", "random"))
     parser.add_argument("--threads", action="store_true", help="vLLM's input and output threads")
+    parser.add_argument(
+        "--drafts", type=int, default=0, help="of forced text; without logits_processor"
+    )
     parser.add_argument("--displace", type=float, default=0, help="MB of caches, in each step")
     parser.add_argument("--forward", type=float, default=0, help="ms of the accelerator")
     parser.add_argument("--sample", type=float, default=0, help="ms of the accelerator")
@@ -101,9 +105,10 @@ def main() -> int:
     os.environ.update(
         {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
     )
+    without = ("free", "logits_processor") if options.drafts else ("free",)
     wanted = Options(
         model=options.model,
-        kinds=("free", *(kind for kind in options.kinds if kind != "free")),
+        kinds=("free", *(kind for kind in options.kinds if kind not in without)),
         rounds=options.rounds,
         steps=options.steps,
         work=StepWork(
@@ -113,6 +118,7 @@ def main() -> int:
             displaced_bytes=int(options.displace * 2**20),
         ),
         threads=options.threads,
+        drafts=options.drafts,
         profiled=options.profile,
     )
     found: list[Row] = []
@@ -155,7 +161,7 @@ class Row:
     sections: dict[str, float]
     """µs per sequence and step in each section, those of free included."""
     tokens: float
-    """Mean per step."""
+    """Mean per step and sequence."""
     step_ms: float
     """Wall time of the median step."""
     step_ratio: float
@@ -188,7 +194,7 @@ def rows(session: Session) -> list[Row]:
             process_strict_ratio=ratio(_process),
             copied=kind.copied,
             sections={each: _median(kind, _section(each)) for each in SECTIONS},
-            tokens=_median(kind, lambda block: block.tokens),
+            tokens=_median(kind, lambda block: block.tokens / block.sequences),
             step_ms=_median(kind, _step_ms),
             step_ratio=_median(kind, _step_ms) / _median(free, _step_ms),
             checked=session.checked,
@@ -210,6 +216,7 @@ def _cells(row: Row) -> list[str]:
         *(f"{row.us_median:.1f}", _ratio(row.median_strict_ratio)),
         *(f"{row.us_cold:.1f}", _ratio(row.cold_strict_ratio)),
         *(f"{row.us_process:.1f}", _ratio(row.process_strict_ratio), f"{row.copied:,.0f}"),
+        f"{row.tokens:.2f}",
         *(f"{row.step_ms:.2f}", f"{row.step_ratio:.2f}"),
     ]
 

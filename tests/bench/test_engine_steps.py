@@ -32,7 +32,7 @@ STREAMS = 4
 
 def block(us: float, step_ms: float = 1.0) -> Block:
     sections = {"schedule": us / 2, "bitmask": us / 2, "update": 0.0, "worker": 0.0}
-    return Block(8.0, sections, us + 1, us + 2, step_ms, 2 * step_ms, tokens_per_second=8e3)
+    return Block(8.0, 8.0, sections, us + 1, us + 2, step_ms, 2 * step_ms, tokens_per_second=8e3)
 
 
 FREE = Measured(block(10), [block(10), block(12), block(90)])
@@ -75,7 +75,12 @@ def test_the_table_has_a_cell_for_each_column():
 
 def test_a_block_sums_the_sections_of_its_steps():
     steps = [
-        Step(tokens, Counter({"schedule": tokens * 1000, "bitmask": 4000, COPIED: 9000}), at)
+        Step(
+            2 * tokens,
+            tokens,
+            Counter({"schedule": tokens * 1000, "bitmask": 4000, COPIED: 9000}),
+            at,
+        )
         for tokens, at in [(0, 0.0), (2, 0.001), (4, 0.004)]
     ]
     found = block_of(steps, process_ns=60_000)
@@ -84,7 +89,8 @@ def test_a_block_sums_the_sections_of_its_steps():
     )
     assert found.mean == pytest.approx(3)
     assert found.median == pytest.approx((3 + 2) / 2)
-    assert (found.tokens, found.process, found.copied) == pytest.approx((2, 10, 4500))
+    assert (found.tokens, found.sequences) == pytest.approx((4, 2))
+    assert (found.process, found.copied) == pytest.approx((10, 4500))
     assert found.step_ms == pytest.approx(2)
 
 
@@ -111,7 +117,7 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
     assert [each["kind"] for each in found] == list(get_args(Kind))
     for each in found:
         assert (each["streams"], each["text"]) == (STREAMS, text)
-        assert 1 < each["tokens"] <= STREAMS
+        assert each["tokens"] == 1
         assert each["checked"] > 3 * 2 * 20  # of three kinds, in a cold and a warm block each
     free, strict, *ours = found
     assert (free["us"], free["strict_ratio"], strict["strict_ratio"]) == (0, None, 1)
@@ -122,6 +128,18 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
     assert [each["copied"] >= words for each in found[:2]] == [False, True]
     assert found[-1]["copied"] > 0
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
+
+
+@pytest.mark.slow
+@needs(BFCL)
+def test_with_drafts_a_sequence_gets_more_than_one_token_in_a_step():
+    model = str(tiny_model())
+    options = Options(model, ["free", "structured_output"], rounds=1, steps=20, drafts=8)
+    responses = write(model, "reference", 40)
+    kinds = in_new_process(measure, options, "reference", STREAMS, responses).kinds
+    (free,), (ours,) = kinds["free"].warm, kinds["structured_output"].warm
+    assert free.tokens == free.sequences
+    assert ours.tokens > ours.sequences
 
 
 @pytest.mark.slow

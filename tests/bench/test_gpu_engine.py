@@ -23,7 +23,7 @@ STREAMS = 2
 
 def block(rate: float, us: float, tokens: float = 8.0) -> Block:
     sections = dict.fromkeys(SECTIONS, us / len(SECTIONS))
-    return Block(tokens, sections, us, us + 1, 10.0, 20.0, rate)
+    return Block(tokens, 8.0, sections, us, us + 1, 10.0, 20.0, rate)
 
 
 def of(kind: Kind, number: int, engine: str = "structured_output") -> BlockOfRequests:
