@@ -38,7 +38,7 @@ def main() -> int:
     options, others = parser.parse_known_args()
     with TemporaryDirectory() as unpacked:
         with tarfile.open(options.directory / ARCHIVE) as packed:
-            packed.extractall(unpacked, filter="data")
+            packed.extractall(unpacked)
         path = [str(source) for source in SOURCES]
         if options.rehearsal:
             others.append("--rehearsal")
