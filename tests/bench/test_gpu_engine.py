@@ -103,6 +103,7 @@ def test_of_vllm_only_modules_and_needed_libraries_are_packed(tmp_path):
 @pytest.mark.vllm
 @pytest.mark.slow  # four starts of vLLM, for a benchmark
 @needs(BFCL)
+@needs("qwen3-tokenizer")
 def test_a_rehearsal_on_a_cpu_measures_all_engines(tmp_path, monkeypatch):
     """With packages that a bare machine has, and the V2 model runner."""
     write(tmp_path / ARCHIVE, [], 90)
