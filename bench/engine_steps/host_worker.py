@@ -6,6 +6,7 @@ GPU: arrays are made and staged, copies and kernels are launched, but those comp
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,8 @@ from .blocks import COPIED
 from .clocks import CpuTimes
 
 META = torch.device("meta")
+COPY_FUNCTIONS = "async_tensor_h2d", "async_copy_to_gpu"
+"""The names in several releases of vLLM."""
 
 
 class HostProcessor:
@@ -60,12 +63,20 @@ class HostBitmasks:
         import vllm.v1.worker.cpu.shm  # noqa: F401  # placeholders for CUDA's streams
 
         structured_outputs._apply_grammar_bitmask_kernel = _NoKernel()
-        structured_outputs.async_tensor_h2d = _staging(structured_outputs.async_tensor_h2d)
+        for copy in set(COPY_FUNCTIONS) & vars(structured_outputs).keys():
+            setattr(structured_outputs, copy, _staging(getattr(structured_outputs, copy)))
         positions = 1 + config.num_speculative_tokens
-        rows = config.scheduler_config.max_num_seqs * positions
         self._size = config.model_config.get_vocab_size()
+        given = {
+            "max_num_logits": config.scheduler_config.max_num_seqs * positions,
+            "vocab_size": self._size,
+            "device": META,
+            "mask_stride": positions,
+            "num_bonus_tokens": 1,
+        }
+        known = inspect.signature(structured_outputs.StructuredOutputsWorker).parameters
         self._worker = structured_outputs.StructuredOutputsWorker(
-            rows, self._size, META, positions, 1
+            **{name: value for name, value in given.items() if name in known}
         )
         times.watch(self._worker, "apply_grammar_bitmask", "worker")
 
