@@ -20,9 +20,8 @@ from tests.support.installed import needs
 from tests.support.shared_data import BFCL
 
 STREAMS, STEPS = 8, 40
-FLAGS = ("--max-model-len", "1024", "--block-size", "16", "--num-gpu-blocks-override", "70")
-"""Prompts share 32 blocks, and 8 calls need about as many as are left, so that some are
-preempted."""
+FLAGS = ("--max-model-len", "1024", "--block-size", "32", "--num-gpu-blocks-override", "36")
+"""Prompts share 16 blocks, and 8 calls need more than the others, so that some are preempted."""
 ABORT_EVERY = 9
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, needs(BFCL)]
