@@ -8,7 +8,7 @@ from importlib.abc import MetaPathFinder
 from importlib.metadata import packages_distributions
 from typing import Any
 
-from tests.support import v2_on_cpu
+from bench.support import v2_on_cpu
 
 from .engines import EngineSetup
 from .packages import CARRIED, PROVIDED

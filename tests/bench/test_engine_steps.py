@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from typing import get_args
 
+import jsonschema
 import pytest
 
 from bench.engine_steps import run
@@ -22,10 +24,12 @@ from bench.engine_steps.blocks import (
 )
 from bench.engine_steps.process import in_new_process, measure, write
 from bench.engine_steps.run import HEAD, lines, rows
+from bench.support.strings import KEYWORDS, Strings, constrained
+from bench.support.tools import natural_value, varied
 from tests.models import tiny_model
 from tests.models.tiny_random import TINY_VOCABULARY
 from tests.support.installed import needs
-from tests.support.shared_data import BFCL
+from tests.support.shared_data import BFCL, TOOLS
 
 STREAMS = 4
 
@@ -92,6 +96,28 @@ def test_a_block_sums_the_sections_of_its_steps():
     assert (found.tokens, found.sequences) == pytest.approx((4, 2))
     assert (found.process, found.copied) == pytest.approx((10, 4500))
     assert found.step_ms == pytest.approx(2)
+
+
+@needs(TOOLS)
+@pytest.mark.parametrize("kind", get_args(Strings))
+def test_values_obey_the_constraints_of_strings(kind):
+    given = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": ["c"]}}}
+    rng, seen = random.Random(1), set()
+    for _ in range(200):
+        schema = constrained(given, kind, rng)
+        seen |= schema["properties"]["a"].keys() & set(KEYWORDS)
+        value = natural_value(schema, rng)
+        jsonschema.validate(value, schema, format_checker=jsonschema.FormatChecker())
+    assert seen
+
+
+def test_a_varied_value_has_the_shape_of_the_given_one():
+    schema = {"properties": {"chosen": {"enum": ["a", "b"]}}}
+    value = {"free": ["one two", "three"], "chosen": "a", "count": 17, "none": None}
+    other = varied(value, schema, random.Random(3))
+    assert [len(each.split()) for each in other["free"]] == [2, 1]
+    assert (other["chosen"] in "ab", other["none"]) == (True, None)
+    assert 0 <= other["count"] < 100
 
 
 @pytest.mark.slow  # vLLM's engine loop, for a benchmark

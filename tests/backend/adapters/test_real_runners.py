@@ -32,7 +32,7 @@ def run(engine: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
     a response that was not aborted has other tokens."""
     setup = ENGINES[engine]
     if not setup.processor:
-        from tests.support import v2_on_cpu
+        from bench.support import v2_on_cpu
 
         v2_on_cpu.install()
     from bench.engine_steps.measurement import Engine
