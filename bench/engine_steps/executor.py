@@ -258,7 +258,7 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         drafts = self._scheduled.scheduled_spec_decode_tokens
         positions = [1 + len(drafts.get(request, ())) for request in masked]
         row_of = dict(zip(masked, accumulate(positions, initial=0), strict=False))
-        rows, tokens, places = [], [], []
+        rows, tokens, places = list[int](), list[int](), list[tuple[int, str]]()
         for request, some in zip(ids, sampled, strict=True):
             response = self._responses[request]
             if some and response.kind in BITMASK_KINDS and not response.ended:

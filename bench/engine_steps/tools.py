@@ -13,7 +13,7 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionTools
 from vllm.tool_parsers.structural_tag_registry import get_model_structural_tag
 from vllm.tool_parsers.tool_strict_level import ToolStrictLevel
 
-from bench.support.strings import CONSTRAINTS, constrained
+from bench.support.strings import constrained
 from bench.support.tools import reference_calls, small_tools
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.worker_rpc import source_text
@@ -59,14 +59,16 @@ def bench_tools(text: Text) -> Tools:
 
 def definitions_of(text: Text) -> list[dict[str, Any]]:
     """In OpenAI's format."""
-    if text == "reference":
-        tools = {case.name: case.tools[0] for case in reference_calls() if len(case.tools) == 1}
-        return [*tools.values()][:REFERENCE_TOOLS]
     small = small_tools(TOOLS)
-    if text not in CONSTRAINTS:
-        return small
-    constraints: list[dict[str, Any]] = constrained(small, text, random.Random(1))
-    return constraints
+    match text:
+        case "natural" | "random":
+            return small
+        case "reference":
+            tools = {case.name: case.tools[0] for case in reference_calls() if len(case.tools) == 1}
+            return [*tools.values()][:REFERENCE_TOOLS]
+        case strings:
+            constraints: list[dict[str, Any]] = constrained(small, strings, random.Random(1))
+            return constraints
 
 
 def load_grammars(
