@@ -17,6 +17,8 @@ BENCHMARKS = {
     "gateway-overhead": "gateway_overhead.run",
     "engine-steps": "engine_steps.run",
     "gpu-engine": "gpu_engine.run",
+    "gpu-engine-pack": "gpu_engine.pack",
+    "gpu-engine-bare": "gpu_engine.bare",
     "grammars": "grammars",
     "drafts": "drafts",
     "interference": "interference",

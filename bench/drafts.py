@@ -22,11 +22,9 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from bench.support.tools import call_tokens, natural_value
+from bench.support.tools import Reference, call_tokens, natural_value, reference_calls
 from tests.support.markdown import table
-from tests.support.shared_data import BFCL, records
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward, RepeatedText, learn
@@ -161,11 +159,9 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
         TurnGraphs(ModelData(vocabulary)),
         Compiler.from_vocabulary(vocabulary, cache_bytes=2**30),
     )
-    for case in records(BFCL):
-        if len(case["ground_truth"] or ()) != 1:
-            continue
+    for case in reference_calls():
         try:
-            tools = parse_tools(case["tools"])
+            tools = parse_tools(case.tools)
         except ToolgateError:
             continue
         found = [compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools]
@@ -174,43 +170,20 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
             for outcome in found
             if outcome.grammar is not None
         ]
-        [(name, given)] = case["ground_truth"][0].items()
-        schema = next((tool.parameters for tool in tools if tool.name == name), None)
-        if len(grammars) < len(tools) or schema is None:
+        if len(grammars) < len(tools):
             continue
         keys = tuple(str(at) for at in range(len(grammars)))
         machine = Automaton(turns, Spec("required", keys, max_calls=1), grammars)
-        call = call_tokens(vocabulary, name, _ordered(_chosen(given), schema))
+        call = call_tokens(vocabulary, case.name, case.arguments)
         rng = random.Random(1)
-        others = [natural_value(schema, rng) for _ in range(EARLIER_CALLS)]
-        earlier = [call_tokens(vocabulary, name, other) for other in others]
+        others = [natural_value(case.schema, rng) for _ in range(EARLIER_CALLS)]
+        earlier = [call_tokens(vocabulary, case.name, other) for other in others]
         if machine.accept_tokens(call):
             yield Case(_prompt(vocabulary, case), call, earlier, machine)
 
 
-def _chosen(given: dict[str, list[Any]]) -> dict[str, Any]:
-    """The first of BFCL's correct values of each argument. "" means that it can be omitted."""
-    return {
-        name: _chosen(values[0]) if _is_choice(values[0]) else values[0]
-        for name, values in given.items()
-        if values and values[0] != ""
-    }
-
-
-def _is_choice(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, list) for each in value.values())
-
-
-def _ordered(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in the order of the schema, which xgrammar enforces."""
-    order = list(schema.get("properties", {}))
-    return dict(
-        sorted(arguments.items(), key=lambda item: order.index(item[0]) if item[0] in order else 99)
-    )
-
-
-def _prompt(vocabulary: Vocabulary, case: Any) -> list[int]:
+def _prompt(vocabulary: Vocabulary, case: Reference) -> list[int]:
     text = vocabulary.tokenizer.apply_chat_template(
-        case["messages"], tools=case["tools"], add_generation_prompt=True, tokenize=False
+        case.messages, tools=case.tools, add_generation_prompt=True, tokenize=False
     )
     return list(vocabulary.encode(text))

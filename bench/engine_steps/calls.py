@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator, Sequence
+from itertools import count as count_from
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xgrammar
 
-from bench.support.tools import call_tokens, natural_value, small_tools
+from bench.support.tools import call_tokens, natural_value, reference_calls, varied
 from tests.support.vocabularies import JSON_CLOSERS
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
@@ -21,33 +24,55 @@ from toolgate_backend.tokens.masks import BitmaskRow, words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import parse_tools
 
-from .tools import MAX_TOKENS, TOOLS, Tools, bench_tools, load_grammars
+from .blocks import Text
+from .tools import MAX_TOKENS, Tools, bench_tools, definitions_of, load_grammars
 
 CLOSER_WEIGHT = math.exp(7)
 """Weight of tokens that end strings, objects and calls, so that calls end. Others have 1."""
 TRIES = 64
 """Random tokens that are tried before all allowed ones are listed."""
+MOST_TRIES = 10
+"""Calls that are tried for one that the masks allow."""
 
 
-def natural_calls(vocabulary: Vocabulary, count: int) -> list[list[int]]:
-    """The tokens of calls of one of the tools each, with the end of the turn."""
-    rng, tools = random.Random(1), parse_tools(small_tools(TOOLS))
-    calls = []
-    for _ in range(count):
-        tool = rng.choice(tools)
-        calls.append(call_tokens(vocabulary, tool.name, natural_value(tool.parameters, rng)))
-    return calls
-
-
-def random_calls(vocabulary: Vocabulary, count: int) -> list[list[int]]:
-    """The tokens of calls, with the end of the turn. Those that become too long are left out."""
-    writer = _Writer(vocabulary, bench_tools())
+def write_calls(vocabulary: Vocabulary, text: Text, count: int) -> list[list[int]]:
+    """The tokens of calls, with the end of the turn. Those are left out that become too long, or
+    that the masks forbid."""
+    writer = _Writer(vocabulary, bench_tools(text))
     calls: list[list[int]] = []
-    while len(calls) < count:
-        call = writer.call()
+    if text == "random":
+        made = (writer.call() for _ in count_from(0))
+    else:
+        proposed = _reference() if text == "reference" else _natural(text)
+        every = (call_tokens(vocabulary, name, arguments) for name, arguments in proposed)
+        made = (call if writer.allows(call) else None for call in every)
+    for tried, call in enumerate(made):
         if call is not None:
             calls.append(call)
+        if len(calls) == count:
+            break
+        if tried > MOST_TRIES * count:
+            raise RuntimeError(f"the masks forbid nearly all {text} calls")
     return calls
+
+
+def _natural(text: Text) -> Iterator[tuple[str, Any]]:
+    """Calls of the tools without end, as a trained model writes them."""
+    rng, tools = random.Random(1), parse_tools(definitions_of(text))
+    while True:
+        tool = rng.choice(tools)
+        yield tool.name, natural_value(tool.parameters, rng)
+
+
+def _reference() -> Iterator[tuple[str, Any]]:
+    """BFCL's reference calls, then others of their shape without end."""
+    rng, tools = random.Random(1), definitions_of("reference")
+    calls = [each for each in reference_calls() if each.tools[0] in tools]
+    for each in calls:
+        yield each.name, each.arguments
+    while True:
+        each = rng.choice(calls)
+        yield each.name, varied(each.arguments, each.schema, rng)
 
 
 class _Writer:
@@ -67,8 +92,7 @@ class _Writer:
 
     def call(self) -> list[int] | None:
         """None if it does not end in time, or if the masks have no token in common."""
-        automaton = Automaton(self._turns, self._spec, *self._spec.grammars_in(self._store))
-        matcher = xgrammar.GrammarMatcher(self._strict)
+        automaton, matcher = self._start()
         tokens: list[int] = []
         while len(tokens) < MAX_TOKENS - 1:
             automaton.fill_bitmask(self._row)
@@ -82,6 +106,17 @@ class _Writer:
             if not automaton.accept_tokens([token]) or not matcher.accept_token(token):
                 raise RuntimeError(f"token {token} is refused, which its mask allows: {tokens}")
         return None
+
+    def allows(self, call: Sequence[int]) -> bool:
+        if len(call) > MAX_TOKENS:
+            return False
+        tokens = call[:-1]
+        automaton, matcher = self._start()
+        return automaton.accept_tokens(tokens) and all(map(matcher.accept_token, tokens))
+
+    def _start(self) -> tuple[Automaton, xgrammar.GrammarMatcher]:
+        grammars = self._spec.grammars_in(self._store)
+        return Automaton(self._turns, self._spec, *grammars), xgrammar.GrammarMatcher(self._strict)
 
     def _choose(self, allowed: BitmaskRow) -> int | None:
         closers = self._allowed(allowed, self._closers)

@@ -71,8 +71,11 @@ class CpuTimes:
 
         setattr(owner, method, timed)
 
+    def count(self, name: str, amount: int) -> None:
+        self._spent[name] += amount
+
     def take(self) -> Counter[str]:
-        """The time since the last call."""
+        """What was spent and counted since the last call."""
         taken = self._spent.copy()
         self._spent.clear()
         return taken

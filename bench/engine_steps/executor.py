@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from toolgate_backend.tokens.masks import Row
 
 from .blocks import Kind
 from .clocks import CpuTimes, Device, wait_until
-from .processor import HostProcessor, allows
+from .host_worker import HostBitmasks, HostProcessor, allows
 
 NO_TOKEN = -1
 BLOCK_SIZE = 16
@@ -116,8 +117,8 @@ class Batch:
         batch, requests = self._batch, self.requests
         for row, request in enumerate(requests):
             if tokens[row]:
-                self._states[request].output_token_ids.append(NO_TOKEN)
-                batch.num_tokens_no_spec[row] += 1
+                self._states[request].output_token_ids += [NO_TOKEN] * len(tokens[row])
+                batch.num_tokens_no_spec[row] += len(tokens[row])
         batch.prev_req_id_to_index = {
             request: row for row, request in enumerate(requests) if tokens[row]
         }
@@ -169,7 +170,7 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         self._device = device
         self._plain = Batch(config, None, times)
         self._processed = Batch(config, processor, times) if processor else self._plain
-        self._batch = self._plain
+        self._batch, self._bitmasks = self._plain, HostBitmasks(config, times)
         self._responses: dict[str, Response] = {}
         self._scheduled: Any = None
         self.checked = 0
@@ -218,6 +219,9 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         masks = self._batch.masks()
         ids = self._batch.requests
         sampled = [self._sample(request) for request in ids]
+        if grammar_output is not None:
+            drafts = self._scheduled.scheduled_spec_decode_tokens
+            self._bitmasks.apply(ids, grammar_output, drafts)
         self._check_bitmask(ids, sampled, grammar_output)
         self._check_masks(ids, sampled, masks)
         ready = self._device.queue(self._device.work.sample)
@@ -231,35 +235,45 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         return future if non_block else future.result()
 
     def _sample(self, request: str) -> list[int]:
-        """The next token, if the step completes the prompt. After the end it is the last one
-        again: under async scheduling one more step is queued, and its token dropped."""
-        response = self._responses[request]
+        """The drafts that the response has, and the next token, if the step completes the prompt.
+        After the end it is the last one again: under async scheduling one more step is queued, and
+        its token dropped."""
+        response, tokens = self._responses[request], list[int]()
         response.uncomputed -= self._scheduled.num_scheduled_tokens[request]
         if response.uncomputed > 0:
-            return []
-        response.written += 1
-        return [response.tokens[min(response.written, len(response.tokens)) - 1]]
+            return tokens
+        drafts = self._scheduled.scheduled_spec_decode_tokens.get(request, ())
+        for draft in (*drafts, NO_TOKEN):
+            response.written += 1
+            tokens.append(response.tokens[min(response.written, len(response.tokens)) - 1])
+            if tokens[-1] != draft or response.written >= len(response.tokens):
+                break
+        return tokens
 
     def _check_bitmask(
         self, ids: Sequence[str], sampled: Sequence[Sequence[int]], grammar_output: Any
     ) -> None:
         """Look up the tokens of all requests for which vLLM computes a bitmask, together."""
         masked = grammar_output.structured_output_request_ids if grammar_output else ()
-        row_of = {request: row for row, request in enumerate(masked)}
-        rows, tokens = [], []
-        for request, token in zip(ids, sampled, strict=True):
+        drafts = self._scheduled.scheduled_spec_decode_tokens
+        positions = [1 + len(drafts.get(request, ())) for request in masked]
+        row_of = dict(zip(masked, accumulate(positions, initial=0), strict=False))
+        rows, tokens, places = list[int](), list[int](), list[tuple[int, str]]()
+        for request, some in zip(ids, sampled, strict=True):
             response = self._responses[request]
-            if token and response.kind in BITMASK_KINDS and not response.ended:
+            if some and response.kind in BITMASK_KINDS and not response.ended:
                 if request not in row_of:
                     raise MaskedToken(f"token {response.written} of {request} has no mask")
-                rows.append(row_of[request])
-                tokens.append(token[0])
+                first = response.written - len(some) + 1
+                rows += range(row_of[request], row_of[request] + len(some))
+                tokens += some
+                places += [(first + at, request) for at in range(len(some))]
         if rows:
             at = np.array(tokens)
             allowed = grammar_output.grammar_bitmask[rows, at >> 5] >> (at & 31) & 1
             if not allowed.all():
-                wrong = masked[rows[int(np.flatnonzero(allowed == 0)[0])]]
-                raise MaskedToken(f"token {self._responses[wrong].written} of {wrong} is masked")
+                place, wrong = places[int(np.flatnonzero(allowed == 0)[0])]
+                raise MaskedToken(f"token {place} of {wrong} is masked")
             self.checked += len(tokens)
 
     def _check_masks(

@@ -77,17 +77,18 @@ class Engine:
         """None if there was nothing to compute."""
         self._channel.admit()
         outputs, computed = self._core.step_fn()
-        ended, tokens = time.perf_counter(), 0
+        ended, tokens, sequences = time.perf_counter(), 0, 0
         spent = self._times.take()
         self._channel.deliver(outputs or {})
         for each in (outputs or {}).values():
             for output in each.outputs:
                 tokens += len(output.new_token_ids)
+                sequences += bool(output.new_token_ids)
                 self._written[output.request_id][1].extend(output.new_token_ids)
                 if output.finish_reason is not None:
                     self._finish(output)
                     self._send(load, kind)
-        return Step(tokens, spent, ended) if computed else None
+        return Step(tokens, sequences, spent, ended) if computed else None
 
     def _finish(self, output: Any) -> None:
         request, reason = output.request_id, output.finish_reason.name

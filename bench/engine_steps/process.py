@@ -24,10 +24,9 @@ def write(model: str, text: Text, count: int) -> list[list[int]]:
     never seen them."""
     from tests.support.vocabularies import vocabulary_of
 
-    from .calls import natural_calls, random_calls
+    from .calls import write_calls
 
-    written = natural_calls if text == "natural" else random_calls
-    return written(vocabulary_of(model), count)
+    return write_calls(vocabulary_of(model), text, count)
 
 
 def measure(options: Options, text: Text, streams: int, responses: list[list[int]]) -> Session:

@@ -11,16 +11,20 @@ order:
 - strict: vLLM's strict tools (the structural tag of its hermes parser, with xgrammar)
 - structured_output, logits_processor: Toolgate's adapters
 
-Texts are natural (words in strings) or random (tokens that the masks of Toolgate and strict allow,
-as random weights write them). No engine has seen them before. Each token is looked up in the mask
-that was computed for it.
+Texts are natural (words in strings), random (tokens that the masks of Toolgate and strict allow, as
+random weights write them) or reference (those of BFCL's reference calls, of 32 tools). The others
+are natural, and all strings of the tools have a constraint: a pattern, a format, a length, or mixed
+ones, as frequent as in the real tools of the data set. No engine has seen the texts before. Each
+token is looked up in the mask that was computed for it.
 
 Counted is the processor time of the engine's main thread beyond that of free, per sequence and
 step: that of the scheduler's `schedule`, `get_grammar_bitmask` and `update_from_output`, and that
-of a logits processor in the worker, which runs in the same thread: it receives changes of the batch
-and the last tokens, computes masks and prepares their rows. Not counted are operations on tensors
-(a GPU's kernels and their launches), the application of bitmasks by vLLM's worker, the creation of
-requests, and everything else in the worker.
+of the worker, which runs in the same thread. There, vLLM's V2 model runner stages, copies and
+applies bitmasks, or the V1 model runner calls the logits processor, which receives changes of the
+batch and the last tokens, computes masks, copies and applies their rows. Not counted are the
+kernels themselves, the creation of requests, and everything else in the worker. *copied* are the
+bytes that the worker copies to the GPU for this, and *tokens* what a sequence gets in a step, which
+is more than one with --drafts.
 
 The columns of sections contain the time of free. *beyond free* is the mean over steps. *median
 step* is that of the best round, which leaves out the steps in which calls begin and end, and most
@@ -47,7 +51,7 @@ from typing import get_args
 
 from tests.support import markdown
 
-from .blocks import SECTIONS, Block, Kind, Measured, Options, Session, Text
+from .blocks import SECTIONS, TEXTS, Block, Kind, Measured, Options, Session, Text
 from .clocks import StepWork
 from .process import in_new_process, measure, write
 
@@ -59,9 +63,9 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
 }
 HEAD = (
-    *("streams", "text", "kind", *SECTIONS),
+    *("vLLM", "streams", "text", "kind", *SECTIONS),
     *("beyond free", "÷ strict", "median step", "÷ strict", "cold", "÷ strict"),
-    *("all threads", "step, ms", "÷ free"),
+    *("all threads", "÷ strict", "copied, bytes", "tokens", "step, ms", "÷ free"),
 )
 
 
@@ -84,8 +88,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="after a cold one")
     parser.add_argument("--steps", type=int, default=150, help="of a kind in a round")
     parser.add_argument("--kinds", nargs="+", choices=get_args(Kind), default=get_args(Kind))
-    parser.add_argument("--text", nargs="+", choices=get_args(Text), default=get_args(Text))
+    parser.add_argument("--text", nargs="+", choices=TEXTS, default=("natural", "random"))
     parser.add_argument("--threads", action="store_true", help="vLLM's input and output threads")
+    parser.add_argument(
+        "--drafts", type=int, default=0, help="of forced text; without logits_processor"
+    )
     parser.add_argument("--displace", type=float, default=0, help="MB of caches, in each step")
     parser.add_argument("--forward", type=float, default=0, help="ms of the accelerator")
     parser.add_argument("--sample", type=float, default=0, help="ms of the accelerator")
@@ -98,9 +105,10 @@ def main() -> int:
     os.environ.update(
         {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
     )
+    without = ("free", "logits_processor") if options.drafts else ("free",)
     wanted = Options(
         model=options.model,
-        kinds=("free", *(kind for kind in options.kinds if kind != "free")),
+        kinds=("free", *(kind for kind in options.kinds if kind not in without)),
         rounds=options.rounds,
         steps=options.steps,
         work=StepWork(
@@ -110,6 +118,7 @@ def main() -> int:
             displaced_bytes=int(options.displace * 2**20),
         ),
         threads=options.threads,
+        drafts=options.drafts,
         profiled=options.profile,
     )
     found: list[Row] = []
@@ -130,6 +139,8 @@ class Row:
     beyond that of free, in the engine's main thread if nothing else is said. Ratios to strict are
     None without strict, and for free."""
 
+    vllm: str
+    """Its version."""
     kind: Kind
     streams: int
     text: Text
@@ -144,10 +155,13 @@ class Row:
     cold_strict_ratio: float | None
     us_process: float
     """Of all threads of the process."""
+    process_strict_ratio: float | None
+    copied: float
+    """Bytes that the worker copies to the GPU, per sequence and step."""
     sections: dict[str, float]
     """µs per sequence and step in each section, those of free included."""
     tokens: float
-    """Mean per step."""
+    """Mean per step and sequence."""
     step_ms: float
     """Wall time of the median step."""
     step_ratio: float
@@ -166,6 +180,7 @@ def rows(session: Session) -> list[Row]:
             return added(kind, free) / added(strict, free)
 
         return Row(
+            vllm=session.vllm,
             kind=name,
             streams=session.streams,
             text=session.text,
@@ -175,9 +190,11 @@ def rows(session: Session) -> list[Row]:
             median_strict_ratio=ratio(_median_step),
             us_cold=_cold(kind, free),
             cold_strict_ratio=ratio(_cold),
-            us_process=_added(kind, free, lambda block: block.process),
+            us_process=_process(kind, free),
+            process_strict_ratio=ratio(_process),
+            copied=kind.copied,
             sections={each: _median(kind, _section(each)) for each in SECTIONS},
-            tokens=_median(kind, lambda block: block.tokens),
+            tokens=_median(kind, lambda block: block.tokens / block.sequences),
             step_ms=_median(kind, _step_ms),
             step_ratio=_median(kind, _step_ms) / _median(free, _step_ms),
             checked=session.checked,
@@ -193,14 +210,13 @@ def lines(found: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> list[str]:
     return [
-        str(row.streams),
-        row.text,
-        row.kind,
+        *(row.vllm, str(row.streams), row.text, row.kind),
         *(f"{row.sections[section]:.1f}" for section in SECTIONS),
         *(f"{row.us:.1f}", _ratio(row.strict_ratio)),
         *(f"{row.us_median:.1f}", _ratio(row.median_strict_ratio)),
         *(f"{row.us_cold:.1f}", _ratio(row.cold_strict_ratio)),
-        f"{row.us_process:.1f}",
+        *(f"{row.us_process:.1f}", _ratio(row.process_strict_ratio), f"{row.copied:,.0f}"),
+        f"{row.tokens:.2f}",
         *(f"{row.step_ms:.2f}", f"{row.step_ratio:.2f}"),
     ]
 
@@ -225,6 +241,10 @@ def _mean(kind: Measured, free: Measured) -> float:
 
 def _median_step(kind: Measured, free: Measured) -> float:
     return min(block.median for block in kind.warm) - min(block.median for block in free.warm)
+
+
+def _process(kind: Measured, free: Measured) -> float:
+    return _added(kind, free, lambda block: block.process)
 
 
 def _cold(kind: Measured, free: Measured) -> float:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import cProfile
 import gc
 import io
+import json
+import os
 import pstats
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +17,7 @@ import torch
 from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.engine.core import EngineCore
 
-from toolgate_backend.adapters import vllm_host
+from toolgate_backend.adapters import draft_config, vllm_host
 from toolgate_backend.adapters.probe import patch_version_lookup
 from toolgate_backend.enforcement import mask_time_budget
 from toolgate_backend.grammars.store import WORKER_METHODS
@@ -25,9 +27,9 @@ from .blocks import Block, Kind, Measured, Options, Session, Text
 from .channel import DirectChannel, ThreadedChannel
 from .clocks import CpuTimes, Device
 from .executor import BLOCK_SIZE, FakeExecutor
+from .host_worker import CopiedBytes, HostProcessor
 from .load import Load
 from .measurement import Engine
-from .processor import HostProcessor
 from .tools import bench_tools, load_grammars
 
 MAX_LENGTH = 4096
@@ -35,8 +37,10 @@ BATCHED_TOKENS = 8192
 PROFILED_FUNCTIONS = 40
 
 
-def make_config(model: str, streams: int) -> Any:
+def make_config(model: str, streams: int, drafts: int) -> Any:
     """The VllmConfig of an engine on a GPU as far as the scheduler is concerned."""
+    if drafts:
+        os.environ["TOOLGATE_FORCED_DRAFTS"] = str(drafts)
     patch_version_lookup()
     vllm_host.register()
     arguments = EngineArgs(
@@ -48,6 +52,7 @@ def make_config(model: str, streams: int) -> Any:
         enforce_eager=True,
         load_format="dummy",
         distributed_executor_backend="uni",
+        speculative_config=json.loads(draft_config.flags(drafts)[1]) if drafts else None,
     )
     config = arguments.create_engine_config()
     # On the CPU platform, vLLM sets these to other values.
@@ -72,8 +77,8 @@ def run_session(
     torch.set_num_threads(1)
     # Above this wall time, masks are not computed together. A busy machine would exceed the usual.
     mask_time_budget.MASK_SECONDS = 1.0
-    config = make_config(options.model, streams)
-    tools, times = bench_tools(), CpuTimes()
+    config = make_config(options.model, streams, options.drafts)
+    tools, times = bench_tools(text), CpuTimes()
     processor = None
     if "logits_processor" in options.kinds:
         processor = HostProcessor(config, times)
@@ -97,12 +102,16 @@ def run_session(
     for _ in range(options.rounds):
         for kind, measured in kinds.items():
             measured.warm.append(block(kind))
+    for kind, measured in kinds.items():
+        with CopiedBytes(times):
+            measured.copied = block(kind).copied
     functions = ""
     if options.profiled is not None:
         with cProfile.Profile() as profile:
             block(options.profiled)
         functions = _functions(profile)
-    return Session(streams, text, kinds, core.model_executor.checked, functions)
+    checked, version = core.model_executor.checked, vllm_host.version()
+    return Session(streams, text, kinds, checked, functions, version)
 
 
 def _functions(profile: cProfile.Profile) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,17 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionTools
 from vllm.tool_parsers.structural_tag_registry import get_model_structural_tag
 from vllm.tool_parsers.tool_strict_level import ToolStrictLevel
 
-from bench.support.tools import small_tools
+from bench.support.strings import constrained
+from bench.support.tools import reference_calls, small_tools
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.worker_rpc import source_text
 from toolgate_core.grammar_key import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
-TOOLS = 8
+from .blocks import Text
+
+TOOLS, REFERENCE_TOOLS = 8, 32
 MAX_TOKENS = 512
 
 
@@ -43,14 +47,28 @@ class Tools:
         )
 
 
-def bench_tools() -> Tools:
-    definitions = small_tools(TOOLS)
+def bench_tools(text: Text) -> Tools:
+    definitions = definitions_of(text)
     sources = {}
     for tool in parse_tools(definitions):
         key = grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
         source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
         sources[key] = source_text(source)
     return Tools(sources, _strict_tag(definitions))
+
+
+def definitions_of(text: Text) -> list[dict[str, Any]]:
+    """In OpenAI's format."""
+    small = small_tools(TOOLS)
+    match text:
+        case "natural" | "random":
+            return small
+        case "reference":
+            tools = {case.name: case.tools[0] for case in reference_calls() if len(case.tools) == 1}
+            return [*tools.values()][:REFERENCE_TOOLS]
+        case strings:
+            constraints: list[dict[str, Any]] = constrained(small, strings, random.Random(1))
+            return constraints
 
 
 def load_grammars(

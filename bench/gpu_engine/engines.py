@@ -10,6 +10,8 @@ from bench.engine_steps.blocks import Kind, Text
 DRAFTS = 8
 """Maximum number of draft tokens of forced text in a step of a sequence."""
 PROFILED_STREAMS = 64
+DEFAULT = "default"
+"""vLLM's engine without the plug-in."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +31,22 @@ ENGINES = {
     each.name: each
     for each in (
         EngineSetup("structured_output", ("free", "strict", "structured_output")),
-        EngineSetup(
-            "logits_processor",
-            ("free", "logits_processor"),
-            {"VLLM_USE_V2_MODEL_RUNNER": "0"},
-            processor=True,
-        ),
+        EngineSetup(DEFAULT, ("free",)),
         EngineSetup(
             "forced_drafts",
             ("free", "structured_output"),
             {"TOOLGATE_FORCED_DRAFTS": str(DRAFTS)},
             drafts=DRAFTS,
         ),
+        EngineSetup(
+            "logits_processor",
+            ("free", "logits_processor"),
+            {"VLLM_USE_V2_MODEL_RUNNER": "0"},
+            processor=True,
+        ),
     )
 }
+"""The most important ones first."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +65,25 @@ class BlockOfRequests:
 def blocks(
     names: Sequence[str], streams: Sequence[int], texts: Sequence[Text], rounds: int
 ) -> Iterator[BlockOfRequests]:
-    """In the order of their importance, as time may run out: the first contact, all numbers of
-    streams with each text, profiles, further rounds."""
+    """In the order of their importance, as time may run out: of one engine after the other the
+    first contact and a round with all numbers of streams and each text; then profiles, and further
+    rounds of all engines."""
 
-    def each_kind(count: int, text: Text, number: int) -> Iterator[BlockOfRequests]:
-        for name in names:
-            for kind in ENGINES[name].kinds:
-                yield BlockOfRequests(name, kind, count, text, number)
+    def each_kind(name: str, count: int, text: Text, number: int) -> Iterator[BlockOfRequests]:
+        for kind in ENGINES[name].kinds:
+            yield BlockOfRequests(name, kind, count, text, number)
 
-    yield from each_kind(streams[0], texts[0], 0)
-    for number in range(1, rounds + 1):
+    for name in names:
+        yield from each_kind(name, streams[0], texts[0], 0)
         for text in texts:
             for count in streams:
-                yield from each_kind(count, text, number)
-        if number == 1:
-            for name in names:
-                kind, count = ENGINES[name].kinds[-1], min(PROFILED_STREAMS, max(streams))
-                yield BlockOfRequests(name, kind, count, texts[0], number, profiled=True)
+                yield from each_kind(name, count, text, 1)
+    for name in names:
+        kind, count = ENGINES[name].kinds[-1], min(PROFILED_STREAMS, max(streams))
+        if kind != "free":
+            yield BlockOfRequests(name, kind, count, texts[0], 1, profiled=True)
+    for number in range(2, rounds + 1):
+        for text in texts:
+            for count in streams:
+                for name in names:
+                    yield from each_kind(name, count, text, number)

@@ -10,11 +10,12 @@ from typing import Any
 from bench.engine_steps.blocks import Block, Kind
 from tests.support import markdown
 
-from .engines import BlockOfRequests
+from .engines import DEFAULT, BlockOfRequests
 
 HEAD = (
-    *("streams", "text", "engine", "kind", "tokens/s", "÷ free", "step, ms", "÷ free", "p99, ms"),
-    *("steps per token", "µs beyond free", "÷ strict", "all threads", "cold", "rounds"),
+    *("streams", "text", "engine", "kind", "tokens/s", "÷ free", "÷ default"),
+    *("step, ms", "÷ free", "p99, ms", "steps per token"),
+    *("µs beyond free", "÷ strict", "all threads", "cold", "rounds"),
 )
 Found = dict[BlockOfRequests, Block]
 Cell = tuple[int, str, str, Kind]
@@ -39,12 +40,9 @@ class _Kind:
         return statistics.median(value(block) - value(free) for block, free in self.pairs)
 
 
-def records(found: Found) -> list[dict[str, Any]]:
-    """One JSON object for each block."""
-    return [
-        asdict(block) | asdict(measured) | {"mean_us": measured.mean}
-        for block, measured in found.items()
-    ]
+def record(block: BlockOfRequests, measured: Block) -> dict[str, Any]:
+    """A JSON object."""
+    return asdict(block) | asdict(measured) | {"mean_us": measured.mean}
 
 
 def table(found: Found) -> str:
@@ -53,7 +51,8 @@ def table(found: Found) -> str:
         if not each.pairs:
             continue
         strict = kinds.get((streams, text, "structured_output", "strict"))
-        rows.append([streams, text, engine, kind, *_cells(each, kind, strict)])
+        default = kinds.get((streams, text, DEFAULT, "free"))
+        rows.append([streams, text, engine, kind, *_cells(each, kind, strict, default)])
     return markdown.table(HEAD, rows)
 
 
@@ -75,8 +74,11 @@ def _kinds(found: Found) -> dict[Cell, _Kind]:
     return {cell: _Kind(cell[0], pairs, cold.get(cell)) for cell, pairs in warm.items()}
 
 
-def _cells(each: _Kind, kind: Kind, strict: _Kind | None) -> list[str]:
-    is_free = kind == "free"
+def _cells(each: _Kind, kind: Kind, strict: _Kind | None, default: _Kind | None) -> list[str]:
+    is_free, rate = kind == "free", each.median(lambda block: block.tokens_per_second)
+    usual = 0.0
+    if default and default.pairs and default is not each:
+        usual = default.median(lambda block: block.tokens_per_second)
 
     def beside_free(text: str) -> str:
         return "" if is_free else text
@@ -85,8 +87,9 @@ def _cells(each: _Kind, kind: Kind, strict: _Kind | None) -> list[str]:
     base = strict.added(lambda block: block.mean) if strict and strict.pairs else 0.0
     cold = "" if each.cold is None else f"{each.cold[0].mean - each.cold[1].mean:.1f}"
     return [
-        f"{each.median(lambda block: block.tokens_per_second):,.0f}",
+        f"{rate:,.0f}",
         beside_free(f"**{each.ratio(lambda block: block.tokens_per_second):.2f}**"),
+        f"**{rate / usual:.2f}**" if usual else "",
         f"{each.median(lambda block: block.step_ms):.2f}",
         beside_free(f"**{each.ratio(lambda block: block.step_ms):.2f}**"),
         f"{each.median(lambda block: block.step_p99_ms):.2f}",

@@ -70,18 +70,17 @@ class V2Batch:
         self._batch: Any = None
         self._sample = runner.sample
         runner.sample = self._sampling
-        self._known: set[str] = set()
+        self._known: dict[str, int] = {}
 
     def _sampling(self, hidden_states: Any, batch: Any, grammar_output: Any) -> Any:
         self._batch = batch
         return self._sample(hidden_states, batch, grammar_output)
 
     def moved(self) -> tuple[Sequence[str], Any]:
-        requests, known = self._batch.req_ids, self._known
-        new = [at for at, request in enumerate(requests) if request not in known]
-        moved = [requests[at] for at in new]
-        known.update(moved)
-        return moved, self._batch.idx_mapping_np[new]
+        slots = zip(self._batch.req_ids, self._batch.idx_mapping_np.tolist(), strict=False)
+        moved = {request: at for request, at in slots if self._known.get(request) != at}
+        self._known.update(moved)
+        return [*moved], [*moved.values()]
 
     def slots(self) -> Any:
         return self._batch.expanded_idx_mapping

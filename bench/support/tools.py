@@ -5,21 +5,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.support.shared_data import BFCL, records
 
+from .strings import WORDS, natural_string
+
 if TYPE_CHECKING:  # it imports torch, and the clients of a server need none
     from toolgate_backend.tokens.vocabulary import Vocabulary
-
-SENTENCE = (
-    "the quick report of Oslo weather in March shows that revenue grew by seven percent while "
-    "costs fell and customers from Norway asked about new delivery options for winter boots"
-)
-WORDS = SENTENCE.split()
-STRING_WORDS = 8, 40
-"""The least number of words in a string, and the first number above the most."""
 
 
 def bfcl_tools() -> list[dict[str, Any]]:
@@ -85,7 +80,7 @@ def natural_value(schema: Mapping[str, Any], rng: random.Random) -> Any:
                 for name, each in schema.get("properties", {}).items()
             }
         case _:
-            return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(*STRING_WORDS)))
+            return natural_string(schema, rng)
 
 
 def call_tokens(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
@@ -95,3 +90,69 @@ def call_tokens(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
     written = json.dumps(arguments, ensure_ascii=False)
     text = form.begin + form.head(name) + before + written + after + form.tail(name) + form.end
     return [*vocabulary.literal_tokens(text), vocabulary.marks.end_of_turn[0]]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A case of BFCL with one reference call."""
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    name: str
+    """Of the tool that is called."""
+    schema: dict[str, Any]
+    """Of its arguments."""
+    arguments: dict[str, Any]
+    """In the order of the schema, which xgrammar enforces."""
+
+
+def reference_calls() -> Iterator[Reference]:
+    for case in records(BFCL):
+        if len(case["ground_truth"] or ()) == 1:
+            [(name, given)] = case["ground_truth"][0].items()
+            schemas = {
+                tool["function"]["name"]: tool["function"]["parameters"] for tool in case["tools"]
+            }
+            if name in schemas:
+                arguments = _ordered(_chosen(given), schemas[name])
+                yield Reference(case["messages"], case["tools"], name, schemas[name], arguments)
+
+
+def varied(value: Any, schema: Mapping[str, Any], rng: random.Random) -> Any:
+    """Another value of the same shape: as many words in each string, and other numbers."""
+    match value:
+        case _ if "enum" in schema:
+            return rng.choice(schema["enum"])
+        case str():
+            return " ".join(rng.choice(WORDS) for _ in value.split())
+        case bool() | None:
+            return value
+        case int():
+            return rng.randrange(10 ** len(str(abs(value))))
+        case float():
+            return rng.randrange(1000) / 10
+        case list():
+            return [varied(each, schema.get("items", {}), rng) for each in value]
+        case _:
+            schemas = schema.get("properties", {})
+            return {name: varied(each, schemas.get(name, {}), rng) for name, each in value.items()}
+
+
+def _chosen(given: dict[str, list[Any]]) -> dict[str, Any]:
+    """The first of BFCL's correct values of each argument. "" means that it can be omitted."""
+    return {
+        name: _chosen(values[0]) if _is_choice(values[0]) else values[0]
+        for name, values in given.items()
+        if values and values[0] != ""
+    }
+
+
+def _is_choice(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, list) for each in value.values())
+
+
+def _ordered(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    order = list(schema.get("properties", {}))
+    return dict(
+        sorted(arguments.items(), key=lambda item: order.index(item[0]) if item[0] in order else 99)
+    )

@@ -47,7 +47,6 @@ READY_SECONDS = 300.0
 
 def run(options: argparse.Namespace, flags: Sequence[str]) -> int:
     """`flags`: options of vLLM for all servers."""
-    began = time.monotonic()
     with ExitStack() as stack:
         model = options.model.resolve()
         urls = start_all(stack, model, max(options.streams), flags)
@@ -61,8 +60,6 @@ def run(options: argparse.Namespace, flags: Sequence[str]) -> int:
         found: Found = {}
         measure(pool, options.clients, targets[0], 4, 1.0)  # starts the clients
         for number in range(options.rounds):
-            if number and time.monotonic() - began > (options.until or float("inf")):
-                break
             for streams in options.streams:
                 for target in targets:
                     each = measure(pool, options.clients, target, streams, options.seconds)

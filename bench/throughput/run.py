@@ -37,7 +37,6 @@ def main() -> int:
     group.add_argument("--free-tokens", type=int, default=144, help="tokens of a free response")
     group.add_argument("--gateway", action="store_true", help="also through Toolgate's gateway")
     group.add_argument("--clients", type=int, default=8, help="number of client processes")
-    group.add_argument("--until", type=float, help="seconds after which no round starts")
     group.add_argument("--out", type=Path, help="file for a JSON line of each measurement")
     options, flags = parser.parse_known_args()
     exit_on_sigterm()

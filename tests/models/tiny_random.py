@@ -164,18 +164,23 @@ def write_model(
         made.replace(out)
 
 
-def build(out: Path, source: Path | None, seed: int) -> None:
-    """`source`: the directory of the tokenizer to build over. Raises FileExistsError as
-    `write_model` does."""
+def rows_of(source: Path | None) -> int:
+    """Of the embeddings."""
+    return TINY_VOCABULARY if source is None else QWEN3_ROWS
+
+
+def model_files(source: Path | None, shapes: Mapping[str, object]) -> dict[str, str]:
+    """The texts of all files but the weights. `source`: the directory of the tokenizer to build
+    over. `shapes` take the place of the tiny ones in config.json."""
     files = tokenizer_files(source)
     tokenizer = Tokenizer.from_str(files["tokenizer.json"])
-    rows = TINY_VOCABULARY if source is None else QWEN3_ROWS
+    rows = rows_of(source)
     if tokenizer.get_vocab_size() > rows:
         sys.exit(f"the tokenizer has {tokenizer.get_vocab_size()} tokens, over {rows}")
     end, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
     if end is None or pad is None:
         sys.exit("the tokenizer has no <|im_end|> or no <|endoftext|>")
-    config = {
+    config: dict[str, object] = {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
         # Without it transformers takes any large local vocabulary for a broken Mistral one.
@@ -198,8 +203,14 @@ def build(out: Path, source: Path | None, seed: int) -> None:
         "pad_token_id": pad,
     }
     generation = {"eos_token_id": [end, pad], "pad_token_id": pad}
-    files["config.json"] = json.dumps(config, indent=1)
+    files["config.json"] = json.dumps(config | shapes, indent=1)
     files["generation_config.json"] = json.dumps(generation, indent=1)
+    return files
+
+
+def build(out: Path, source: Path | None, seed: int) -> None:
+    """Raises FileExistsError as `write_model` does."""
+    files, rows = model_files(source, {}), rows_of(source)
     write_model(out, files, lambda: weights(rows, seed), [rows, seed])
 
 

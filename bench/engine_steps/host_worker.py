@@ -1,0 +1,150 @@
+"""What the worker does for enforcement, without a GPU.
+
+Logits are on torch's device `meta`, which has no memory. Both adapters therefore take the path of a
+GPU: arrays are made and staged, copies and kernels are launched, but those compute nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from vllm.v1.worker.gpu import structured_outputs
+
+from toolgate_backend.adapters import device_masks
+from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
+from toolgate_backend.tokens.masks import Row
+
+from .blocks import COPIED
+from .clocks import CpuTimes
+
+META = torch.device("meta")
+COPY_FUNCTIONS = "async_tensor_h2d", "async_copy_to_gpu"
+"""The names in several releases of vLLM."""
+
+
+class HostProcessor:
+    """The adapter logits_processor."""
+
+    def __init__(self, config: Any, times: CpuTimes) -> None:
+        device_masks.mask_rows = _NoKernel()
+        self.processor = EnforcementLogitsProcessor(config, META, False)
+        times.watch(self.processor, "update_state", "worker")
+        times.watch(self.processor, "apply", "worker")
+        self._size = config.model_config.get_vocab_size()
+        self._masks: dict[int, Row] = {}
+        applier: Any = self.processor._applier
+        applier.apply = self._noting(applier.apply)
+
+    def apply(self, rows: int) -> dict[int, Row]:
+        """The masks of the rows that have one."""
+        self._masks = {}
+        logits = torch.empty(rows, self._size, device=META)
+        self.processor.apply(logits)
+        return self._masks
+
+    def _noting(self, apply: Callable[..., None]) -> Callable[..., None]:
+        def noting(logits: Any, indices: Sequence[int], rows: Sequence[Row]) -> None:
+            self._masks = dict(zip(indices, rows, strict=True))
+            apply(logits, indices, rows)
+
+        return noting
+
+
+class HostBitmasks:
+    """The part of vLLM's V2 model runner that applies bitmasks."""
+
+    def __init__(self, config: Any, times: CpuTimes) -> None:
+        import vllm.v1.worker.cpu.shm  # noqa: F401  # placeholders for CUDA's streams
+
+        structured_outputs._apply_grammar_bitmask_kernel = _NoKernel()
+        for copy in set(COPY_FUNCTIONS) & vars(structured_outputs).keys():
+            setattr(structured_outputs, copy, _staging(getattr(structured_outputs, copy)))
+        positions = 1 + config.num_speculative_tokens
+        self._size = config.model_config.get_vocab_size()
+        given = {
+            "max_num_logits": config.scheduler_config.max_num_seqs * positions,
+            "vocab_size": self._size,
+            "device": META,
+            "mask_stride": positions,
+            "num_bonus_tokens": 1,
+        }
+        known = inspect.signature(structured_outputs.StructuredOutputsWorker).parameters
+        self._worker = structured_outputs.StructuredOutputsWorker(
+            **{name: value for name, value in given.items() if name in known}
+        )
+        times.watch(self._worker, "apply_grammar_bitmask", "worker")
+
+    def apply(
+        self, requests: Sequence[str], grammar_output: Any, drafts: Mapping[str, Sequence[int]]
+    ) -> None:
+        counts = np.array([len(drafts.get(request, ())) for request in requests], np.int32)
+        places = np.zeros(len(requests) + 1, np.int32)
+        np.cumsum(counts + 1, out=places[1:])
+        batch = SimpleNamespace(
+            req_ids=requests,
+            num_reqs=len(requests),
+            num_draft_tokens=int(counts.sum()),
+            num_draft_tokens_per_req=counts if drafts else None,
+            cu_num_logits_np=places,
+            cu_num_logits=torch.empty(places.shape, dtype=torch.int32, device=META),
+        )
+        self._worker.apply_grammar_bitmask(
+            torch.empty(int(places[-1]), self._size, device=META),
+            batch,
+            grammar_output.structured_output_request_ids,
+            grammar_output.grammar_bitmask,
+        )
+
+
+def _staging(copy: Callable[..., Any]) -> Callable[..., Any]:
+    """With the copy into page-locked memory, which torch keeps from one step to the next."""
+    staged = np.empty(0, np.uint8)
+
+    def staging(data: Any, **options: Any) -> Any:
+        nonlocal staged
+        if isinstance(data, np.ndarray):
+            if data.nbytes > staged.nbytes:
+                staged = np.empty(data.nbytes, np.uint8)
+            np.copyto(staged[: data.nbytes].view(data.dtype).reshape(data.shape), data)
+        return copy(data, **options)
+
+    return staging
+
+
+class CopiedBytes(TorchDispatchMode):
+    """Counts what is copied from the host's memory to `meta`."""
+
+    def __init__(self, times: CpuTimes) -> None:
+        super().__init__()
+        self._times = times
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if function in COPIES:
+            source = args[COPIES[function]]
+            if source.device.type == "cpu" and result.device == META:
+                self._times.count(COPIED, source.nbytes)
+        return result
+
+
+COPIES = {torch.ops.aten.copy_.default: 1, torch.ops.aten._to_copy.default: 0}
+"""Torch's operators that copy, and their argument with the source."""
+
+
+class _NoKernel:
+    """Takes the place of a kernel."""
+
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        return lambda *_arguments, **_options: None
+
+
+def allows(row: Row, token: int) -> bool:
+    return bool(row.words[token >> 5] >> (token & 31) & 1)

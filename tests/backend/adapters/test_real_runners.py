@@ -1,0 +1,102 @@
+"""vLLM's real engine and model runners on a CPU, with a model that writes prepared calls.
+
+The V2 model runner, which servers with a GPU use, runs with asynchronous scheduling, its rejection
+sampler and its kernels, which Triton interprets. Each engine has a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bench.engine_steps.blocks import Kind
+from bench.engine_steps.process import in_new_process, write
+from bench.gpu_engine.engines import ENGINES, BlockOfRequests
+from tests.models import tiny_model
+from tests.support.installed import needs
+from tests.support.shared_data import BFCL
+
+STREAMS, STEPS = 8, 40
+FLAGS = ("--max-model-len", "1024", "--block-size", "32", "--num-gpu-blocks-override", "36")
+"""Prompts share 16 blocks, and 8 calls need more than the others, so that some are preempted."""
+ABORT_EVERY = 9
+
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, needs(BFCL)]
+
+
+def run(engine: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
+    """Write the responses with an engine, and abort a request now and then. Raises WrongResponse if
+    a response that was not aborted has other tokens."""
+    setup = ENGINES[engine]
+    if not setup.processor:
+        from bench.support import v2_on_cpu
+
+        v2_on_cpu.install()
+    from bench.engine_steps.measurement import Engine
+    from bench.gpu_engine.engine_process import EngineOptions, MeasuredEngine, set_environment
+
+    counts: Counter[str] = Counter()
+
+    class Aborting(Engine):
+        """Notes what the scheduler does, and aborts requests."""
+
+        def __init__(self, core: Any, *others: Any) -> None:
+            schedule = core.scheduler.schedule
+
+            def noting(*arguments: Any, **options: Any) -> Any:
+                scheduled = schedule(*arguments, **options)
+                counts["steps"] += 1
+                counts["preempted"] += len(scheduled.preempted_req_ids or ())
+                counts["drafts"] += sum(map(len, scheduled.scheduled_spec_decode_tokens.values()))
+                return scheduled
+
+            core.scheduler.schedule = noting
+            super().__init__(core, *others)
+
+        def _step(self, load: Any, kind: Kind) -> Any:
+            step = super()._step(load, kind)
+            counts["tokens"] += step.tokens if step else 0
+            if counts["steps"] % ABORT_EVERY == 0:
+                request = next(iter(self._written))
+                self._channel.admit(wait=True)
+                self._core.abort_requests([request])
+                del self._written[request]
+                counts["aborted"] += 1
+                self._send(load, kind)
+            return step
+
+        def _finish(self, output: Any) -> None:
+            super()._finish(output)
+            counts["finished"] += 1
+
+    set_environment(setup)
+    measured = MeasuredEngine(setup, EngineOptions(str(tiny_model()), FLAGS, STREAMS, STEPS))
+    measured.take({"natural": responses}, Aborting)
+    for kind in (setup.kinds[0], setup.kinds[-1]):
+        measured.block(BlockOfRequests(engine, kind, STREAMS, "natural", 1))
+    return counts
+
+
+def calls() -> list[list[int]]:
+    return in_new_process(write, str(tiny_model()), "natural", 40)
+
+
+@pytest.mark.parametrize("engine", ["structured_output", "forced_drafts", "logits_processor"])
+def test_calls_are_complete_with_preemption_and_aborts(engine):
+    counts = in_new_process(run, engine, calls())
+    assert counts["finished"]
+    assert counts["preempted"]
+    assert counts["aborted"]
+    assert bool(counts["drafts"]) == (engine == "forced_drafts")
+
+
+@pytest.mark.parametrize("engine", ["structured_output", "forced_drafts", "logits_processor"])
+def test_the_runner_writes_no_token_that_a_mask_forbids(engine):
+    """A token in the middle of each response is replaced by a mark, which the model prefers by
+    far."""
+    responses = [[*call[:30], call[0], *call[31:]] for call in calls()]
+    with pytest.raises(AssertionError, match=rf"token 31 of {ENGINES[engine].kinds[-1]}-\d+ is"):
+        in_new_process(run, engine, responses)
