@@ -21,8 +21,6 @@ CHECKS = {
     "fuzz": "fuzz.run",
     "hostile-calls": "hostile_calls",
     "hostile-loops": "hostile_loops.run",
-    "exactness": "exactness.run",
-    "families": "families",
 }
 """Module of each test."""
 
