@@ -129,15 +129,3 @@ async def test_errors_of_messages_are_in_anthropics_form(gateway, content, heade
         check_error(body)
         assert body["error"]["type"] == kind
         assert body["request_id"] == answer.headers["request-id"] == answer.headers["x-request-id"]
-
-
-@pytest.mark.parametrize("path", [RESPONSES, MESSAGES])
-async def test_responses_and_messages_have_the_headers_of_grammars(http, backend, path):
-    message = [{"role": "user", "content": "hi"}]
-    body = {"input": message} if path == RESPONSES else {"messages": message, "max_tokens": 9}
-    for stream in (False, True):
-        more = {"model": "tiny", "tools": [TOOLS[path]], "stream": stream}
-        answer = await http.post(path, json=body | more)
-        assert answer.status_code == 200, answer.text
-        assert answer.headers["x-toolgate-enforced"] == "full"
-        assert answer.headers["x-toolgate-grammar"].split(";")[0] in ("known", "new")
