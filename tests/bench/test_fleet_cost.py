@@ -1,7 +1,5 @@
 """A large fleet, small: what its replicas compile, and what it asks Redis."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("lupa", reason="the simulated network comes with a simulated Redis")

@@ -1,7 +1,5 @@
 """Whole engines: the order of blocks, the table of measured ones, and a run on a CPU."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -5,8 +5,6 @@ model's answers are small, and its commands are not run. The context of the mode
 the agents' own prompts with all tools.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

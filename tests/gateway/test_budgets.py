@@ -1,8 +1,6 @@
 """Budgets of tokens: a required call fits or is refused, reasoning leaves room for it, and what
 does not fit the context is refused before any token."""
 
-from __future__ import annotations
-
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls that masks enforce only in part, calls of custom tools, and the trace of each token."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from statistics import mean

@@ -1,8 +1,6 @@
 """Requests with tools through the whole stack: whatever a model samples, calls are valid, and an
 answer is the same in all forms."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

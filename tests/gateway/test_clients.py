@@ -1,8 +1,6 @@
 """Client libraries, each with its program in tests/clients. `make test` runs OpenAI's, and some of
 the others."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """Grammars: where they come from, hostile schemas beside another client's requests, and the
 backend's own routes."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

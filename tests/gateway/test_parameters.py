@@ -1,7 +1,5 @@
 """Parameters with an effect in the engine, through the whole stack."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -5,8 +5,6 @@ python -m tests.long NAME [options]
 python -m tests.long NAME --help
 """
 
-from __future__ import annotations
-
 import sys
 
 from tests.support import commands

@@ -1,7 +1,5 @@
 """The judges of the long tests find what is wrong with answers, and nothing in right ones."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The V1 adapter over vLLM's own batch updates: rows come, go, move, are preempted, and fail."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The adapter structured_output, driven as vLLM's manager and scheduler drive it."""
 
-from __future__ import annotations
-
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The rules of a turn: what may follow what, under which limits."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -7,8 +7,6 @@ Each seed is a fleet of its own, with its own faults. The exit status is 1 if an
 violated; the seeds are printed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -15,8 +15,6 @@ the limits.
 Each seed has a gateway of its own. The exit status is 1 if something is wrong.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
