@@ -53,7 +53,7 @@ check: setup ## Check format, lint, types and sizes
 
 # Data sets of tests, from packages, where $TOOLGATE_SHARED is absent.
 data: setup
-	@python -m tests.support.public_data
+	@python -m scripts.public_data
 
 # Tests that depend on the adapter run with both adapters. `make test ADAPTER=structured_output` (or
 # logits_processor) runs all tests with one.
