@@ -1,7 +1,6 @@
 """Budgets of tokens: a required call fits or is refused, reasoning leaves room for it, and what
 does not fit the context is refused before any token."""
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,7 +8,6 @@ import httpx
 import pytest
 
 from tests import tools
-from tests.models.tiny_random import CONTEXT
 from tests.support.effort import repeats
 
 from . import kit
@@ -108,28 +106,3 @@ def test_a_call_that_repeats_itself_is_cut(http, guard):
 
 
 # --- what is refused ---
-
-
-def test_errors_about_the_context_are_in_anthropics_words(http, common):
-    """Claude Code reads the numbers."""
-    body = {**common, "messages": [{"role": "user", "content": "one two three"}]}
-    as_sent = {"toolgate": {"fit_max_tokens": False}}
-    answer = http.post("/v1/messages", json=body | as_sent | {"max_tokens": 1_000_000})
-    error = answer.json()["error"]
-    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
-    form = r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+), "
-    numbers = re.match(form, error["message"])
-    assert numbers is not None, error
-    prompt, most, context = map(int, numbers.groups())
-    assert (most, context) == (1_000_000, CONTEXT)
-    assert http.post("/v1/messages", json=body | {"max_tokens": context - prompt}).is_success
-    for words in (context, context * 30):
-        long = [{"role": "user", "content": "one " * words}]
-        for path in ("/v1/messages", "/v1/messages/count_tokens"):
-            refused = http.post(path, json=body | {"messages": long})
-            assert refused.status_code == 400
-            message = refused.json()["error"]["message"]
-            form = r"prompt is too long: (?:about )?(\d+) tokens > (\d+) maximum"
-            counted = re.fullmatch(form, message)
-            assert counted is not None, message
-            assert int(counted[1]) > int(counted[2]) == context
