@@ -1,7 +1,6 @@
 """Responses and Messages of a running gateway, through the SDKs of OpenAI and Anthropic."""
 
 import anthropic
-import openai
 import pytest
 
 from tests.proxy.process.kit import MESSAGES, RESPONSES
@@ -94,18 +93,6 @@ async def test_an_error_in_a_stream_is_raised_by_the_sdk(sdk, backend):
     with pytest.raises(anthropic.APIStatusError, match="It broke"):
         async with sdk.messages.stream(**request("broken")) as stream:
             await stream.get_final_message()
-
-
-async def test_errors_of_responses_have_openais_form(client):
-    with pytest.raises(openai.NotFoundError):
-        await client.responses.retrieve("resp_1")
-    with pytest.raises(openai.NotFoundError):
-        await client.responses.create(model="unknown", input="hi")
-    with pytest.raises(openai.AuthenticationError):
-        await client.with_options(api_key="sk-wrong").responses.create(model="tiny", input="hi")
-    with pytest.raises(openai.BadRequestError) as refused:
-        await client.responses.create(model="tiny", input="hi", previous_response_id="resp_1")
-    assert refused.value.param == "previous_response_id"
 
 
 @pytest.mark.parametrize(
