@@ -135,14 +135,6 @@ def test_skip_reasoning_closes_reasoning_opened_by_the_prompt(automaton, vocabul
     assert list(allowed(machine, vocabulary.size)) == [vocabulary.marks.tokens["</think>"]]
 
 
-def test_two_sequences_have_independent_state(automaton, vocabulary):
-    one = automaton([tools.WEATHER], choice="required")
-    two = automaton([tools.WEATHER], choice="required")
-    one.accept_tokens([vocabulary.marks.tokens["<tool_call>"]])
-    assert two.state.phase is Phase.CONTENT
-    assert list(allowed(two, vocabulary.size)) == [vocabulary.marks.tokens["<tool_call>"]]
-
-
 # --- budget ---
 
 
