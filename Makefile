@@ -53,7 +53,7 @@ check: setup ## Check format, lint, types and sizes
 
 # Data sets of tests, from packages, where $TOOLGATE_SHARED is absent.
 data: setup
-	@python -m tests.support.public_data
+	@python -m scripts.public_data
 
 # Tests that depend on the adapter run with both adapters. `make test ADAPTER=structured_output` (or
 # logits_processor) runs all tests with one.
@@ -92,7 +92,7 @@ docs: tiny ## Generate the reference pages in docs/, and record the demo (DEMO=n
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py
-	@python -m tests.support.schemas.support_page
+	@python -m scripts.schema_support_page
 	@$(if $(filter no,$(DEMO)),,python scripts/record_demo.py)
 
 site: setup ## Build the documentation as a site in .cache/site; dead links are errors

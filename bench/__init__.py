@@ -6,5 +6,7 @@
 - engine_steps, gpu_engine: what enforcement adds to a step of vLLM's engine, without and with a GPU
 - grammars, drafts: single parts, measured without a server
 - interference, affinity: whole servers in one situation each
+- exactness, families: wrong decisions of masks beside other engines, and walks of every dialect
+- fleet_cost: what a large simulated fleet asks of replicas and Redis
 - support: modules that several benchmarks share
 """

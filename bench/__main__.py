@@ -23,6 +23,9 @@ BENCHMARKS = {
     "drafts": "drafts",
     "interference": "interference",
     "affinity": "affinity",
+    "exactness": "exactness.run",
+    "families": "families",
+    "fleet-cost": "fleet_cost",
 }
 """Module of each benchmark."""
 

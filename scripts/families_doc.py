@@ -2,7 +2,7 @@
 
     python scripts/families_doc.py [--check]
 
-`python -m tests.long families` writes docs/families.json, which has the figures. With `--check`
+`python -m bench families` writes docs/families.json, which has the figures. With `--check`
 nothing is written. The exit status is 1 if the file is out of date.
 """
 
@@ -39,7 +39,7 @@ CLOSE = "A string value cannot contain "
 MEASURED_HEAD = """\
 ## Measurements
 
-`python -m tests.long families` walks at random through the masks of each dialect, with a required
+`python -m bench families` walks at random through the masks of each dialect, with a required
 call; the segmenter reads each walk whole and split into events. Of {walks:,} walks with {calls:,}
 calls in {dialects} dialects, {invalid} calls violate their schema, {differ} of {splits:,} split
 readings differ from the whole one, and a second reader, made of regular expressions, finds other

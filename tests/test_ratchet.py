@@ -1,7 +1,5 @@
 """The figures that `make check` compares."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The tiny model's real tokenizer and both engines, without a server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The launcher: flags, vLLM's command line, settings and temporary files."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

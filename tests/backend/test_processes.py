@@ -1,7 +1,5 @@
 """Real processes: servers whose engine dies, children without a parent, metrics."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Engine steps: the report of each kind, beside free and strict, and vLLM's engine loop."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Whole engines: the order of blocks, their table, what is packed, and a rehearsal on a CPU."""
 
-from __future__ import annotations
-
 import json
 import struct
 from zipfile import ZipFile

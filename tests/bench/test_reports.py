@@ -1,7 +1,5 @@
 """What benchmarks read and print without servers: agents with tools, constant load, help."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -2,17 +2,10 @@
 they are allowed, values of the schema, thoughts where they are wanted."""
 
 import json
-import os
-import subprocess
 
 import pytest
 
-from tests.support.agents.client_packages import (
-    CLIENTS,
-    anthropic_python,
-    client_python,
-    node_folder,
-)
+from tests.support.agents.client_packages import run_program
 from tests.support.effort import rotating
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
@@ -20,8 +13,6 @@ from tests.support.servers.redis_server import redis_server
 from tests.support.servers.script import Script, call
 
 pytestmark = pytest.mark.litellm_process
-RUN_SECONDS = 600
-"""Only a failure takes so long."""
 PROGRAMS = (
     "use_openai.py",
     "use_openai_responses.py",
@@ -91,27 +82,4 @@ def gateway(tmp_path_factory):
 @rotating("file", PROGRAMS, one_in=3)
 def test_a_client_librarys_program_succeeds(gateway, tmp_path, file):
     """It prints what it has checked, and fails by an assertion."""
-    if file.endswith(".mjs"):
-        command = ["node", str(node_folder() / file)]
-    else:
-        python = anthropic_python if file.startswith("use_anthropic") else client_python
-        command = [str(python()), str(CLIENTS / file)]
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "GATEWAY_URL": gateway,
-        "GATEWAY_KEY": MASTER_KEY,
-        "GATEWAY_BIAS": "{}",
-        "NO_PROXY": "*",
-    }
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    assert "checked:" in done.stdout
+    run_program(file, tmp_path, gateway, MASTER_KEY)

@@ -1,7 +1,5 @@
 """The Helm chart: rendered and linted with Helm's own code, which a wheel brings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

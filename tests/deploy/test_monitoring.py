@@ -1,7 +1,5 @@
 """Alert rules and dashboard use metrics that exist, and Prometheus accepts them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

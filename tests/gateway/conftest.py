@@ -5,8 +5,6 @@ both ways of a request, where `kit.both_adapters` and `kit.both_ways` mark them.
 order in which the servers that they need start; those that kill servers run last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Images made for tests, a server of them on this machine, conversations with images in the form of
 each API, and a model that accepts images behind a gateway."""
 
-from __future__ import annotations
-
 import base64
 import random
 import uuid

@@ -1,8 +1,6 @@
 """Answers of chat completions in one form, streams as they come, and requests to a backend's own
 routes."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Sequence

@@ -1,9 +1,6 @@
 """Budgets of tokens: a required call fits or is refused, reasoning leaves room for it, and what
 does not fit the context is refused before any token."""
 
-from __future__ import annotations
-
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +8,6 @@ import httpx
 import pytest
 
 from tests import tools
-from tests.models.tiny_random import CONTEXT
 from tests.support.effort import repeats
 
 from . import kit
@@ -110,85 +106,3 @@ def test_a_call_that_repeats_itself_is_cut(http, guard):
 
 
 # --- what is refused ---
-
-UNIQUE = {
-    "name": "x",
-    "schema": {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}},
-}
-REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "the template refuses": (
-        {"messages": [{"role": "stranger", "content": "hi"}]},
-        "messages",
-        "template_refused",
-    ),
-    "a prompt that does not fit": (
-        {"messages": [{"role": "user", "content": "word " * 20_000}]},
-        "messages",
-        "context_length_exceeded",
-    ),
-    "a bias on a token that there is not": (
-        {"logit_bias": {"999999": 1}},
-        "logit_bias",
-        "invalid_request",
-    ),
-    "a pattern": (
-        {"tools": [], "structured_outputs": {"regex": "("}},
-        "structured_outputs",
-        "schema_not_enforceable",
-    ),
-    "a format": (
-        {"tools": [], "response_format": {"type": "json_schema", "json_schema": UNIQUE}},
-        "response_format.json_schema.schema",
-        "schema_not_enforceable",
-    ),
-    "max_tokens that do not fit": (
-        {"max_tokens": 100_000},
-        "max_tokens",
-        "context_length_exceeded",
-    ),
-}
-
-
-@kit.both_ways
-@pytest.mark.parametrize("name", REFUSED)
-def test_invalid_requests_are_answered_400_naming_the_parameter(http, name):
-    more, param, code = REFUSED[name]
-    for stream in (False, True):
-        usual = {"model": "tiny", "messages": USER, "max_tokens": 20}
-        error = kit.refusal(http, usual | more, stream=stream)
-        assert (error["param"], error["code"]) == (param, code)
-        assert error["type"] == "invalid_request_error"
-
-
-@kit.both_ways
-@pytest.mark.parametrize("mark", ["<tool_call>", "</think>", "failure"])
-def test_marks_of_calls_are_refused_in_stop_token_ids(http, backend, mark):
-    marks = backend.get("/info").json()["marks"]
-    token = marks["tokens"].get(mark) or marks[mark]
-    usual = {"model": "tiny", "messages": USER, "max_tokens": 20}
-    assert kit.refusal(http, usual | {"stop_token_ids": [token]})["param"] == "stop_token_ids"
-
-
-def test_errors_about_the_context_are_in_anthropics_words(http, common):
-    """Claude Code reads the numbers."""
-    body = {**common, "messages": [{"role": "user", "content": "one two three"}]}
-    as_sent = {"toolgate": {"fit_max_tokens": False}}
-    answer = http.post("/v1/messages", json=body | as_sent | {"max_tokens": 1_000_000})
-    error = answer.json()["error"]
-    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
-    form = r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+), "
-    numbers = re.match(form, error["message"])
-    assert numbers is not None, error
-    prompt, most, context = map(int, numbers.groups())
-    assert (most, context) == (1_000_000, CONTEXT)
-    assert http.post("/v1/messages", json=body | {"max_tokens": context - prompt}).is_success
-    for words in (context, context * 30):
-        long = [{"role": "user", "content": "one " * words}]
-        for path in ("/v1/messages", "/v1/messages/count_tokens"):
-            refused = http.post(path, json=body | {"messages": long})
-            assert refused.status_code == 400
-            message = refused.json()["error"]["message"]
-            form = r"prompt is too long: (?:about )?(\d+) tokens > (\d+) maximum"
-            counted = re.fullmatch(form, message)
-            assert counted is not None, message
-            assert int(counted[1]) > int(counted[2]) == context

@@ -1,8 +1,6 @@
 """The prefix cache: what `cached_tokens` shows an owner of a key, and prompts that grow only at
 their end while tools are found."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from typing import Any

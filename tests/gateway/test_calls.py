@@ -1,7 +1,5 @@
 """Calls that masks enforce only in part, calls of custom tools, and the trace of each token."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from statistics import mean
@@ -122,17 +120,6 @@ def test_a_call_that_is_never_valid_ends_in_tool_schema_violation(http, common, 
     request = {**common, **ONE_CALL, "tools": [tools.tool("unlikely", {"code": code})]}
     assert outcome(http, request, stream=stream) == "tool_schema_violation"
     assert kit.status(backend).running == 0
-
-
-def test_resampled_choices_leave_other_choices_and_calls_alone(http, common):
-    both = [digits(2), tools.WEATHER]
-    request = {**common, "messages": USER, "tools": both, "n": 3, "tool_choice": "required"}
-    whole, streamed = (outcome(http, request, stream=stream) for stream in (False, True))
-    assert whole == streamed
-    if whole != "tool_schema_violation":
-        assert len(whole) == 3
-        for answer in whole:
-            kit.check(answer, both)
 
 
 # --- custom tools ---

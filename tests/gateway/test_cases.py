@@ -1,8 +1,6 @@
 """Requests with tools through the whole stack: whatever a model samples, calls are valid, and an
 answer is the same in all forms."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -51,27 +49,6 @@ def test_every_property_of_every_case_holds_in_both_forms(http, common, seed):
         if not holds
     ]
     assert not failed
-
-
-@kit.both_adapters
-@kit.both_ways
-@pytest.mark.parametrize("tool_choice", ["auto", "required"])
-def test_every_choice_of_n_is_valid_in_both_forms(http, common, tool_choice):
-    request = {**common, "n": 3, "tools": tools.ALL, "tool_choice": tool_choice}
-    request["messages"] = [{"role": "user", "content": "Set everything up."}]
-    whole, streamed = (kit.ask(http, request, stream=stream) for stream in (False, True))
-    answers = [kit.output(each) for each in whole]
-    assert answers == [kit.output(each) for each in streamed]
-    for answer in answers:
-        kit.check(answer, tools.ALL)
-        assert answer.calls or tool_choice == "auto"
-    ids = [call.id for each in whole for call in each.answer.calls]
-    assert len(ids) == len(set(ids))
-    assert whole[0].answer.usage is not None
-    assert streamed[0].answer.usage is not None
-    for used in (whole[0].answer.usage, streamed[0].answer.usage):
-        assert used.prompt == whole[0].answer.usage.prompt > 0
-        assert used.completion == whole[0].answer.usage.completion > 0
 
 
 # --- the three APIs ---

@@ -1,8 +1,6 @@
 """Engines in other forms, each a server of its own: speculative decoding on two data-parallel
 engines, tensor-parallel ranks, and a LoRA adapter. The masks hold in all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

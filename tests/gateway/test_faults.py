@@ -3,8 +3,6 @@
 These tests use vLLM's own processes. tests/proxy tests the gateway's part with scripted backends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

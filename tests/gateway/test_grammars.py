@@ -1,8 +1,6 @@
 """Grammars: where they come from, hostile schemas beside another client's requests, and the
 backend's own routes."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time
@@ -30,25 +28,6 @@ def new_tool(schema: dict[str, Any] | None = None) -> dict[str, Any]:
     short = tools.tool("", {"x": {"type": "string", "maxLength": 5}})["function"]["parameters"]
     function = {"name": f"tool_{uuid.uuid4().hex}", "parameters": schema or short}
     return {"type": "function", "function": function}
-
-
-@kit.both_adapters
-def test_headers_say_whether_a_grammar_is_new(http, common, model):
-    def verdicts(offered: dict[str, Any]) -> list[str]:
-        request = {**common, "messages": USER, "tools": [offered], "tool_choice": "required"}
-        found = []
-        for stream in (False, True, False):
-            headers = kit.post(http, request | {"stream": stream}).headers
-            assert headers["x-toolgate-enforced"] == "full"
-            found.append(headers["x-toolgate-grammar"].partition(";")[0])
-        return found
-
-    assert verdicts(new_tool()) == ["new", "known", "known"]
-    prewarmed = new_tool()
-    body = {"model": model, "tools": [prewarmed]}
-    answer = http.post("/toolgate/prewarm", json=body)
-    assert answer.status_code == 200, answer.text
-    assert verdicts(prewarmed) == ["known"] * 3
 
 
 # --- hostile schemas ---

@@ -1,7 +1,5 @@
 """Images through the whole stack, with a small vision model of its own, in all three APIs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -4,8 +4,6 @@ processes on one port. Each API process has a registry of its own, and a request
 The second node is a process on the same machine. So these tests show neither a slow network nor a
 machine that loses power: to the head, that is the same as a stopped process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

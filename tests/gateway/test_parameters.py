@@ -1,14 +1,10 @@
 """Parameters with an effect in the engine, through the whole stack."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any
 
 import jsonschema
-import openai
-import pydantic
 import pytest
 
 from tests import tools
@@ -224,21 +220,6 @@ def test_the_content_matches_response_format_or_the_calls_match_their_tools(
             jsonschema.validate(json.loads(answer.content or ""), schema)
         ended += answer.finish_reason != "length"
     assert ended
-
-
-class Range(pydantic.BaseModel):
-    low: int = pydantic.Field(ge=-5, le=12)
-    steps: list[bool] = pydantic.Field(max_length=4)
-
-
-def test_openais_parse_returns_the_pydantic_model(gateway, common):
-    http = openai.DefaultHttpxClient(verify=False)
-    with openai.OpenAI(
-        base_url=f"{gateway.url}/v1", api_key=gateway.key, max_retries=0, http_client=http
-    ) as client:
-        request = {**common, "messages": USER, "reasoning_effort": "none"}
-        parsed = client.chat.completions.parse(**request, response_format=Range)
-    assert isinstance(parsed.choices[0].message.parsed, Range)
 
 
 @pytest.mark.parametrize("thinking", [False, True])

@@ -1,8 +1,6 @@
 """Separate engines for prefill and decode, behind a router that passes the KV cache from one to the
 other. vLLM's example connector writes it to files, which also works without a GPU."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -5,8 +5,6 @@ python -m tests.long NAME [options]
 python -m tests.long NAME --help
 """
 
-from __future__ import annotations
-
 import sys
 
 from tests.support import commands
@@ -21,8 +19,6 @@ CHECKS = {
     "fuzz": "fuzz.run",
     "hostile-calls": "hostile_calls",
     "hostile-loops": "hostile_loops.run",
-    "exactness": "exactness.run",
-    "families": "families",
 }
 """Module of each test."""
 

@@ -1,7 +1,5 @@
 """Fixtures of the gateway's tests, for the programs that send requests to gateways."""
 
-from __future__ import annotations
-
 from tests.proxy.conftest import backend, backend_of_session
 from tests.proxy.server.conftest import gateway
 

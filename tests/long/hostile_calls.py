@@ -18,8 +18,6 @@ Several runs with the same FILE can go on beside each other, from different seed
 one starts its servers while another one sends requests. The exit status is 1 if something is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """What is wrong with an answer: with its calls and texts, and with its end in one API."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs of seeds: side by side, kept in a file so that they can go on, and reported."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing

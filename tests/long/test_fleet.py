@@ -1,7 +1,5 @@
 """The simulated fleet: no invariant is violated, equal seeds are equal, and each check can fail."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The judges of the long tests find what is wrong with answers, and nothing in right ones."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json
@@ -20,8 +18,6 @@ from tests.long.chaos.soak import PER_MINUTE, Attacks, LimitProbe, Sample, most_
 from tests.long.fuzz.checks import Request, check_response, own_violations
 from tests.long.hostile_calls import ANSWERS, Load, tool_set
 from tests.long.hostile_loops import run as loops
-from tests.long.hostile_loops.answers import Answer as LoopAnswer
-from tests.long.hostile_loops.answers import comparable
 from tests.long.hostile_loops.model import DAMAGES, LOOP, SCHEMAS, RandomModel, instance, is_valid
 from tests.long.judgement import all_violations
 from tests.long.outcomes import Outcome
@@ -377,17 +373,3 @@ async def test_the_judgement_finds_invalid_calls_and_broken_limits(
     assert "an invalid call ran" in found
     assert "2 calls ran, and it allows 1" in found
     assert "11 rounds" in found
-
-
-def test_what_differs_in_each_response_is_not_compared() -> None:
-    first = [{"id": "a", "text": "x", "parts": [{"call_id": "b"}]}]
-    second = [{"id": "c", "text": "x", "parts": [{"call_id": "d"}]}]
-    assert comparable(first) == comparable(second)
-    assert comparable(first) != comparable([{"id": "a", "text": "y", "parts": [{}]}])
-
-
-def test_a_response_says_that_it_could_not_list_the_tools() -> None:
-    listed = {"type": "mcp_list_tools", "tools": [], "error": None}
-    assert not LoopAnswer([listed, {"type": "message"}], "completed").unlisted
-    assert LoopAnswer([{**listed, "error": "No tools."}], "completed").unlisted
-    assert LoopAnswer(ending="invalid_tools", failed=True).unlisted

@@ -1,8 +1,6 @@
 """Random requests of the long tests: valid unless they are marked, and repeated exactly. Outcomes
 of seeds are kept in a file."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,8 +1,6 @@
 """Random walks through masks: of hostile tools, and of real schemas in other scripts. No call is
 invalid, no walk ends where nothing may follow, and what is wrong is found."""
 
-from __future__ import annotations
-
 import json
 import time
 from random import Random

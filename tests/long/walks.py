@@ -13,8 +13,6 @@ With --out, the outcome of each seed is a line of FILE, and seeds that it has ar
 exit status is 1 if something is wrong.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The models the tests run: made here, once, by our own script."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import cache

@@ -4,8 +4,6 @@ A template renders system, user and tool messages in ChatML, tools as JSON in th
 and messages of the assistant in the dialect's form.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 It changes every answer and teaches nothing: enough to tell that it was used.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files, tokenizer and chat template of the demo model, and the judgement of its answers."""
 
-from __future__ import annotations
-
 import json
 
 import jinja2

@@ -1,7 +1,5 @@
 """Tiny models in every dialect: their chat templates write what the segmenter reads."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -11,8 +11,6 @@ random text would hardly ever contain them otherwise. Its name in the vocabulary
 look-up by the mark's text finds it only if that is printable ASCII.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -8,8 +8,6 @@ that tokenizer (`tokenizer.json`, gzipped or not, and `tokenizer_config.json`), 
 151,936 rows. Nothing is downloaded, and nothing is done where OUT_DIR already holds the same model.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import hashlib

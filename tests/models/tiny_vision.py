@@ -7,8 +7,6 @@ tokenizer is that of tiny_random.py with marks for images. An image is one tile,
 `IMAGE_TOKENS` tokens. It may be in messages of all roles.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -11,5 +11,5 @@ needs_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not i
 
 def needs(data):
     """Skip a test without a data set of shared_data.py."""
-    reason = f"{data} is neither in $TOOLGATE_SHARED nor fetched by tests.support.public_data"
+    reason = f"{data} is neither in $TOOLGATE_SHARED nor fetched by scripts.public_data"
     return pytest.mark.skipif(not path_of(data).exists(), reason=reason)

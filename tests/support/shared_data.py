@@ -11,7 +11,7 @@ from tests.models import ROOT
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
 CACHE = ROOT / ".cache" / "data"
-"""Where public_data.py puts what it fetches."""
+"""Where scripts/public_data.py puts what it fetches."""
 DATA = SHARED / "data"
 TEMPLATES = DATA / "templates"
 """Directory of chat templates of real models."""

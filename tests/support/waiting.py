@@ -1,7 +1,5 @@
 """Waiting for what another task, thread or process does, and a clock that tests advance by hand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

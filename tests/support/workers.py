@@ -8,8 +8,6 @@ share their servers; they come first, because they take longest. A line every 20
 runs, how many tests passed, and how long the others will take.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

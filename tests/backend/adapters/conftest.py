@@ -1,7 +1,5 @@
 """vLLM's manager of structured outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any

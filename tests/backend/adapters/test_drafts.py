@@ -1,7 +1,5 @@
 """Drafts of forced text: their configuration, the worker's hooks, and what is scheduled."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The watch over engines: vLLM's own sockets and threads, and what follows for requests."""
 
-from __future__ import annotations
-
 import asyncio
 import queue
 import threading

@@ -1,14 +1,12 @@
 """The V1 adapter over vLLM's own batch updates: rows come, go, move, are preempted, and fail."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 
 import pytest
 import torch
 from vllm import SamplingParams
-from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
+from vllm.v1.sample.logits_processor.interface import BatchUpdate
 
 from tests import tools
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
@@ -76,37 +74,6 @@ def test_only_enforced_requests_are_masked(processor, vocabulary, key):
     assert forced == {vocabulary.marks.tokens["<tool_call>"]}
 
 
-def test_moved_and_swapped_rows_keep_their_state(processor, vocabulary, key):
-    begun = [vocabulary.marks.tokens["<tool_call>"]]
-    update(
-        processor,
-        [(0, params(choice="required", keys=(key,)), begun), (1, params(choice="none"), [])],
-    )
-    in_call, content, *_ = allowed(processor, vocabulary)
-    assert in_call != content
-    update(processor, moved=[(0, 1, MoveDirectionality.SWAP)])
-    assert allowed(processor, vocabulary)[:2] == [content, in_call]
-    update(processor, moved=[(1, 3, MoveDirectionality.UNIDIRECTIONAL)])
-    rows = allowed(processor, vocabulary)
-    assert rows[3] == in_call
-    assert len(rows[1]) == vocabulary.size
-
-
-def test_a_preempted_sequence_is_rebuilt_from_its_output(processor, vocabulary, key):
-    text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
-    output = []
-    given = params(choice="required", keys=(key,))
-    update(processor, [(0, given, output)])
-    for token in [vocabulary.marks.tokens["<tool_call>"], *text]:
-        before = allowed(processor, vocabulary)[0]
-        assert token in before
-        output.append(token)
-    expected = allowed(processor, vocabulary)[0]
-    update(processor, removed=[0])
-    update(processor, [(2, given, output)])
-    assert allowed(processor, vocabulary)[2] == expected
-
-
 def test_a_resumed_sequence_is_rebuilt_after_preemption(processor, vocabulary, key):
     text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
     tokens = [vocabulary.marks.tokens["<tool_call>"], *text]
@@ -159,22 +126,6 @@ def test_slow_masks_end_their_sequence(processor, vocabulary, slow_masks):
     slow_one, neighbour, *_ = allowed(processor, vocabulary)
     assert slow_one == {vocabulary.marks.failure}
     assert len(neighbour) > 1000
-
-
-@pytest.mark.parametrize("prefix", ["", '\n{"name": "get_weather", "arguments": {"city": "a'])
-def test_the_applied_mask_equals_the_automatons_mask(processor, vocabulary, key, automaton, prefix):
-    """Sparse or dense, what apply leaves is what fill_bitmask says."""
-    import numpy as np
-
-    from toolgate_backend.tokens.masks import unpack
-
-    output = [vocabulary.marks.tokens["<tool_call>"], *vocabulary.encode(prefix)]
-    update(processor, [(0, params(choice="required", keys=(key,)), output)])
-    machine = automaton([tools.WEATHER], choice="required")
-    assert machine.accept_tokens(output)
-    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
-    machine.fill_bitmask(row)
-    assert allowed(processor, vocabulary)[0] == set(unpack(row).tolist())
 
 
 WITHOUT_SEED = {"choice": "auto", "keys": [], "stop_ids": [], "accepted": [], "bad_words": []}

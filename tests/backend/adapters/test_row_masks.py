@@ -1,7 +1,5 @@
 """Rows of masks: as logits keep them, and in the steps of an engine."""
 
-from __future__ import annotations
-
 import gc
 import random
 

@@ -1,7 +1,5 @@
 """vLLM's real scheduler and batch, with adversarial drafts: each row has its own request's mask."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

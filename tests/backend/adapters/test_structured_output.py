@@ -1,8 +1,5 @@
 """The adapter structured_output, driven as vLLM's manager and scheduler drive it."""
 
-from __future__ import annotations
-
-import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -56,46 +53,6 @@ def call(vocabulary):
         *vocabulary.encode(text),
         vocabulary.marks.tokens["</tool_call>"],
     ]
-
-
-def test_a_complete_response_terminates_the_grammar(grammar, vocabulary):
-    for token in call(vocabulary):
-        assert token in allowed(grammar, vocabulary)
-        assert grammar.accept_tokens("r", [token])
-    end = vocabulary.marks.end_of_turn[0]
-    assert end in allowed(grammar, vocabulary)
-    assert not grammar.is_terminated()
-    assert grammar.accept_tokens("r", [end])
-    assert grammar.is_terminated()
-
-
-def test_drafts_validated_as_in_vllm_do_not_change_the_masks(ours, vocabulary):
-    """Validate, a mask at each position, roll back; then what was sampled is accepted. Drafts,
-    right or wrong, must leave no trace."""
-    rng = random.Random(2)
-    answer = [*call(vocabulary), *call(vocabulary), vocabulary.marks.end_of_turn[0]]
-    separator = vocabulary.encode(vocabulary.form.separator)
-    middle = len(call(vocabulary))
-    answer[middle:middle] = separator
-    drafted = ours(choice="required")
-    plain = ours(choice="required")
-    at = 0
-    while at < len(answer):
-        drafts = answer[at : at + rng.randint(1, 6)]
-        if rng.random() < 0.5:
-            drafts.insert(rng.randint(0, len(drafts)), rng.randrange(vocabulary.size))
-        valid = drafted.validate_tokens(list(drafts))
-        assert valid == drafts[: len(valid)]
-        for token in valid:
-            assert token in allowed(drafted, vocabulary)
-            assert drafted.accept_tokens("r", [token])
-        drafted.rollback(len(valid))
-        assert allowed(drafted, vocabulary) == allowed(plain, vocabulary)
-        step = answer[at : at + rng.randint(1, 3)]
-        assert drafted.accept_tokens("r", step)
-        assert plain.accept_tokens("r", step)
-        at += len(step)
-    assert drafted.is_terminated()
 
 
 def test_drafts_after_the_end_are_rejected(ours, vocabulary):

@@ -1,7 +1,5 @@
 """vLLM's private names: that they exist, and what the adapters expect of them."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.metadata
 import queue

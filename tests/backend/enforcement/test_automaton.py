@@ -1,7 +1,5 @@
 """The rules of a turn: what may follow what, under which limits."""
 
-from __future__ import annotations
-
 import random
 import time
 
@@ -135,14 +133,6 @@ def test_ignore_end_masks_the_end_of_turn(automaton, vocabulary):
 def test_skip_reasoning_closes_reasoning_opened_by_the_prompt(automaton, vocabulary):
     machine = automaton([], choice="none", reasoning="open", skip_reasoning=True)
     assert list(allowed(machine, vocabulary.size)) == [vocabulary.marks.tokens["</think>"]]
-
-
-def test_two_sequences_have_independent_state(automaton, vocabulary):
-    one = automaton([tools.WEATHER], choice="required")
-    two = automaton([tools.WEATHER], choice="required")
-    one.accept_tokens([vocabulary.marks.tokens["<tool_call>"]])
-    assert two.state.phase is Phase.CONTENT
-    assert list(allowed(two, vocabulary.size)) == [vocabulary.marks.tokens["<tool_call>"]]
 
 
 # --- budget ---

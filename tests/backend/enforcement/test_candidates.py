@@ -1,7 +1,5 @@
 """Many tools at once, and graphs that equal requests share."""
 
-from __future__ import annotations
-
 import gc
 import random
 import weakref

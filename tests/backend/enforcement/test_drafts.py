@@ -1,7 +1,5 @@
 """Drafts: forced text, what equal requests wrote, and repeated text."""
 
-from __future__ import annotations
-
 import json
 from itertools import takewhile
 from pathlib import Path

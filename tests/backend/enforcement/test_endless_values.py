@@ -1,7 +1,5 @@
 """A model that would write a value, or the same text, for ever comes to the end of it."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Random turns in every dialect and made-up ones, under all choices of a request in pairs."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import islice
 
 import pytest
+from scripts.schema_support_page import document
 
 from tests.models import ROOT
 from tests.support.dialects.model import DialectModel
@@ -13,7 +14,6 @@ from tests.support.effort import SAMPLE, repeats, rotating
 from tests.support.installed import needs
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas.suites import FORMS, real_tools, verdicts_by_form
-from tests.support.schemas.support_page import document
 from tests.support.shared_data import BFCL, MASKBENCH, SUITE, TOOLS, records
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.offline import verdicts

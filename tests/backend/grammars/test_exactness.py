@@ -1,13 +1,13 @@
-"""The oracle of `python -m tests.long exactness`: it finds what masks wrongly forbid and allow."""
+"""The oracle of `python -m bench exactness`: it finds what masks wrongly forbid and allow."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.long.exactness.cases import Case
-from tests.long.exactness.engines import Engines, bytes_vocabulary
-from tests.long.exactness.judgement import Judge
-from tests.long.exactness.run import document, isolated
+from bench.exactness.cases import Case
+from bench.exactness.engines import Engines, bytes_vocabulary
+from bench.exactness.judgement import Judge
+from bench.exactness.run import document, isolated
 from tests.support.schemas.judge import COMPACT
 from toolgate_backend.grammars.instances import written
 from toolgate_core.schema.canonical import canonical_schema

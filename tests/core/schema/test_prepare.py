@@ -8,8 +8,8 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from scripts.schema_support_counts import coverage
 
-from tests.support.schemas.support_counts import coverage
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters, canonical_schema
 from toolgate_core.schema.keywords import ASSERTIONS

@@ -1,7 +1,5 @@
 """Steady mixed load, whose responses are checked."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

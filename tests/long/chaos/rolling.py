@@ -8,8 +8,6 @@ Gateways first get no new requests, as from a load balancer, and then a SIGTERM.
 1 if a request failed or a response was wrong.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time

@@ -38,6 +38,7 @@ import psutil
 import redis
 import redis.asyncio
 
+from bench.support import plots
 from tests.long.chaos.fleet import FAULTS, MODEL, Fleet, Server, title
 from tests.long.chaos.load import Load
 from tests.long.chaos.run import (
@@ -53,7 +54,7 @@ from tests.long.chaos.run import (
     violations,
 )
 from tests.long.fuzz.run import left_in_gateway
-from tests.support import markdown, plots
+from tests.support import markdown
 from tests.support.apis.replies import PATHS
 from tests.support.attacks.wire import (
     connected,

@@ -1,7 +1,5 @@
 """The faults of a simulated fleet, and the invariants that hold in spite of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -3,8 +3,6 @@
 It has the commands that gateways use, on plain Python values. Names and texts are bytes.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

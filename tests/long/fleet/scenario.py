@@ -2,13 +2,10 @@
 
     python -m tests.long fleet --seeds 100 --days 10     # 1,000 days
     python -m tests.long fleet --seed 17 --days 10       # one of them again
-    python -m tests.long fleet --replicas 50             # what a large fleet costs; minutes
 
 Each seed is a fleet of its own, with its own faults. The exit status is 1 if an invariant was
-violated; the seeds are printed. With `--replicas`, it is another simulation (scale.py).
+violated; the seeds are printed.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -24,7 +21,6 @@ from functools import partial
 
 from pydantic import SecretStr
 
-from tests.long.fleet import scale
 from tests.long.fleet.faults import Faults, Invariants
 from tests.long.fleet.gateway import (
     HASHER,
@@ -60,13 +56,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--days", type=float, default=1.0, help="simulated days of each fleet")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--replicas", type=int, help="a large fleet with so many backends instead")
-    parser.add_argument("--gateways", type=int, default=20, help="with --replicas")
-    parser.add_argument("--tools", type=int, default=5_000, help="with --replicas")
     options = parser.parse_args()
-    if options.replicas is not None:
-        size = scale.Size(options.replicas, options.gateways, options.tools)
-        return scale.report(size, scale.simulate(size))
     profile = Profile(days=options.days)
     runs = Runs(options.out, days=f"{options.days:g}")
     work = partial(simulate, profile=profile)

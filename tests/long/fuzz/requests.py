@@ -1,8 +1,6 @@
 """Random requests for the three APIs, made of requests in no API's form. Most are valid, and some
 have something that is or may be invalid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Literal

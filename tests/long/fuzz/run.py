@@ -10,8 +10,6 @@ the gateway or the backend still has requests, sequences or pinned grammars in t
 a JSON file with a logit_bias, for models that would rarely end a string.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """The random model: a backend without masks, which writes valid calls and all that is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

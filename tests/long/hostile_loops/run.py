@@ -15,8 +15,6 @@ the limits.
 Each seed has a gateway of its own. The exit status is 1 if something is wrong.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -34,9 +32,9 @@ from typing import Any
 
 import pytest
 
-from tests.long.hostile_loops.answers import Answer, comparable, difference, read
 from tests.long.hostile_loops.model import FAULTS, LOOP, REPEATABLE, SCHEMAS, RandomModel, is_valid
 from tests.long.outcomes import Outcome, Runs, parser_of
+from tests.proxy.server.kit import Reply, comparable, read
 from tests.support.litellm.mcp import serving
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response
 from tests.support.litellm.own_route_process import own_route
@@ -210,7 +208,7 @@ class Load:
             streamed = await self._ask(place, api, body, stream=True)
             if whole is None or streamed is None:
                 return
-            if whole.unlisted == streamed.unlisted or attempt == ATTEMPTS:
+            if unlisted(whole) == unlisted(streamed) or attempt == ATTEMPTS:
                 self._compare(place, whole, streamed)
                 return
             self.outcome.counts["asked again: one response could not list the tools"] += 1
@@ -224,7 +222,7 @@ class Load:
         stream: bool,
         key: str = MASTER,
         leave_after: float | None = None,
-    ) -> Answer | None:
+    ) -> Reply | None:
         counts, began = self.outcome.counts, time.monotonic()
         counts["requests"] += 1
         try:
@@ -242,30 +240,32 @@ class Load:
         if leave_after is not None:
             counts["requests: the client left"] += 1
             return None
-        return self._judged(place, api, response, stream=stream)
+        return self._judged(place, api, response)
 
-    def _judged(self, place: str, api: str, response: Response, *, stream: bool) -> Answer | None:
+    def _judged(self, place: str, api: str, response: Response) -> Reply | None:
         counts = self.outcome.counts
         try:
-            answer = read(api, response, streamed=stream)
+            reply = read(api, response)
+            ending = ending_of(reply)
         except BROKEN as error:
             self._violated(place, f"invalid response: {error!r}"[:600])
             return None
-        if answer.ending == BUG:
+        if ending == BUG:
             self._violated(place, "a bug in the gateway")
-        kind = "error" if answer.failed else "ended"
-        counts[f"requests: {kind}: {answer.ending}"] += 1
-        for part in answer.parts:
-            counts[f"parts: {part['type']}"] += 1
-        return answer
+        counts[f"requests: {'ended' if reply.body else 'error'}: {ending}"] += 1
+        for part in reply.parts if reply.body else ():
+            counts[f"parts: {part.get('type', 'message')}"] += 1
+        return reply
 
-    def _compare(self, place: str, whole: Answer, streamed: Answer) -> None:
+    def _compare(self, place: str, whole: Reply, streamed: Reply) -> None:
         """A stream that fails has begun, so it shows the error only."""
         self.outcome.counts["compared: streamed and whole"] += 1
-        found = difference(comparable(vars(streamed)), comparable(vars(whole)))
-        if found is not None:
-            ends = f"they end with {streamed.ending} and {whole.ending}"
-            self._violated(place, f"streamed and whole differ, {ends}: {found}"[:900])
+        one, other = (
+            (ending_of(each), comparable(each.body and [each.parts, each.body["usage"]]))
+            for each in (streamed, whole)
+        )
+        if one != other:
+            self._violated(place, f"streamed and whole differ: {one!s:.400} and {other!s:.400}")
 
     def _judge_calls(self) -> None:
         """Judge what the servers ran."""
@@ -295,6 +295,21 @@ class Load:
 
     def _violated(self, place: str, what: str) -> None:
         self.outcome.violations.append(f"{place}: {what}")
+
+
+def ending_of(reply: Reply) -> str:
+    """The status or stop reason, or the code of the error."""
+    if reply.body:
+        return str(reply.end)
+    return str(reply.error.get("code") or reply.error.get("type"))
+
+
+def unlisted(reply: Reply) -> bool:
+    """Whether the gateway could not list the tools of the MCP server."""
+    lists = [part for part in reply.parts if part.get("error")] if reply.body else ()
+    return any(part["type"] == "mcp_list_tools" for part in lists) or (
+        not reply.body and ending_of(reply) == "invalid_tools"
+    )
 
 
 def make_body(rng: Random, api: str, number: int, *, quiet: bool) -> tuple[Json, int | None]:

@@ -5,8 +5,6 @@ happens to it, and `quiet` if only calls have faults. The process that listens e
 its parent has loaded everything.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """vLLM's own scheduler, structured-output manager and persistent batch, without workers."""
 
-from __future__ import annotations
-
 import copy
 import time
 from functools import cache

@@ -1,7 +1,5 @@
 """What a simulated engine is made of, and the oracle of its masks."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -5,8 +5,6 @@ bitmasks to rows, the logits processor, and the rejection sampler's CPU kernels.
 the calls, which follows vllm/v1/worker/gpu_model_runner.py, the logits and the drafts.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

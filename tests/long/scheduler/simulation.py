@@ -17,8 +17,6 @@ With --out, the outcome of each seed is a line of FILE, and seeds that it has ar
 exit status is 1 if an invariant was violated.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

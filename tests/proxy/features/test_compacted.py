@@ -1,8 +1,6 @@
 """Compacted conversations: what a summary replaces and what stays, and that only their owner opens
 them."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -15,6 +15,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
 
+from tests.proxy.kit import beside
 from tests.proxy.server import kit
 from tests.proxy.server.conftest import configured
 from tests.proxy.server.kit import APIS
@@ -39,6 +40,7 @@ OF_AUTHORIZATION = "incoming_bearer_token"
 """What LiteLLM gives hooks before a tool call, which may check or exchange the token."""
 ALL = ("initialize", "tools/list", "tools/call")
 ANY_API = rotating("api", PATHS, one_in=3)
+ROWS = beside(__file__)
 pytestmark = pytest.mark.usefixtures("shops")
 
 
@@ -304,20 +306,9 @@ async def test_nobody_else_sees_credentials(gateway, monkeypatch, caplog, api, s
         assert SECRET.encode() not in b"".join(kept.bodies)
 
 
-WRONG = [
-    ({"authorization": 3}, "authorization"),
-    ({"authorization": f"{SECRET}\n"}, "authorization"),
-    ({"authorization": SECRET, "server_url": "litellm_proxy"}, "authorization"),
-    ({"headers": SECRET}, "headers"),
-    ({"headers": {"a": 3}}, "headers"),
-    ({"headers": {"a": f"{SECRET}\r\nb: c"}}, "headers"),
-    ({"headers": {f"a: {SECRET}": "c"}}, "headers"),
-]
-
-
 async def test_errors_repeat_no_credentials(gateway, shops):
     """Nor the address of the server."""
-    for changes, param in WRONG:
+    for changes, param in ROWS["wrong"]:
         refused = await ask(gateway, "responses", entry("responses", **changes))
         assert refused.refusal == (400, f"tools[0].{param}")
         assert SECRET.encode() not in b"".join(refused.response.bodies)
@@ -480,23 +471,9 @@ async def test_a_list_at_the_bound_does_not_hold_up_others(gateway, shop):
     assert max(found) < LONGEST_TURN
 
 
-TEXT = {"type": "text", "text": "a"}
-LINK = {"type": "resource_link", "uri": "file:///7", "name": "seven", "description": "Record 7."}
-IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-RESOURCE = {"type": "resource", "resource": {"uri": "file:///7", "text": "Seven."}}
-RESULTS = [
-    ({"content": [TEXT, TEXT | {"text": "b"}]}, "a\nb"),
-    ({"content": [TEXT | {"text": "a" * (BOUND // 2)}]}, "a" * (BOUND // 2)),
-    ({"content": [RESOURCE]}, "Seven."),
-    ({"content": [LINK]}, "[resource_link] seven Record 7. file:///7"),
-    ({"content": [], "structuredContent": {"größe": [7]}}, '{"größe": [7]}'),
-    ({"content": [IMAGE], "structuredContent": {"a": 7}}, '[image] image/png\n{"a": 7}'),
-    ({"content": [TEXT], "structuredContent": {"a": 7}}, "a"),
-]
-
-
 async def test_each_text_of_a_result_reaches_the_model(gateway, shop):
-    for result, shown in RESULTS:
+    long = "a" * (BOUND // 2)
+    for result, shown in [*ROWS["results"], ({"content": [{"type": "text", "text": long}]}, long)]:
         shop.results["tools/call"] = result
         [made] = (await call_of(gateway)).ran
         assert (made.result, made.failed) == (shown, False)

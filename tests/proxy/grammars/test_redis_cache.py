@@ -1,7 +1,5 @@
 """Shared cache: several gateways with one Redis."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Faults of Redis: every request still gets its grammars, correct and in time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

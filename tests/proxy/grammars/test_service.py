@@ -1,7 +1,5 @@
 """What requests say about their grammars, what is learnt from backends, and refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

@@ -5,7 +5,6 @@ bounds themselves and the deadlines of connections are in tests/proxy/server/tra
 """
 
 import asyncio
-import json
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -226,15 +225,3 @@ async def test_stalled_bodies_of_one_key_are_bounded(attacked, path, chunked):
     statuses = [each.split(b" ", 2)[1] for each in received]
     assert len(statuses) == 25
     assert set(statuses) <= {b"408", b"429"}
-
-
-@pytest.mark.timed
-async def test_bodies_of_one_key_wait_for_each_other(attacked):
-    """All are answered, though their sum is above the bound."""
-    content = json.dumps(HI | {"user": "x" * (MAX_BODY // 3 * 2)}).encode()
-    headers = bearer(attacked.unlimited) | {"content-type": "application/json"}
-    async with http_client(attacked.gateway.url, timeout=60, headers=headers) as http:
-        sent = [http.post(CHAT, content=content) for _ in range(4)]
-        statuses = {response.status_code for response in await asyncio.gather(*sent)}
-    assert len(statuses) == 1
-    assert statuses <= {200, 400}

@@ -1,14 +1,12 @@
 """Two gateways over one Redis: limits and stored responses hold, through outages and kills."""
 
 import asyncio
-import re
 import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import httpx
-import openai
 import pytest
 
 from tests.proxy.process.kit import CHAT, RESPONSES
@@ -16,12 +14,11 @@ from tests.support.apis.sdk_requests import asked
 from tests.support.effort import repeats
 from tests.support.servers.gateway_process import MASTER_KEY, impatient, two_gateways
 from tests.support.servers.http_client import bearer, http_client, openai_client
-from tests.support.servers.script import Script, Scripts, call
+from tests.support.servers.script import Script, Scripts
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt
 
-TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
 AT_ONCE = repeats(120, nightly=200)
 SLACK = 30.0
 """Seconds that a request may take on a busy machine while Redis hangs."""
@@ -42,11 +39,9 @@ def fleet(tmp_path_factory):
     with two_gateways(tmp_path_factory.mktemp("fleet"), impatient) as made:
         made.backend.scripts = Answers(
             {
-                "look": Script((call("look", {}),)),
                 "short": Script(("Hello there, friend",), pause=0.02),
                 "slow": Script(("Hello there, friend " * 6,), pause=0.05),
                 "endless": Script(("Hello",), hang_after=1),
-                "everyones": Script((call("everyones", {}),)),
             }
         )
         yield made
@@ -84,68 +79,6 @@ async def clients(fleet):
 
 def prompt(fleet):
     return [str(message["content"]) for message in fleet.backend.messages()]
-
-
-async def test_sdk_uses_the_state_of_either_gateway(fleet, clients):
-    one, other = clients
-    first = await one.responses.create(model="tiny", input="look", tools=[TOOL])
-    assert first.to_dict()["store"] is True
-    found = await other.responses.retrieve(first.id)
-    assert found.to_dict() == first.to_dict()
-    item = first.output[0]
-    assert item.type == "function_call"
-    result = {"type": "function_call_output", "call_id": item.call_id, "output": "seen"}
-    async with other.responses.stream(
-        model="tiny", input=[result], previous_response_id=first.id, tools=[TOOL]
-    ) as stream:
-        second = await stream.get_final_response()
-    assert prompt(fleet) == ["look", "None", "seen"]
-    assert second.previous_response_id == first.id
-    assert (
-        (await one.responses.retrieve(second.id)).output_text == second.output_text == "Hello there"
-    )
-    items = [each async for each in one.responses.input_items.list(second.id, limit=1, order="asc")]
-    assert [each.type for each in items] == ["message", "function_call", "function_call_output"]
-    with pytest.raises(openai.BadRequestError):
-        await one.responses.cancel(first.id)
-    await one.responses.delete(first.id)
-    with pytest.raises(openai.NotFoundError):
-        await other.responses.retrieve(first.id)
-    with pytest.raises(openai.BadRequestError) as refused:
-        await other.responses.create(model="tiny", input="x", previous_response_id=second.id)
-    assert refused.value.code == "previous_response_not_found"
-
-
-async def test_a_response_in_the_background_is_followed_at_either_gateway(fleet, clients):
-    one, other = clients
-    script = fleet.backend.scripts["wait"] = Script(("Hello there, friend",), hang_after=4)
-    stream = await one.responses.create(model="tiny", input="wait", stream=True, background=True)
-    sent = [await anext(stream)]
-    assert sent[0].type == "response.created"
-    name = sent[0].response.id
-    followed = await other.responses.retrieve(name, stream=True)
-    seen = [await anext(followed)]
-    while seen[-1].type != "response.output_text.delta":
-        seen.append(await anext(followed))
-    assert (await other.responses.retrieve(name)).status == "in_progress"
-    leaving = await other.responses.retrieve(name, stream=True, starting_after=1)
-    assert (await anext(leaving)).sequence_number == 2
-    await leaving.close()
-    assert fleet.backend.running == 1
-    script.hang_after = None
-    sent += [event async for event in stream]
-    seen += [event async for event in followed]
-    assert sent[-1].type == "response.completed"
-    assert [event.to_dict() for event in seen] == [event.to_dict() for event in sent]
-    assert (await other.responses.retrieve(name)).to_dict() == sent[-1].response.to_dict()
-
-
-async def test_redis_shows_no_content(fleet, clients):
-    made = await clients[0].responses.create(model="tiny", input="a secret question")
-    held = fleet.redis.everything()
-    assert b"{responses:" in held
-    for clear in (b"secret question", b"Hello there", made.id.encode(), made.id[5:].encode()):
-        assert clear not in held
 
 
 async def answers(fleet, sent, number, **params):
@@ -393,71 +326,6 @@ async def test_outages_of_redis_cause_no_wrong_response(fleet):
             assert earlier == [f"first {name}", [{"type": "text", "text": "Hello there"}]]
             continued += 1
     assert continued == seen.outcomes["continue: 200"]
-
-
-async def ask_with_tools(http, number, at):
-    """Each request brings one tool that is new, and one that all know."""
-    names = ["everyones", f"fault_{number}_{at}"]
-    tools = [
-        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
-        for name in names
-    ]
-    body = {
-        "model": "tiny",
-        "messages": [{"role": "user", "content": "everyones"}],
-        "tools": tools,
-        "stream": bool(at % 2),
-    }
-    began = time.monotonic()
-    answer = await http.post(CHAT, json=body)
-    return answer.status_code, answer.text, time.monotonic() - began
-
-
-async def breaker(http, *, becomes):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        told = (await http.get("/toolgate/metrics")).text
-        if re.search(rf"^toolgate_redis_breaker_open {becomes}\.0$", told, re.MULTILINE):
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"the breaker does not become {becomes}")
-
-
-async def test_redis_outage_fails_no_request_without_limits(fleet):
-    """Requests with tools, whose grammars Redis caches."""
-    done = False
-    async with clients_of(fleet, MASTER_KEY) as (http, _):
-        await ask_with_tools(http, 99, 0)  # a process does much for the first time
-
-        async def client(number):
-            seen = []
-            while not done:
-                seen.append(await ask_with_tools(http, number, len(seen)))
-            return seen
-
-        clients = asyncio.gather(*(client(number) for number in range(6)))
-        try:
-            fleet.redis.hang()
-            await breaker(http, becomes="1")
-            await asyncio.sleep(0.5)
-            fleet.redis.wake()
-            await breaker(http, becomes="0")
-            fleet.redis.lose("toolgate:verdict:")
-            await asyncio.sleep(0.3)
-            fleet.redis.kill()
-            await breaker(http, becomes="1")
-        finally:
-            done = True
-            fleet.redis.restart()
-        answers = [answer for seen in await clients for answer in seen]
-        assert answers
-        assert [text for status, text, _ in answers if status != 200] == []
-        assert all('"everyones"' in text for _, text, _ in answers)
-        assert max(seconds for *_, seconds in answers) < SLACK
-        await breaker(http, becomes="0")
-        fleet.redis.lose("toolgate:verdict:")
-        await ask_with_tools(http, 100, 0)
-        await until(lambda: fleet.redis.client.keys("toolgate:verdict:*"), 60)
 
 
 async def test_a_killed_gateway_leaves_places_failures_and_responses(fleet):

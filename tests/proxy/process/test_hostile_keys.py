@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 from functools import partial
-from itertools import combinations
 from urllib.parse import urlsplit
 
 import pytest
@@ -66,40 +65,6 @@ async def test_invalid_keys_are_refused_and_not_logged(gateway, key, backend, ga
     for secret in (key, HASHER.hash(key), MASTER_KEY[:-1], KEY_SECRET, "ключ", "A" * 43, "x" * 99):
         assert secret not in log
     assert raw(gateway, b"Authorization: Bearer " + key.encode()).startswith(b"HTTP/1.1 200")
-
-
-@BOTH_ROUTES
-@pytest.mark.parametrize("scheme", [b"bearer", b"BEARER", b"Bearer", b"bEaReR "])
-async def test_key_scheme_is_case_insensitive(gateway, key, scheme):
-    """On both routes, for models and for the list of models; two spellings are one key."""
-    headers = [b"Authorization: " + scheme + b" " + key.encode(), b"x-api-key: " + key.encode()]
-    assert raw(gateway, headers[0]).startswith(b"HTTP/1.1 200")
-    assert raw(gateway, *headers).startswith(b"HTTP/1.1 200")
-    listed = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + headers[0] + b"\r\nConnection: close"
-    answer = await asyncio.to_thread(exchange, gateway, listed + b"\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
-    await refused(gateway, b"Authorization: " + scheme + b" wrong")
-
-
-@BOTH_ROUTES
-async def test_the_first_key_of_litellms_order_decides(gateway, key, gateway_log):
-    """A valid key in another header gives no access, and a wrong one takes none."""
-    names = (b"x-litellm-api-key", b"Authorization", b"api-key", b"x-api-key", b"x-goog-api-key")
-    for first, second in combinations(names, 2):
-        for given, status in ((key.encode(), b"200"), (b"a-wrong-key", b"401")):
-            other = b"a-wrong-key" if given == key.encode() else MASTER_KEY.encode()
-            headers = first + b": Bearer " + given, second + b": Bearer " + other
-            answer = await asyncio.to_thread(raw, gateway, *headers)
-            assert answer.startswith(b"HTTP/1.1 " + status), (headers, answer[:200])
-    assert "a-wrong-key" not in gateway_log.read_text()
-
-
-@BOTH_ROUTES
-async def test_a_header_with_two_keys_returns_401(gateway, key):
-    for other in (b"wrong", MASTER_KEY.encode()):
-        headers = b"Authorization: Bearer " + key.encode(), b"Authorization: Bearer " + other
-        answer = await asyncio.to_thread(raw, gateway, *headers)
-        assert answer.startswith(b"HTTP/1.1 401"), answer[:200]
 
 
 @BOTH_ROUTES
@@ -177,27 +142,3 @@ async def test_no_other_path_accepts_a_mock_response(gateway, key, path, more):
         response = await http.post(path, json=HI | more | {"mock_response": "forged"})
     assert "forged" not in response.text
     assert response.status_code in (307, 400, 403, 404, 405), response.text
-
-
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        (b"model=tiny&mock_response=forged&messages=[]", "application/x-www-form-urlencoded"),
-        (
-            b'--b\r\nContent-Disposition: form-data; name="mock_response"\r\n\r\nforged\r\n--b--',
-            "multipart/form-data; boundary=b",
-        ),
-        (json.dumps(HI | {"mock_response": "forged"}).encode("utf-16"), "application/json"),
-        (b'{"mock_response":"forged",' + json.dumps(HI)[1:-1].encode() + b',"x":"\\ud800"}', None),
-        (b"\xef\xbb\xbf" + json.dumps(HI | {"mock_response": "forged"}).encode(), None),
-        (b'{"mock\\u005fresponse":"forged",' + json.dumps(HI)[1:].encode(), None),
-        (json.dumps(HI).encode()[:-1] + b',"mock_response":"forged"', None),
-        (b"[" * 5000, None),
-    ],
-)
-async def test_no_encoding_of_the_body_hides_a_mock_response(gateway, key, content, kind):
-    headers = bearer(key) | {"content-type": kind or "application/json"}
-    async with http_client(gateway, timeout=20) as http:
-        response = await http.post(CHAT, content=content, headers=headers)
-    assert response.status_code == 400, response.text
-    assert "forged" not in response.text

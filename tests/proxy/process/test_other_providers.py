@@ -1,4 +1,5 @@
-"""Models of other providers, which LiteLLM serves: limits, metrics, and fallbacks to them."""
+"""Models of other providers, which LiteLLM serves: limits, metrics and fallbacks; what LiteLLM's
+configuration sets for all models."""
 
 import asyncio
 
@@ -8,6 +9,7 @@ from redis import Redis
 from tests.proxy.process.kit import CHAT, HI, MESSAGES, RESPONSES, value
 from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.fake_provider import OUTPUT, PAUSE, PROMPT
+from tests.support.servers.gateway_process import BROWSER_ORIGIN
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.virtual_keys import make_key
 
@@ -215,3 +217,22 @@ async def test_answers_of_backends_are_no_fallbacks(configured, api):
     refused = await ask(configured, "hosted", enforced_only=True)
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "permission_denied")
     assert "--any-model" in refused.text
+
+
+async def test_deployment_rpm_returns_429(team):
+    said = [(await team.post(CHAT, json=HI | {"model": "limited"})).status_code for _ in range(5)]
+    assert said[:2] == [200, 200]
+    assert said[-1] == 429
+
+
+async def test_responses_have_cross_origin_headers(team):
+    response = await team.post(CHAT, json=HI, headers={"Origin": BROWSER_ORIGIN})
+    assert response.headers["access-control-allow-origin"] in ("*", BROWSER_ORIGIN)
+
+
+async def test_status_shows_the_route_and_other_providers(team):
+    status = (await team.get("/toolgate/status")).json()
+    models = {model["model"]: (model["route"], model["reason"]) for model in status["models"]}
+    assert models["tiny"] == ("own", None)
+    assert models["mixed"][0] == "litellm"
+    assert status["others"]["keyless-claude"] == ["anthropic/claude-y"]

@@ -3,8 +3,6 @@
 Each request is sent once, whichever replica gets it, and nothing of it is changed or held back.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,7 +1,6 @@
 """Responses and Messages of a running gateway, through the SDKs of OpenAI and Anthropic."""
 
 import anthropic
-import openai
 import pytest
 
 from tests.proxy.process.kit import MESSAGES, RESPONSES
@@ -96,18 +95,6 @@ async def test_an_error_in_a_stream_is_raised_by_the_sdk(sdk, backend):
             await stream.get_final_message()
 
 
-async def test_errors_of_responses_have_openais_form(client):
-    with pytest.raises(openai.NotFoundError):
-        await client.responses.retrieve("resp_1")
-    with pytest.raises(openai.NotFoundError):
-        await client.responses.create(model="unknown", input="hi")
-    with pytest.raises(openai.AuthenticationError):
-        await client.with_options(api_key="sk-wrong").responses.create(model="tiny", input="hi")
-    with pytest.raises(openai.BadRequestError) as refused:
-        await client.responses.create(model="tiny", input="hi", previous_response_id="resp_1")
-    assert refused.value.param == "previous_response_id"
-
-
 @pytest.mark.parametrize(
     ("content", "headers", "status", "kind"),
     [
@@ -129,15 +116,3 @@ async def test_errors_of_messages_are_in_anthropics_form(gateway, content, heade
         check_error(body)
         assert body["error"]["type"] == kind
         assert body["request_id"] == answer.headers["request-id"] == answer.headers["x-request-id"]
-
-
-@pytest.mark.parametrize("path", [RESPONSES, MESSAGES])
-async def test_responses_and_messages_have_the_headers_of_grammars(http, backend, path):
-    message = [{"role": "user", "content": "hi"}]
-    body = {"input": message} if path == RESPONSES else {"messages": message, "max_tokens": 9}
-    for stream in (False, True):
-        more = {"model": "tiny", "tools": [TOOLS[path]], "stream": stream}
-        answer = await http.post(path, json=body | more)
-        assert answer.status_code == 200, answer.text
-        assert answer.headers["x-toolgate-enforced"] == "full"
-        assert answer.headers["x-toolgate-grammar"].split(";")[0] in ("known", "new")

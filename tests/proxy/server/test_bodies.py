@@ -65,6 +65,9 @@ async def test_what_is_no_json_or_in_another_form_is_rejected():
     for kind in ("text/plain", "application/json"):
         assert await parsed(b"{}", kind) == {}
     assert await parsed(b'{"a": "\\ud800"}') == {"a": "\ud800"}
+    assert await parsed(b'{"a\\u005fb": 1, "c": 2, "c": 3}') == {"a_b": 1, "c": 3}
+    for other in ('{"a": 1}'.encode("utf-16"), b'\xef\xbb\xbf{"a": 1}'):
+        assert await parsed(other) == {"a": 1}, "what is checked is what LiteLLM would read"
 
 
 async def test_body_is_read_completely_and_can_be_read_again():

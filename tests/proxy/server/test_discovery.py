@@ -1,8 +1,6 @@
 """Addresses of a name, found by DNS: replicas come and go without a restart of the gateway, on our
 own route and in LiteLLM's provider."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import socket

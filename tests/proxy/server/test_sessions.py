@@ -1,7 +1,5 @@
 """`x-session-id`, by which a router keeps a conversation at one replica."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.proxy.server.kit import APIS, ask, goes_on

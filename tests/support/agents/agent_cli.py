@@ -12,17 +12,12 @@ from typing import Any
 import yaml
 
 from tests.support.agents.client_packages import (
-    CLIENTS,
+    NO_NETWORK,
+    RUN_SECONDS,
     claude_command,
     codex_command,
     opencode_command,
 )
-from tests.support.servers.gateway_process import MASTER_KEY
-
-RUN_SECONDS = 300
-"""Only a failure takes so long."""
-NOWHERE = "http://127.0.0.1:9"
-NO_NETWORK = {"HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1"}
 
 
 def folders(folder: Path) -> tuple[Path, Path]:
@@ -57,35 +52,6 @@ def run(
     )
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return lines, done.stderr[-4000:]
-
-
-def run_program(
-    python: Path, name: str, home: Path, gateway: str, checks: int, **more: str
-) -> list[str]:
-    """Run a program of tests/clients without network, in `home`, and return the lines that it
-    prints. It must succeed, and print the number of its `checks`. `more` is added to its
-    environment."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "GATEWAY_URL": gateway,
-        "GATEWAY_KEY": MASTER_KEY,
-        "GATEWAY_BIAS": "{}",
-        **NO_NETWORK,
-        **more,
-    }
-    done = subprocess.run(
-        [str(python), str(CLIENTS / name)],
-        cwd=home,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    assert done.stdout.count("checked:") == checks
-    return done.stdout.splitlines()
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,37 @@ import pytest
 CLIENTS = Path(__file__).parents[2] / "clients"
 CACHE = Path(__file__).parents[3] / ".cache" / "clients"
 INSTALL_SECONDS = 300
+RUN_SECONDS = 600
+"""Only a failure takes so long."""
+NOWHERE = "http://127.0.0.1:9"
+NO_NETWORK = {"HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1"}
+
+
+def run_program(command: str, home: Path, url: str, key: str, **more: str) -> list[str]:
+    """Run a program of tests/clients, with arguments if the command has some, without network and
+    in `home`, against a gateway. Return what it says that it has checked; it must succeed. `more`
+    is added to its environment."""
+    program, *arguments = command.split()
+    if program.endswith(".mjs"):
+        interpreter, folder = "node", node_folder()
+    else:
+        of_anthropic = program.startswith(("use_anthropic", "use_claude"))
+        interpreter = str((anthropic_python if of_anthropic else client_python)())
+        folder = CLIENTS
+    gateway = {"GATEWAY_URL": url, "GATEWAY_KEY": key, "GATEWAY_BIAS": "{}"}
+    done = subprocess.run(
+        [interpreter, str(folder / program), *arguments],
+        cwd=home,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), **gateway, **NO_NETWORK, **more},
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    checked = [line for line in done.stdout.splitlines() if line.startswith("checked:")]
+    assert checked
+    return checked
 
 
 def client_python() -> Path:
@@ -195,7 +226,9 @@ MAKERS: dict[str, tuple[Any, ...]] = {
     "opencode_command": (_command, "opencode", "opencode-ai/postinstall.mjs"),
 }
 USED_BY = {
-    "anthropic_python": ("bundled_claude",),
+    "client_python": ("run_program",),
+    "anthropic_python": ("bundled_claude", "run_program"),
+    "node_folder": ("run_program",),
     "codex_command": ("run_codex",),
     "claude_command": ("run_claude",),
     "opencode_command": ("run_opencode",),

@@ -19,8 +19,10 @@ LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 
 @asynccontextmanager
 async def serving(**servers: dict[str, Any]) -> AsyncIterator[None]:
-    """Configure servers, by their names."""
+    """Configure servers, by their names. Those configured before are there again afterwards."""
     manager = global_mcp_server_manager
+    kept = (manager.config_mcp_servers, manager.tool_name_to_mcp_server_name_mapping)
+    earlier, setting = [dict(each) for each in kept], os.environ.get(STDIO)
     os.environ[STDIO] = "true"
     before = asyncio.all_tasks()
     await manager.load_servers_from_config(servers)
@@ -32,9 +34,11 @@ async def serving(**servers: dict[str, Any]) -> AsyncIterator[None]:
         # process begins or ends, the task may wait for ever.
         if listing:
             await asyncio.wait(listing, timeout=LIST_SECONDS)
-        del os.environ[STDIO]
-        manager.config_mcp_servers.clear()
-        manager.tool_name_to_mcp_server_name_mapping.clear()
+        if setting is None:
+            del os.environ[STDIO]
+        for each, content in zip(kept, earlier, strict=True):
+            each.clear()
+            each.update(content)
 
 
 def ran(calls: Path) -> list[dict[str, Any]]:

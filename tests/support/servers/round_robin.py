@@ -1,7 +1,5 @@
 """A server in front of replicas, as routers are: each request goes to the next one."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Sequence

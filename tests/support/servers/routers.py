@@ -3,8 +3,6 @@
 The page is what is tested: only addresses and the balancing rule are replaced in its blocks.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import socket

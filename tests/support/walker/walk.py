@@ -1,7 +1,5 @@
 """One random walk over masks, whoever gives them, and the ways to choose its tokens."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol

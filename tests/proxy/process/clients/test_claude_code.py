@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from tests.support.agents.agent_cli import run_claude, run_program
-from tests.support.agents.client_packages import anthropic_python, bundled_claude, client_python
+from tests.support.agents.agent_cli import run_claude
+from tests.support.agents.client_packages import bundled_claude, run_program
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
@@ -102,8 +102,7 @@ def test_a_program_with_a_tool_of_its_own_succeeds(gateway, backend, tmp_path):
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "0",
     }
-    program = "use_claude_agent.py"
-    run_program(anthropic_python(), program, tmp_path, gateway, checks=2, **more)
+    assert len(run_program("use_claude_agent.py", tmp_path, gateway, MASTER_KEY, **more)) == 2
     assert not backend.turns
     assert not (tmp_path / "made.txt").exists()
     calls = [
@@ -142,8 +141,7 @@ TEXTS = ("One.", "Two.", "They counted.", "Three.")
 
 def test_a_session_compacts_its_conversation(gateway, backend, tmp_path):
     backend.turns += [Script((text,)) for text in TEXTS * 2]
-    python = client_python()
-    checked = run_program(python, "use_agents_compaction.py", tmp_path, gateway, checks=2)
+    checked = run_program("use_agents_compaction.py", tmp_path, gateway, MASTER_KEY)
     assert checked == ["checked: input: Three.", "checked: previous_response_id: Three."]
     assert not backend.turns
     for at in (3, 7):

@@ -1,13 +1,11 @@
 """A large fleet, small: what its replicas compile, and what it asks Redis."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("lupa", reason="the simulated network comes with a simulated Redis")
 
-from tests.long.fleet import scale
-from tests.long.fleet.scale import Counted, Size
+from bench import fleet_cost
+from bench.fleet_cost import Counted, Size
 
 SMALL = Size(
     replicas=3,
@@ -22,7 +20,7 @@ SMALL = Size(
 
 @pytest.fixture(scope="module")
 def minutes() -> dict[str, Counted]:
-    return scale.simulate(SMALL)
+    return fleet_cost.simulate(SMALL)
 
 
 def test_each_replica_compiles_and_loads_a_tool_at_most_once(minutes):
@@ -48,8 +46,8 @@ def test_a_fleet_without_requests_only_polls_for_keys(minutes):
 
 
 def test_a_new_grammar_without_a_verdict_is_reported(minutes, capsys):
-    assert scale.report(SMALL, minutes) == 0
+    assert fleet_cost.report(SMALL, minutes) == 0
     lost = Counted(seconds=1.0)
     lost.counts["unreported"] = 1
-    assert scale.report(SMALL, {**minutes, "lost": lost}) == 1
+    assert fleet_cost.report(SMALL, {**minutes, "lost": lost}) == 1
     assert "Grammars without a verdict: 1" in capsys.readouterr().out

@@ -1,5 +1,7 @@
 """A large fleet in its first minutes: what grammars cost replicas, requests and Redis.
 
+    python -m bench fleet-cost --replicas 50
+
 Gateways have their own code for grammars, limits and keys, and Valkey runs their commands. Replicas
 read messages as a backend does and have its registry, but a compile is only a pause. Time is
 virtual, so that a busy machine changes nothing.
@@ -15,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, cast
 
 from pydantic import SecretStr
@@ -32,7 +33,8 @@ from tests.long.fleet.gateway import (
     track_tasks,
     virtual_time,
 )
-from tests.support import markdown
+from tests.models import ROOT
+from tests.support import commands, markdown
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.redis_server import RedisServer, redis_server
 from toolgate_backend.endpoint.admission import needed_sources
@@ -53,7 +55,7 @@ from toolgate_proxy.limits.limiter import LEASE_SECONDS
 EXAMINED_MS, LOADED_MS = 37.0, 3.2
 """Pauses of a compile in the quarantine, from fork to verdict, and of a load in the workers, as
 `bench grammars` measured them."""
-SCHEMAS = Path(__file__).parents[2] / "support" / "tool_schemas.json"
+SCHEMAS = ROOT / "tests" / "support" / "tool_schemas.json"
 API_KEY = "sk-tg-of-the-large-fleet"
 SYSTEM = "You are an agent of a customer. " * 30
 
@@ -351,3 +353,13 @@ def report(size: Size, found: dict[str, Counted]) -> int:
     unreported = sum(each.counts["unreported"] for each in found.values())
     print(f"Grammars without a verdict: {unreported}")
     return 1 if unreported else 0
+
+
+def main() -> int:
+    parser = commands.parser_of(__doc__)
+    parser.add_argument("--replicas", type=int, default=50)
+    parser.add_argument("--gateways", type=int, default=20)
+    parser.add_argument("--tools", type=int, default=5_000)
+    options = parser.parse_args()
+    size = Size(options.replicas, options.gateways, options.tools)
+    return report(size, simulate(size))

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 
-from tests.long.exactness.cases import Case, neighbours, small_values
-from tests.long.exactness.engines import Engines, Masks
+from bench.exactness.cases import Case, neighbours, small_values
+from bench.exactness.engines import Engines, Masks
 from tests.support.schemas.judge import CANONICAL, COMPACT
 from toolgate_backend.grammars.instances import Form, Text, cause_of, written
 from toolgate_core.schema.walk import subschemas

@@ -1,6 +1,6 @@
 """Valid texts that masks forbid, and invalid ones that they allow, by keyword and engine.
 
-    python -m tests.long exactness [--schemas 300] [--seed 1] [--out FILE] [--report FILE.md]
+    python -m bench exactness [--schemas 300] [--seed 1] [--out FILE] [--report FILE.md]
 
 For each schema, the instances that are valid are written in their own order of members, shuffled,
 and without white space, and walked token by token over a model's vocabulary through the masks of
@@ -24,9 +24,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.long.exactness.cases import SOURCES, Case, cases
-from tests.long.exactness.engines import ENGINES, OPEN, Engines, Refused, bytes_vocabulary
-from tests.long.exactness.judgement import Judge
+from bench.exactness.cases import SOURCES, Case, cases
+from bench.exactness.engines import ENGINES, OPEN, Engines, Refused, bytes_vocabulary
+from bench.exactness.judgement import Judge
 from tests.support import commands
 from tests.support.markdown import table
 from tests.support.vocabularies import vocabulary_of

@@ -1,6 +1,6 @@
 """Random walks of every dialect, read by our segmenter and by a reader of complete texts.
 
-    python -m tests.long families [--walks 2000] [--splits 20] [--dialects a,b] [--out FILE]
+    python -m bench families [--walks 2000] [--splits 20] [--dialects a,b] [--out FILE]
 
 Every walk is a turn with a required call under the masks of the enforcement, with marks as tokens
 and as text in turn, over tools whose strings are close to the marks of the dialect. Each call is

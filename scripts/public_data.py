@@ -1,6 +1,6 @@
 """Fetch data sets that are in packages, for tests on a machine without $TOOLGATE_SHARED.
 
-    python -m tests.support.public_data
+    python -m scripts.public_data
 
 The conformance suite of JSON Schema is in the source distribution of jsonschema, and the Berkeley
 Function-Calling Leaderboard in the wheel of bfcl-eval. Only their data files are used. The schemas
@@ -19,8 +19,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from .shared_data import BFCL, CACHE, DATA, SUITE, TOOLS
+from tests.support.shared_data import BFCL, CACHE, DATA, SUITE, TOOLS
 
+ROOT = Path(__file__).parents[1]
 SUITE_PACKAGE, BFCL_PACKAGE = "jsonschema==4.26.0", "bfcl-eval==2026.3.23"
 CASES = re.compile(r"bfcl_eval/data/BFCL_v\d+_((?:live_)?(?:simple|multiple|parallel|ir)\w*)\.json")
 TYPES = {"dict": "object", "float": "number", "tuple": "array", "HashMap": "object"}
@@ -38,7 +39,7 @@ def main():
             print(f"Fetching {name} from {package} …", flush=True)
             with TemporaryDirectory() as folder, suppress(subprocess.CalledProcessError):
                 _write(CACHE / name, read(_downloaded(package, Path(folder))))
-    own = json.loads((Path(__file__).parent / "tool_schemas.json").read_text())
+    own = json.loads((ROOT / "tests" / "support" / "tool_schemas.json").read_text())
     _write(CACHE / TOOLS, lines(own))
     return 0
 

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import yaml
+from scripts import schema_support_counts as counts
 
 from tests.models import ROOT, tiny_model
 from tests.support.markdown import table
 from tests.support.schemas import suites as schema_suites
-from tests.support.schemas import support_counts as counts
 from tests.support.schemas.judge import Judge
 from tests.support.schemas.suites import verdicts_by_form
 from tests.support.vocabularies import vocabulary_of
