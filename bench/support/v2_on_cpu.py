@@ -1,6 +1,7 @@
 """vLLM's V2 model runner on a CPU, in this process: Triton interprets its kernels."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 
@@ -32,3 +33,20 @@ def install() -> None:
 
     backend = next(iter(backends.backends.values()))
     backends.backends["cpu"] = type(backend)(backend.compiler, Driver)
+
+    from triton.runtime import interpreter
+
+    for name, place in (("create_masked_load", 2), ("create_masked_store", 3)):
+        inner = getattr(interpreter.InterpreterBuilder, name)
+        setattr(interpreter.InterpreterBuilder, name, _with_boolean_mask(inner, place))
+
+
+def _with_boolean_mask(inner: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """The interpreter refuses masks of other types, such as that of vLLM's bitmask kernel."""
+
+    def outer(*arguments: Any) -> Any:
+        mask = arguments[place]
+        mask.data = mask.data.astype(bool)
+        return inner(*arguments)
+
+    return outer
