@@ -22,11 +22,12 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ContentDelta
 from toolgate_core.errors import BackendFailed, BackendUnavailable
 from toolgate_core.tools import Tool
+from toolgate_proxy.backend_client import replicas as replicas_module
+from toolgate_proxy.backend_client.replicas import Replicas
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.chat.failover import Failover
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.routing import deployments as deployments_module
-from toolgate_proxy.routing.deployments import Deployments, Placement, Replicas
+from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
 
@@ -228,12 +229,12 @@ async def test_replicas_are_known_by_their_responses(gateway, replicas):
 def test_a_replica_is_forgotten_when_it_does_not_respond(monkeypatch):
     made = Replicas("http://a")
     made.note(INFO.model_copy(update={"replica": "a"}))
-    monkeypatch.setattr(deployments_module, "MEMORY", -1.0)
+    monkeypatch.setattr(replicas_module, "MEMORY", -1.0)
     assert made.seen() == []
 
 
 def test_the_number_of_replicas_is_bounded(monkeypatch):
-    monkeypatch.setattr(deployments_module, "MAX_REPLICAS", 3)
+    monkeypatch.setattr(replicas_module, "MAX_REPLICAS", 3)
     made = Replicas("http://a")
     for name in "abcdab":
         made.note(INFO.model_copy(update={"replica": name}))
