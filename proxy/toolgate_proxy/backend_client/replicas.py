@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from itertools import takewhile
 
 from toolgate_core import wire
 
@@ -14,6 +15,7 @@ MEMORY = 30.0
 """Seconds for which a replica counts after its last response: less than the start of one takes,
 which has another name then."""
 MAX_REPLICAS = 1000
+"""Number of replicas whose names are known, so that they are not taken for new ones."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +27,27 @@ class Replica:
 
 
 class Replicas:
-    """The replicas behind one address: those whose responses arrived in the last time. A router
-    decides which of them gets a message, so nothing is sent to a certain one."""
+    """The replicas behind one address. A router decides which of them gets a message, so nothing is
+    sent to a certain one."""
 
     def __init__(self, address: str) -> None:
         """`address`: for the log."""
         self._address = address
-        self._seen: dict[str, Replica] = {}
+        self._known: dict[str, Replica] = {}
+        """In the order of their last responses."""
         self._differ = False
+        self.joined = 0
+        """Number of replicas that were new, since the start of this process."""
 
     def note(self, sender: wire.Info | wire.StartEvent) -> None:
         """Note the replica that sent this."""
-        seen, name = self._recent(), sender.replica
-        if not name or (len(seen) >= MAX_REPLICAS and name not in seen):
+        if not (name := sender.replica):
             return
-        seen[name] = Replica(name, sender.fingerprint, time.monotonic())
-        differ = len({each.fingerprint for each in seen.values()}) > 1
+        self.joined += self._known.pop(name, None) is None
+        self._known[name] = Replica(name, sender.fingerprint, time.monotonic())
+        if len(self._known) > MAX_REPLICAS:
+            del self._known[next(iter(self._known))]
+        differ = len({each.fingerprint for each in self._recent()}) > 1
         if differ and not self._differ:
             logger.warning(
                 "The replicas behind %s differ, so requests may fail. Start all of them with the "
@@ -51,14 +58,14 @@ class Replicas:
 
     def seen(self) -> list[Replica]:
         """Return the replicas that responded in the last time, in the order of their names."""
-        return sorted(self._recent().values(), key=lambda each: each.name)
+        return sorted(self._recent(), key=lambda each: each.name)
 
     @property
-    def are_several(self) -> bool:
-        return len(self._recent()) > 1
+    def count(self) -> int:
+        """The number of those."""
+        return len(self._recent())
 
-    def _recent(self) -> dict[str, Replica]:
+    def _recent(self) -> list[Replica]:
         oldest = time.monotonic() - MEMORY
-        if any(each.seen < oldest for each in self._seen.values()):
-            self._seen = {each.name: each for each in self._seen.values() if each.seen >= oldest}
-        return self._seen
+        newest_first = reversed(self._known.values())
+        return [*takewhile(lambda each: each.seen >= oldest, newest_first)]

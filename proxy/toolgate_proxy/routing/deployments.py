@@ -13,7 +13,6 @@ from pydantic import SecretStr
 
 from .. import metrics
 from ..backend_client.client import Backend
-from ..backend_client.replicas import Replicas
 from ..discovery import Discovery, is_discovered, is_name, without_password
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
@@ -150,7 +149,6 @@ class Deployment:
     backend: Backend
     grammars: GrammarService
     state: BackendState
-    replicas: Replicas
     load: Load = field(default_factory=Load)
 
 
@@ -170,12 +168,10 @@ class Deployments:
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
-            label = without_password(url)
-            replicas = Replicas(label)
-            backend = Backend(url, key, self._settings, model, replicas.note)
+            label, backend = without_password(url), Backend(url, key, self._settings, model)
             grammars = GrammarService(backend, self.shared_cache)
             state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
-            self._deployments[name] = Deployment(label, backend, grammars, state, replicas)
+            self._deployments[name] = Deployment(label, backend, grammars, state)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:
