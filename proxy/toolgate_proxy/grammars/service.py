@@ -107,8 +107,8 @@ class GrammarService:
                 left_out(tool.name, error)
         asked = [key_of[tool.hash] for tool in new if tool.name not in invalid]
         records = await self._records(asked)
-        for verdict in records.values():
-            self._memory.remember(verdict)
+        for record in records.values():
+            self._memory.remember(record)
         verdicts |= records
         for tool in candidates:
             verdict, param = verdicts[key_of[tool.hash]], param_of[tool.name]

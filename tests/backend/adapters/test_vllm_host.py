@@ -14,7 +14,6 @@ from vllm.v1.engine import EngineCoreRequestType
 from vllm.v1.engine.core import EngineCore, EngineCoreProc, EngineShutdownState
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor, WorkerProc
-from vllm.v1.executor.ray_executor_v2 import RayExecutorV2
 from vllm.v1.serial_utils import run_method
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.worker.worker_base import WorkerBase
@@ -84,8 +83,9 @@ def test_vllm_without_the_hooks_is_not_patched(monkeypatch):
 
 def engine(name):
     """vLLM's engine and executor, with two ranks or stages that return how they were called. Ray's
-    executor inherits this. The CPU platform has none."""
-    core, executor, sent = EngineCore.__new__(EngineCore), RayExecutorV2.__new__(RayExecutorV2), []
+    executor, which needs Ray, inherits this."""
+    core, executor = EngineCore.__new__(EngineCore), MultiprocExecutor.__new__(MultiprocExecutor)
+    sent = []
     executor.is_failed, executor.futures_queue = False, deque()
     executor.rpc_broadcast_mq = SimpleNamespace(enqueue=sent.append)
     executor.response_mqs = [
@@ -113,7 +113,6 @@ async def test_an_rpc_returns_a_result_from_every_engine():
 
 
 async def test_an_rpc_returns_a_result_from_every_rank_of_every_engine():
-    assert RayExecutorV2.collective_rpc is MultiprocExecutor.collective_rpc
     assert await rpc("logits_processor")(RELEASE, args=ARGS) == [
         (name, rank, RELEASE, ARGS) for name in "ab" for rank in range(2)
     ]
