@@ -95,10 +95,11 @@ class Counted:
 class Replica:
     """The backend's registry. It is also the quarantine and the workers, which only wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.counted = Counted()
         self._registry = GrammarRegistry(
-            _Workers(self),  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
             dialect=INFO.dialect,
             tokenizer=INFO.tokenizer,
@@ -107,27 +108,25 @@ class Replica:
             blob_cache_bytes=0,
         )
 
-    async def respond(self, body: bytes) -> tuple[wire.GrammarVerdict, ...]:
-        """Return the verdicts with which the response begins."""
+    async def respond(self, body: bytes) -> wire.StartEvent:
+        """Return the begin of the response."""
         message = wire.GenerateRequest.model_validate(message_in(json.loads(body)))
         async with self._registry.held(needed_sources(message)) as verdicts:
-            return tuple(verdicts[each.key] for each in message.grammars if each.report)
+            asked = tuple(verdicts[each.key] for each in message.grammars if each.report)
+        return wire.StartEvent(
+            prompt_tokens=450, reasoning_open=False, verdicts=asked, replica=self.name
+        )
 
     async def examine(self, source: wire.GrammarSource) -> wire.GrammarVerdict:
         self.counted.counts["compiles"] += 1
         return await _verdict(source, EXAMINED_MS)
 
-
-class _Workers:
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
-
     async def load(self, source: wire.GrammarSource) -> wire.GrammarVerdict:
-        self._replica.counted.counts["loads"] += 1
+        self.counted.counts["loads"] += 1
         return await _verdict(source, LOADED_MS)
 
     async def release(self, wanted: Sequence[str]) -> None:
-        self._replica.counted.counts["evicted"] += len(wanted)
+        self.counted.counts["evicted"] += len(wanted)
 
 
 async def _verdict(source: wire.GrammarSource, milliseconds: float) -> wire.GrammarVerdict:
@@ -190,18 +189,20 @@ class Sender(Gateway):
         lease = await self.limiter.admit(key, sent.request_id, reserved, lambda: used)
         needed = await self._grammars.needed(plan.grammars, INFO, owner=key.id)
         message = backend_request(sent, plan, needed, None)
+        message = await self._grammars.with_records(message)
         body = body_of("generate", message, "tiny")
         bare = message.model_copy(update={"grammars": (), "enforcement": None})
         counts = Counter(
             requests=1,
             new=len(needed.unknown),
-            records=len(needed.records),
+            records=sum(each.examined is not None for each in message.grammars),
             bytes=len(body),
             enforcement=len(body) - len(body_of("generate", bare, "tiny")),
         )
-        verdicts = await at.respond(body)
-        counts["unreported"] = len(needed.unknown - {each.key for each in verdicts})
-        self._grammars.learn(verdicts, plan.grammars, INFO)
+        start = await at.respond(body)
+        self.replicas.note(start)
+        counts["unreported"] = len(needed.unknown - {each.key for each in start.verdicts})
+        self._grammars.learn(start.verdicts, plan.grammars, INFO)
         await lease.settle()
         return counts
 
@@ -247,7 +248,7 @@ class Fleet:
             await self._gateways.pop().kill()
 
     def deploy_replicas(self) -> None:
-        self._replicas = [Replica() for _ in range(self.size.replicas)]
+        self._replicas = [Replica(f"r{next(self._names)}") for _ in range(self.size.replicas)]
 
     async def minute(self, *, by_session: bool = False, requests: bool = True) -> Counted:
         """Let conversations begin at random times, for the time of the size. `by_session`: all

@@ -1,11 +1,15 @@
-"""One backend of several processes: data-parallel engines, also on a second node, and several API
-processes on one port. Each API process has a registry of its own, and a request may reach any.
+"""One backend of several processes: data-parallel engines, also on a second node, several API
+processes on one port, and one model in stages or on two nodes. Each API process has a registry of
+its own, and a request may reach any.
 
 The second node is a process on the same machine. So these tests show neither a slow network nor a
-machine that loses power: to the head, that is the same as a stopped process."""
+machine that loses power: to the head, that is the same as a stopped process. On CPUs, vLLM has
+neither asynchronous scheduling, by which stages tell each other their tokens, nor Ray's executor.
+"""
 
 import asyncio
 import json
+import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -36,6 +40,7 @@ REQUESTS, AT_ONCE = repeats(40, nightly=200), 16
 TWO_ENGINES = ("--data-parallel-size", "2")
 LOST_SECONDS = 60
 """Ample: an engine counts as lost after 10 seconds. An RPC would wait for 60 seconds."""
+ONE_MODEL = ("--master-addr", "127.0.0.1", "--master-port", "{free_port}", "--nnodes", "2")
 TWO_NODES = (
     *("--data-parallel-size-local", "1"),
     *("--data-parallel-address", "127.0.0.1", "--data-parallel-rpc-port", "{free_port}"),
@@ -45,17 +50,22 @@ SERVERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "two_engines_second_adapter": (adapters()[-1], (*TWO_ENGINES, "--api-server-count", "1")),
     "two_api_processes": (adapters()[0], ("--api-server-count", "2")),
     "two_nodes": (adapters()[0], (*TWO_ENGINES, *TWO_NODES)),
+    "two_stages": (adapters()[0], ("--pipeline-parallel-size", "2")),
+    "two_stages_second_adapter": (adapters()[-1], ("--pipeline-parallel-size", "2")),
+    "one_model_on_two_nodes": (adapters()[0], ("--tensor-parallel-size", "2", *ONE_MODEL)),
 }
 """The adapter and the flags of each backend. By default, it has an API process for each engine."""
-SECOND_NODES = {"two_nodes": ("--headless", "--data-parallel-start-rank", "1")}
+SECOND_NODES = {
+    "two_nodes": ("--headless", "--data-parallel-start-rank", "1"),
+    "one_model_on_two_nodes": ("--headless", "--node-rank", "1"),
+}
 """The further flags of a backend's second node."""
-with_two_engines = pytest.mark.parametrize(
-    "parallel",
-    ["two_engines", "two_engines_second_adapter", "two_nodes"],
-    indirect=True,
-    scope="module",
-)
-"""If the only engine of a server dies, the server ends (test_faults.py)."""
+
+
+def with_two_engines(*more: str) -> pytest.MarkDecorator:
+    """If the only engine of a server dies, the server ends (test_faults.py)."""
+    names = ["two_engines", "two_engines_second_adapter", "two_nodes", *more]
+    return pytest.mark.parametrize("parallel", names, indirect=True, scope="module")
 
 
 @dataclass
@@ -198,9 +208,8 @@ async def until_ended(streams: list[tuple[StreamRead, asyncio.Task[StreamRead]]]
 
 
 async def require_unready(http: httpx.AsyncClient, backend: Backend) -> None:
-    headers = bearer(backend.key)
     async with httpx.AsyncClient(
-        base_url=backend.url, headers=headers, timeout=LOST_SECONDS, trust_env=False
+        base_url=backend.url, headers=bearer(backend.key), timeout=LOST_SECONDS, trust_env=False
     ) as direct:
         for path in ("/health", "/v1/toolgate/info", "/v1/toolgate/status"):
             answer = await direct.get(path)
@@ -219,7 +228,7 @@ async def some_fail(http: httpx.AsyncClient) -> bool:
     return any(answer.is_error for answer in answers)
 
 
-@with_two_engines
+@with_two_engines()
 async def test_a_stopped_engine_makes_the_backend_unready_until_it_runs_again(http, parallel):
     streams = await begun(http)
     stopped = parallel.engine(1)
@@ -247,12 +256,17 @@ async def test_a_stopped_engine_makes_the_backend_unready_until_it_runs_again(ht
     await asyncio.gather(*(call(http, new_tool()) for _ in range(AT_ONCE)))
 
 
-@with_two_engines
-async def test_requests_end_when_an_engine_is_killed(http, parallel):
+@with_two_engines("one_model_on_two_nodes")
+async def test_requests_end_when_an_engine_or_a_node_of_its_ranks_is_killed(http, parallel):
     """The server of the engine ends with it. Only the engine of a second node is no part of the
     head's server, which becomes unready."""
     streams = await begun(http)
-    parallel.engine(1).kill()
+    ends = parallel.nodes[-1]
+    if parallel.name == "one_model_on_two_nodes":
+        os.killpg(ends.pid, signal.SIGKILL)
+        ends = parallel.nodes[0]
+    else:
+        parallel.engine(1).kill()
     await until_ended(streams)
     codes = {told.error["code"] for told, _ in streams if told.error}
     assert codes == {"backend_failed"}
@@ -261,5 +275,4 @@ async def test_requests_end_when_an_engine_is_killed(http, parallel):
         assert any(not told.error for told, _ in streams)
     for _, task in streams:
         task.cancel()
-    ends = parallel.nodes[-1]
     assert await asyncio.to_thread(psutil.Process(ends.pid).wait, STOP_SECONDS) != 0

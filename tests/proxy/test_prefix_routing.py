@@ -188,7 +188,7 @@ def idle(*weights):
 
 def places(count, deployments):
     """The names of the deployments for the prompts of so many heads."""
-    return [Rendezvous().choose(prefix(head), deployments).deployment.name for head in range(count)]
+    return [Rendezvous().choose(prefix(head), deployments)[0].name for head in range(count)]
 
 
 class Fleet:
@@ -205,7 +205,7 @@ class Fleet:
         mine = [place for by, place in self.running if by == gateway]
         known = [place for _, place in self.running] if self.reported else mine
         deployments = [RankedDeployment(each, 1, known.count(each)) for each in self.names]
-        sent = self.gateways[gateway].choose(prefix, deployments).deployment.name
+        sent = self.gateways[gateway].choose(prefix, deployments)[0].name
         self.running.append((gateway, sent))
         if len(mine) >= self.at_once:
             self.running.remove((gateway, mine[0]))
@@ -215,7 +215,7 @@ class Fleet:
 @given(prefixes, deployments, st.randoms(use_true_random=False))
 def test_selected_deployments_have_capacity_whatever_their_order(prefix, deployments, random):
     selected = Rendezvous().choose(prefix, deployments)
-    chosen = selected.deployment
+    chosen, _ = selected
     in_flight = sum(each.requests for each in deployments) + 1
     share = chosen.weight / sum(each.weight for each in deployments)
     assert chosen in deployments

@@ -119,10 +119,8 @@ def needed_sources(
     found = {each.key: partial(_source, each, request) for each in request.grammars}
     enforcement = request.enforcement
     if enforcement is not None:
-        named = [candidate.key for candidate in enforcement.candidates]
-        if enforcement.content is not None:
-            named.append(enforcement.content)
-        if not found.keys() >= {*named}:
+        named = {enforcement.content, *(each.key for each in enforcement.candidates)} - {None}
+        if not found.keys() >= named:
             raise InvalidRequest(
                 "The request names a grammar that it does not have. Install the same Toolgate "
                 "version on the gateway and the backend.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from hmac import compare_digest
 from typing import TypeVar
@@ -69,23 +69,17 @@ async def status(raw_request: Request) -> Response:
 
 @router.post("/grammars")
 async def load_grammars(raw_request: Request) -> Response:
-    """Request body `LoadGrammars`, response body `GrammarVerdicts`."""
-    body = await _message(wire.LoadGrammars, raw_request)
-    return _json(await _service(raw_request).load_grammars(body))
+    return await _answered(wire.LoadGrammars, Service.load_grammars, raw_request)
 
 
 @router.post("/instances")
 async def walk_instances(raw_request: Request) -> Response:
-    """Request body `WalkInstances`, response body `InstanceWalks`."""
-    body = await _message(wire.WalkInstances, raw_request)
-    return _json(await _service(raw_request).walk_instances(body))
+    return await _answered(wire.WalkInstances, Service.walk_instances, raw_request)
 
 
 @router.post("/count")
 async def count(raw_request: Request) -> Response:
-    """Request body `CountTokens`, response body `TokenCount`."""
-    request = await _message(wire.CountTokens, raw_request)
-    return _json(await _service(raw_request).count(request))
+    return await _answered(wire.CountTokens, Service.count, raw_request)
 
 
 @router.post("/generate")
@@ -185,6 +179,13 @@ async def _message(kind: type[Body], raw_request: Request) -> Body:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InvalidRequest(f"{where}: {first['msg']}.", param=where) from error
+
+
+async def _answered(
+    kind: type[Body], answer: Callable[[Service, Body], Awaitable[BaseModel]], raw_request: Request
+) -> Response:
+    message = await _message(kind, raw_request)
+    return _json(await answer(_service(raw_request), message))
 
 
 def _service(raw_request: Request) -> Service:

@@ -311,6 +311,7 @@ class Service:
             prompt_ids: list[int] = prompt["prompt_token_ids"][:prompt_tokens]
             self._turn_start.refuse_open_call(prompt_ids)
             budget = self._budget(request, len(prompt["prompt_token_ids"]))
+            decode = self._vocabulary.tokenizer.decode
             spec = None
             if enforcement is not None:
                 spec = make_spec(
@@ -341,7 +342,7 @@ class Service:
                 reasoning_open=spec is not None and spec.reasoning == "open",
                 max_tokens=budget,
                 prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
-                prompt_text=self._prompt_text(request, prompt_ids),
+                prompt_text=decode(prompt_ids) if request.return_prompt_text else None,
                 adapted=adapted,
                 verdicts=tuple(verdicts[each.key] for each in request.grammars if each.report),
                 fingerprint=self._fingerprint,
@@ -416,9 +417,6 @@ class Service:
             reasoning_ended=True,
         )
         return outputs
-
-    def _prompt_text(self, request: wire.GenerateRequest, ids: list[int]) -> str | None:
-        return str(self._vocabulary.tokenizer.decode(ids)) if request.return_prompt_text else None
 
     def _logprob_format(self, request: wire.GenerateRequest) -> LogprobFormat | None:
         top, selected_ids = request.sampling.logprobs, request.sampling.logprob_token_ids

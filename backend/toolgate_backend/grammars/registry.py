@@ -13,7 +13,6 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Protocol
 
 from toolgate_core import grammar_key
@@ -90,8 +89,7 @@ class GrammarRegistry:
 
     async def load(self, sources: Sequence[GrammarSource]) -> list[GrammarVerdict]:
         """Load grammars before a request needs them. Raises what `held` raises."""
-        by_key = {source.key: partial(_itself, source) for source in sources}
-        async with self.held(by_key) as verdicts:
+        async with self.held({source.key: source.model_copy for source in sources}) as verdicts:
             return [verdicts[source.key] for source in sources]
 
     @asynccontextmanager
@@ -214,10 +212,6 @@ class GrammarRegistry:
         metrics.LOADED_GRAMMARS.set(ready)
         if surplus:
             await self._worker_rpc.release(surplus)
-
-
-def _itself(source: GrammarSource) -> GrammarSource:
-    return source
 
 
 def _over_limits(source: GrammarSource) -> GrammarVerdict | None:

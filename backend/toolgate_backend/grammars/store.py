@@ -136,8 +136,7 @@ class GrammarStore:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
             raise GrammarNotLoaded(
-                f"Grammar {key} is not loaded in process {os.getpid()}. Load it with PUT "
-                "/v1/toolgate/grammars before the request."
+                f"Grammar {key} is not loaded in process {os.getpid()}. Retry the request."
             )
         return entry.compiled
 

@@ -109,8 +109,7 @@ class BoundedResponse(aiohttp.ClientResponse):
         async def bounded() -> Any:
             if next(number) > MAX_INTERIM + 1:
                 raise BackendFailed(
-                    f"The backend sent more than {MAX_INTERIM} interim responses. Check that it is "
-                    "a Toolgate backend of the same release."
+                    f"The backend sent more than {MAX_INTERIM} interim responses. {ADVICE}"
                 )
             return await read()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -25,12 +25,13 @@ from toolgate_core.errors import (
 
 from .. import metrics
 from ..background import without_owner
-from ..discovery import PinnedResolver, addressed
+from ..discovery import PinnedResolver, addressed, without_password
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
 from .faults import SAME_RELEASE, Within, asked_again, backend_error, repeats, unresponsive
 from .message_json import Pieces, encoded
+from .replicas import Replicas
 
 IDLE_SECONDS = 120.0
 """Time limit without any data from a backend during a response. Its keep-alives count as data."""
@@ -72,10 +73,9 @@ class Backend:
         key: SecretStr | None,
         settings: Settings,
         model: str = "",
-        note: Callable[[wire.Info | wire.StartEvent], object] = lambda _: None,
     ) -> None:
         """`model`: its name at the backend, for routers that choose a backend by it. It is used
-        until the backend has reported its own. `note` gets what a replica says about itself."""
+        until the backend has reported its own."""
         self._settings = settings
         self._model = model
         url, self._pinned = addressed(base_url)
@@ -84,31 +84,26 @@ class Backend:
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key.get_secret_value()}"
         self._session: aiohttp.ClientSession | None = None
-        self._info: wire.Info | None = None
-        self._last_info: wire.Info | None = None
-        self._info_at = 0.0
+        self.last_info: wire.Info | None = None
+        """The description of the last response, which may be old; None before the first one."""
+        self._info_until = 0.0
         self._info_request: asyncio.Task[wire.Info] | None = None
         self._seals = False
         """Whether messages are sealed: a router has rewritten one."""
-        self._note = note
+        self.replicas = Replicas(without_password(base_url))
 
     async def info(self) -> wire.Info:
         """Return the backend's description, cached for `INFO_TTL`.
 
         Raises BackendFailed when the backend speaks another version of the wire format.
         """
-        if self._info is not None and time.monotonic() - self._info_at < INFO_TTL:
-            return self._info
-        if self._info_request is None:
-            self._info_request = asyncio.create_task(self._shared_info())
+        if self.last_info is not None and time.monotonic() < self._info_until:
+            return self.last_info
+        if self._info_request is None or self._info_request.done():
+            self._info_request = asyncio.create_task(self._fetch_info())
             without_owner(self._info_request)
         # Shielded: the caller that started the request may be cancelled while others await it.
         return await asyncio.shield(self._info_request)
-
-    @property
-    def last_info(self) -> wire.Info | None:
-        """The description of the last response, which may be old; None before the first one."""
-        return self._last_info
 
     async def probe(self) -> int | None:
         """Request the backend's description. Returns the number of its in-flight requests, if it
@@ -117,7 +112,7 @@ class Backend:
 
     def forget_info(self) -> None:
         """Drop the cached description: a replica has another one."""
-        self._info = None
+        self._info_until = 0.0
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], info: wire.Info
@@ -158,15 +153,17 @@ class Backend:
         """
         if deadline is None:
             deadline = time.monotonic() + self._settings.request_timeout
-        request = fitting(request, self._last_info)
+        request = fitting(request, self.last_info)
         begin_by = deadline
         if request.stream:
             begin_by = min(deadline, time.monotonic() + self._settings.first_token_timeout)
         limit = begin_by - time.monotonic()
         response = await self._send("generate", request, limit)
-        bound, idle = bound_of(request, self._last_info), IDLE_SECONDS
+        bound, idle = bound_of(request, self.last_info), IDLE_SECONDS
         try:
-            return EventStream(response, request, bound, idle, deadline, begin_by, self._note)
+            return EventStream(
+                response, request, bound, idle, deadline, begin_by, self.replicas.note
+            )
         except BackendFailed:
             response.close()
             raise
@@ -175,19 +172,12 @@ class Backend:
         if self._session is not None:
             await self._session.close()
 
-    async def _shared_info(self) -> wire.Info:
-        try:
-            return await self._fetch_info()
-        finally:
-            self._info_request = None
-
     async def _fetch_info(self) -> wire.Info:
         try:
-            self._info = _checked_info(await self._json("info", limit=INFO_TIMEOUT))
-            self._last_info = self._info
-            self._info_at = time.monotonic()
-            self._note(self._info)
-            return self._info
+            info = _checked_info(await self._json("info", limit=INFO_TIMEOUT))
+            self.last_info, self._info_until = info, time.monotonic() + INFO_TTL
+            self.replicas.note(info)
+            return info
         except BackendTimeout as error:
             raise unresponsive() from error
         except InvalidRequest as error:
@@ -223,8 +213,8 @@ class Backend:
         """Return the response, with its body not read yet. Raises the error of an unsuccessful
         one."""
         model, limits = self._model, None
-        if self._last_info is not None:
-            model, limits = self._last_info.model, self._last_info.limits
+        if self.last_info is not None:
+            model, limits = self.last_info.model, self.last_info.limits
         content = encoded(op, message, model, limits, sealed=self._seals)
         session = session_of(message) if isinstance(message, wire.GenerateRequest) else ""
         due, repeated = time.monotonic() + limit, 0

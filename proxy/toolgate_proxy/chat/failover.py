@@ -163,12 +163,12 @@ def _require_up(deployment: Deployment) -> None:
 def _may_have_another(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> bool:
     """Return whether another replica at the same address may respond. The client of the backend has
     already asked again after errors of connections."""
-    several = deployment.replicas.are_several
+    several = deployment.backend.replicas.count > 1
     return several and not repeats(error) and not deployment.state.is_down
 
 
 def _note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
     """Remove a backend that refuses connections from the rotation, until a probe succeeds. Of
     several replicas one may have left, so probes decide."""
-    if refused_connection(error) and not deployment.replicas.are_several:
+    if refused_connection(error) and deployment.backend.replicas.count < 2:
         deployment.state.note_failure(cause_of(error), at_once=True)

@@ -147,6 +147,7 @@ async def begun(
     if kept is not None:
         span, events = tracing.NONE, kept
     else:
+        message = await deployment.grammars.with_records(message)
         span, events = await _sent(deployment.backend, message, deadline)
     generation = Generation(constraints, events, span, kept is not None, name)
     if constraints.is_complete:

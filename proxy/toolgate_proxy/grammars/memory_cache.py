@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from toolgate_core import wire
 from toolgate_core.errors import SchemaTooComplex
+
+from ..backend_client.replicas import Replicas
 
 GRAMMAR_TTL = 7 * 86_400
 """Seconds for which a grammar is known to be enforceable. A verdict that is not known is asked for
@@ -27,30 +30,48 @@ def verdict_ttl(verdict: wire.GrammarVerdict) -> float:
     return LIMIT_TTL if verdict.code == SchemaTooComplex.code else REFUSAL_TTL
 
 
+@dataclass
+class _Known:
+    verdict: wire.GrammarVerdict
+    until: float
+    """The time until which it is believed."""
+    joined: int = 0
+    sends: int = 0
+    """How often its record was sent since so many replicas had joined."""
+
+
 class MemoryCache:
     """The verdicts that were used last: ready or refused, with the reason of a refusal, and the
     residual keywords."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._verdicts: OrderedDict[str, tuple[float, wire.GrammarVerdict]] = OrderedDict()
-        """With the time until which each is believed."""
+    def __init__(self) -> None:
+        self._verdicts: OrderedDict[str, _Known] = OrderedDict()
 
     def verdict(self, key: str) -> wire.GrammarVerdict | None:
         """Return the verdict if it is known."""
-        if key not in self._verdicts:
+        known = self._verdicts.pop(key, None)
+        if known is None or known.until <= time.monotonic():
             return None
-        until, verdict = self._verdicts[key]
-        if self._clock() < until:
-            self._verdicts.move_to_end(key)
-            return verdict
-        del self._verdicts[key]
-        return None
+        self._verdicts[key] = known  # as the last one
+        return known.verdict
+
+    def lacked(self, keys: Iterable[str], replicas: Replicas) -> list[str]:
+        """Return the keys whose records a replica of an address may lack, which count as sent. A
+        router chooses the replica, so after one has joined each record is sent as often as there
+        are replicas."""
+        found, joined, count = list[str](), replicas.joined, replicas.count
+        for known in filter(None, map(self._verdicts.get, keys)):
+            if known.joined != joined:
+                known.joined, known.sends = joined, 0
+            if known.sends < count:
+                known.sends += 1
+                found.append(known.verdict.key)
+        return found
 
     def remember(self, verdict: wire.GrammarVerdict) -> None:
         # Rewritten schemas and compiled grammars are large, and only of use to a backend.
         kept = verdict.model_copy(update={"rewritten": None, "blob": None})
-        self._verdicts[verdict.key] = (self._clock() + verdict_ttl(verdict), kept)
+        self._verdicts[verdict.key] = _Known(kept, time.monotonic() + verdict_ttl(verdict))
         self._verdicts.move_to_end(verdict.key)
         if len(self._verdicts) > MAX_VERDICTS:
             self._verdicts.popitem(last=False)

@@ -83,15 +83,6 @@ class RedisCache:
         await self.flush()
         await self.redis.aclose()
 
-    @property
-    def available(self) -> bool:
-        """Whether Redis responds at the moment."""
-        return self.redis.available
-
-    async def wait_until_connected(self) -> None:
-        """Wait for the first connection to Redis, so that no request waits for it."""
-        await self.redis.connected()
-
     def _write_command(self, verdict: GrammarVerdict) -> Command:
         data = verdict.model_dump_json(exclude_none=True).encode()
         sealed = self._sealer.seal(data, purpose=PURPOSE, owner=verdict.key)

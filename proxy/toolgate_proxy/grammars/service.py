@@ -8,6 +8,7 @@ schema gets the verdict at the begin of its response.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -23,6 +24,8 @@ from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
+from toolgate_core.schema.limits import check_limits
+from toolgate_core.surrogates import half_pair_in
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
@@ -30,7 +33,6 @@ from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE, asked_again
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
-from .tool_check import check_tool, subject
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class GrammarService:
                 left_out(tool.name, error)
         asked = [key_of[tool.hash] for tool in new if tool.name not in invalid]
         records = await self._records(asked)
+        for record in records.values():
+            self._memory.remember(record)
         verdicts |= records
         for tool in candidates:
             verdict = verdicts[key_of[tool.hash]]
@@ -119,7 +123,21 @@ class GrammarService:
             for tool_hash, key in kept.items()
             if (verdict := verdicts[key]) is not None and verdict.residual
         }
-        return NeededGrammars(kept, residual, unknown, records, _opaque(owner))
+        opaque = sha256(owner.encode()).hexdigest()[:16]
+        return NeededGrammars(kept, residual, unknown, records, opaque)
+
+    async def with_records(self, message: wire.GenerateRequest) -> wire.GenerateRequest:
+        """Return the message, also with the records of known grammars that Redis has, while
+        replicas may lack these."""
+        keys = {each.key: each.examined for each in message.grammars}
+        lacked = self._memory.lacked(keys, self._backend.replicas)
+        found = await self._records([key for key in lacked if keys[key] is None])
+        ready = {key: verdict for key, verdict in found.items() if verdict.status == "ready"}
+        grammars = (
+            each.model_copy(update={"examined": ready[each.key]}) if each.key in ready else each
+            for each in message.grammars
+        )
+        return message.model_copy(update={"grammars": (*grammars,)}) if ready else message
 
     def count(self, needed: NeededGrammars) -> None:
         """Count the grammars of a request that a backend has accepted."""
@@ -137,6 +155,8 @@ class GrammarService:
             self._memory.remember(verdict)
             if verdict.status == "refused":
                 metrics.GRAMMARS_REFUSED.labels(refusal_of(verdict).code).inc()
+        # The replica that has sent them has the grammars.
+        self._memory.lacked((verdict.key for verdict in found), self._backend.replicas)
         if self._shared_cache is not None:
             self._shared_cache.put(found)
 
@@ -144,7 +164,10 @@ class GrammarService:
         self, given: Iterable[object], tools: Iterable[Tool], info: wire.Info
     ) -> None:
         """Remember the verdicts in a backend's error. Raise BackendFailed for invalid ones."""
-        self.learn(read_verdicts(given), tools, info)
+        try:
+            self.learn(map(wire.GrammarVerdict.model_validate, given), tools, info)
+        except ValidationError as error:
+            raise BackendFailed(f"The backend sent an invalid verdict. {SAME_RELEASE}") from error
 
     @asked_again
     async def prepare(self, tools: Sequence[Tool]) -> dict[str, wire.GrammarVerdict]:
@@ -167,25 +190,28 @@ class GrammarService:
         return {tool_hash: found[key] for tool_hash, key in key_of.items()}
 
     async def _records(self, keys: Sequence[str]) -> dict[str, wire.GrammarVerdict]:
-        if self._shared_cache is None or not keys:
-            return {}
-        records = await self._shared_cache.find(keys)
-        for verdict in records.values():
-            self._memory.remember(verdict)
-        return records
+        cache = self._shared_cache
+        return {} if cache is None or not keys else await cache.find(keys)
 
 
-def read_verdicts(given: Iterable[object]) -> list[wire.GrammarVerdict]:
-    """Return the verdicts in a backend's error. Raise BackendFailed."""
+def check_tool(tool: Tool, param: str) -> None:
+    """Check a new schema first. Raises SchemaTooComplex, and InvalidTools for text that is not
+    Unicode (a lone surrogate), which can't be sent to a backend."""
+    check_limits(tool.parameters, param=param)
     try:
-        return [wire.GrammarVerdict.model_validate(each) for each in given]
-    except ValidationError as error:
-        raise BackendFailed(f"The backend sent an invalid verdict. {SAME_RELEASE}") from error
+        json.dumps(tool.parameters, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        found = half_pair_in(tool.parameters)
+        assert found is not None
+        raise InvalidTools(
+            f"{subject(tool)} contain {found.problem}. Remove or replace it.", param=param
+        ) from error
 
 
-def _opaque(owner: str) -> str:
-    """Return a name for the owner that does not show who it is."""
-    return sha256(owner.encode()).hexdigest()[:16]
+def subject(tool: Tool) -> str:
+    if tool.custom:
+        return f"The grammar of {tool.name!r}"
+    return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
 
 
 def grammar_key(tool: Tool, info: wire.Info) -> str:

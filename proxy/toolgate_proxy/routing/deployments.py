@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import SecretStr
 
-from toolgate_core import wire
-
 from .. import metrics
 from ..backend_client.client import Backend
 from ..discovery import Discovery, is_discovered, is_name, without_password
@@ -34,11 +32,6 @@ PROBE_SECONDS = 2.0
 
 MISSED_PROBES = 3
 """Number of probes that may be late before a failure is forgotten."""
-
-MEMORY = 30.0
-"""Seconds for which a replica counts after its last response: less than the start of one takes,
-which has another name then."""
-MAX_REPLICAS = 1000
 
 EXPECTED_SECONDS = 2.0
 """Time for which a selected deployment counts a request that has not arrived yet."""
@@ -105,54 +98,6 @@ class BackendState:
             self.up, self.since = False, time.time()
 
 
-@dataclass(frozen=True)
-class Replica:
-    name: str
-    fingerprint: str
-    seen: float
-    """Time of its last response, by time.monotonic."""
-
-
-class Replicas:
-    """The replicas behind one address: those whose responses arrived in the last time. A router
-    decides which of them gets a message, so nothing is sent to a certain one."""
-
-    def __init__(self, address: str) -> None:
-        """`address`: for the log."""
-        self._address = address
-        self._seen: dict[str, Replica] = {}
-        self._differ = False
-
-    def note(self, sender: wire.Info | wire.StartEvent) -> None:
-        """Note the replica that sent this."""
-        seen, name = self._recent(), sender.replica
-        if not name or (len(seen) >= MAX_REPLICAS and name not in seen):
-            return
-        seen[name] = Replica(name, sender.fingerprint, time.monotonic())
-        differ = len({each.fingerprint for each in seen.values()}) > 1
-        if differ and not self._differ:
-            logger.warning(
-                "The replicas behind %s differ, so requests may fail. Start all of them with the "
-                "same release, model and flags.",
-                self._address,
-            )
-        self._differ = differ
-
-    def seen(self) -> list[Replica]:
-        """Return the replicas that responded in the last time, in the order of their names."""
-        return sorted(self._recent().values(), key=lambda each: each.name)
-
-    @property
-    def are_several(self) -> bool:
-        return len(self._recent()) > 1
-
-    def _recent(self) -> dict[str, Replica]:
-        oldest = time.monotonic() - MEMORY
-        if any(each.seen < oldest for each in self._seen.values()):
-            self._seen = {each.name: each for each in self._seen.values() if each.seen >= oldest}
-        return self._seen
-
-
 class Load:
     """In-flight requests of a backend, including selected ones that have not arrived yet. LiteLLM
     selects deployments for further requests before the first one arrives. Without counting it, a
@@ -204,7 +149,6 @@ class Deployment:
     backend: Backend
     grammars: GrammarService
     state: BackendState
-    replicas: Replicas
     load: Load = field(default_factory=Load)
 
 
@@ -224,12 +168,10 @@ class Deployments:
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
-            label = without_password(url)
-            replicas = Replicas(label)
-            backend = Backend(url, key, self._settings, model, replicas.note)
+            label, backend = without_password(url), Backend(url, key, self._settings, model)
             grammars = GrammarService(backend, self.shared_cache)
             state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
-            self._deployments[name] = Deployment(label, backend, grammars, state, replicas)
+            self._deployments[name] = Deployment(label, backend, grammars, state)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:

@@ -59,12 +59,12 @@ class Health:
                 in_flight = await deployment.backend.probe()
         except (ToolgateError, TimeoutError) as error:
             refused = isinstance(error, ToolgateError) and error.code == "backend_unavailable"
-            several = deployment.replicas.are_several
+            several = deployment.backend.replicas.count > 1
             state.note_failure(cause_of(error), at_once=refused and not several)
         else:
             state.note_success(time.monotonic() - began)
             # One of the replicas has responded. Routers give the others as many requests.
-            replicas = max(1, len(deployment.replicas.seen()))
+            replicas = max(1, deployment.backend.replicas.count)
             deployment.load.note_reported((in_flight or 0) * replicas)
         metrics.BACKEND_UP.labels(deployment.url).set(state.up)
 

@@ -14,12 +14,12 @@ in-flight requests than its share is skipped.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import accumulate, chain, takewhile
 from typing import Any
 
@@ -51,13 +51,6 @@ class RankedDeployment:
     """Number of in-flight requests, those of other gateways included."""
 
 
-@dataclass(frozen=True)
-class Selected:
-    deployment: RankedDeployment
-    preferred: bool
-    """Whether it is the first deployment in the prompt's ranking."""
-
-
 class Rendezvous:
     """State of one model in one process: the frequencies of heads. It does not record where
     requests were sent."""
@@ -67,8 +60,11 @@ class Rendezvous:
         self._seen = 0
         self._average_in_flight: float = 0
 
-    def choose(self, hashes: PrefixHashes, deployments: Sequence[RankedDeployment]) -> Selected:
-        """Choose a deployment. `deployments` must not be empty."""
+    def choose(
+        self, hashes: PrefixHashes, deployments: Sequence[RankedDeployment]
+    ) -> tuple[RankedDeployment, bool]:
+        """Return a deployment, and whether it is the first in the prompt's ranking. `deployments`
+        must not be empty."""
         in_flight = sum(each.requests for each in deployments)
         weights = sum(each.weight for each in deployments)
         demand = self._note(hashes.head, in_flight)
@@ -77,12 +73,14 @@ class Rendezvous:
             _capacity(each, self._average_in_flight, weights) for each in ranked
         )
         size = 1 + sum(1 for _ in takewhile(lambda capacity: capacity < demand, capacities))
-        preferred = _ranked(hashes.conversation, ranked[:size])
-        order = chain(preferred, _ranked_later(hashes.conversation, ranked[size:]))
+        # The later ones are ranked only if one of them is needed: there may be hundreds.
+        parts = map(partial(_ranked, hashes.conversation), (ranked[:size], ranked[size:]))
+        preferred = next(parts)
+        order = chain(preferred, chain.from_iterable(parts))
         # The sum of the capacities exceeds the number of in-flight requests, so one has capacity.
         free = (each for each in order if each.requests < _capacity(each, in_flight + 1, weights))
         deployment = next(free, preferred[0])
-        return Selected(deployment, preferred=deployment is preferred[0])
+        return deployment, deployment is preferred[0]
 
     def _note(self, head: bytes, in_flight: int) -> float:
         """Count a request. Returns the average number of in-flight requests with this head."""
@@ -107,7 +105,7 @@ def _ranked_by_head(head: bytes, deployments: Sequence[RankedDeployment]) -> lis
     return [deployments[at] for at in order]
 
 
-@functools.lru_cache(maxsize=RANKINGS)
+@lru_cache(maxsize=RANKINGS)
 def _order(head: bytes, deployments: tuple[tuple[str, float], ...]) -> tuple[int, ...]:
     """Return the indices of the deployments in the ranking of a head. With 200 deployments a
     ranking takes 0.2 ms."""
@@ -117,13 +115,6 @@ def _order(head: bytes, deployments: tuple[tuple[str, float], ...]) -> tuple[int
 
 def _ranked(key: bytes, deployments: Iterable[RankedDeployment]) -> list[RankedDeployment]:
     return sorted(deployments, key=lambda each: _score(key, each), reverse=True)
-
-
-def _ranked_later(
-    key: bytes, deployments: Iterable[RankedDeployment]
-) -> Iterator[RankedDeployment]:
-    """Rank only if a deployment is requested: there may be hundreds."""
-    yield from _ranked(key, deployments)
 
 
 def _score(key: bytes, deployment: RankedDeployment) -> float:
@@ -156,20 +147,18 @@ class PrefixAffinity:
         """Return the placement for the prompt, or None if any placement is equally good. `weights`:
         share of the requests that each placement should get. Those of weight 0 get none. `owner`:
         the key or team that sent the request."""
-        placements: dict[str, Placement] = {}
-        candidates: list[RankedDeployment] = []
+        candidates: dict[RankedDeployment, Placement] = {}
         for placement, weight in weights.items():
             if weight > 0:
                 deployment = self._deployments.at(placement)
                 name = f"{placement.model}@{deployment.url}"
-                placements[name] = placement
-                candidates.append(RankedDeployment(name, weight, deployment.load.total))
+                candidates[RankedDeployment(name, weight, deployment.load.total)] = placement
         if len(candidates) < 2:
             return None
         hashes = hash_request(request, messages, owner=owner, shared=self._shared)
         if hashes is None:
             return None
         rendezvous = self._rendezvous.setdefault(model, Rendezvous())
-        selected = rendezvous.choose(hashes, candidates)
-        metrics.AFFINITY.labels(sent="preferred" if selected.preferred else "other").inc()
-        return placements[selected.deployment.name]
+        selected, preferred = rendezvous.choose(hashes, [*candidates])
+        metrics.AFFINITY.labels(sent="preferred" if preferred else "other").inc()
+        return candidates[selected]

@@ -84,4 +84,4 @@ def _freeze_heap() -> None:
 
 async def _connect_to_grammars() -> None:
     if (cache := gateway().deployments.shared_cache) is not None:
-        await cache.wait_until_connected()
+        await cache.redis.connected()  # so that no request waits for it

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.metadata
 import queue
+from collections import deque
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from vllm.v1.engine import EngineCoreRequestType
 from vllm.v1.engine.core import EngineCore, EngineCoreProc, EngineShutdownState
 from vllm.v1.engine.exceptions import EngineDeadError
+from vllm.v1.executor.multiproc_executor import MultiprocExecutor, WorkerProc
 from vllm.v1.serial_utils import run_method
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.worker.worker_base import WorkerBase
@@ -77,34 +79,40 @@ def test_vllm_without_the_hooks_is_not_patched(monkeypatch):
     assert not hasattr(StructuredOutputManager, "_create_grammar")
 
 
-class TwoEngines:
-    """vLLM's client of two engines. Each has two ranks, which return how they were called."""
+def engine(name):
+    """vLLM's engine and executor, with two ranks or stages that return how they were called. Ray's
+    executor, which needs Ray, inherits this."""
+    core, executor = EngineCore.__new__(EngineCore), MultiprocExecutor.__new__(MultiprocExecutor)
+    sent = []
+    executor.is_failed, executor.futures_queue = False, deque()
+    executor.rpc_broadcast_mq = SimpleNamespace(enqueue=sent.append)
+    executor.response_mqs = [
+        SimpleNamespace(dequeue=lambda timeout, rank=rank: (SUCCESS, (name, rank, *sent[-1][:2])))
+        for rank in range(2)
+    ]
+    core.model_executor, core.toolgate_release = executor, lambda *args: (name, args)
+    return core
 
-    core_engines = (b"0", b"1")
 
-    async def _call_utility_async(self, method, *args, engine):
-        await asyncio.sleep(0)
-        if method != "collective_rpc":
-            return method, args, engine
-        name, timeout, of_ranks, keywords = args
-        assert (timeout, keywords) == (None, None)
-        return [(name, of_ranks, engine, rank) for rank in range(2)]
+def rpc(adapter):
+    async def call(method, *args, engine):
+        return getattr(engine, method)(*args)
+
+    core = SimpleNamespace(core_engines=[engine("a"), engine("b")], _call_utility_async=call)
+    return vllm_host.make_rpc(SimpleNamespace(engine_core=core), adapter)
+
+
+SUCCESS, RELEASE = WorkerProc.ResponseStatus.SUCCESS, "toolgate_release"
+ARGS = ("holder", ["key"])
 
 
 async def test_an_rpc_returns_a_result_from_every_engine():
-    ask = vllm_host.make_rpc(SimpleNamespace(engine_core=TwoEngines()), "structured_output")
-    assert await ask("toolgate_report") == [("toolgate_report", (), each) for each in (b"0", b"1")]
-    assert await ask("toolgate_release", args=("holder", ["key"])) == [
-        ("toolgate_release", ("holder", ["key"]), each) for each in (b"0", b"1")
-    ]
+    assert await rpc("structured_output")(RELEASE, args=ARGS) == [("a", ARGS), ("b", ARGS)]
 
 
 async def test_an_rpc_returns_a_result_from_every_rank_of_every_engine():
-    ask = vllm_host.make_rpc(SimpleNamespace(engine_core=TwoEngines()), "logits_processor")
-    assert await ask("toolgate_release", args=("holder", ["key"])) == [
-        ("toolgate_release", ("holder", ["key"]), engine, rank)
-        for engine in (b"0", b"1")
-        for rank in range(2)
+    assert await rpc("logits_processor")(RELEASE, args=ARGS) == [
+        (name, rank, RELEASE, ARGS) for name in "ab" for rank in range(2)
     ]
 
 

@@ -255,7 +255,7 @@ class Invariants:
         self.checks["idle"] += 1
         if gateway.limiter.leases._held:
             self.fail(f"{gateway.node.name} keeps leases of ended requests")
-        if not gateway.cache.available or gateway.limiter.counted != "fleet":
+        if not gateway.cache.redis.available or gateway.limiter.counted != "fleet":
             self.fail(f"{gateway.node.name} has not found Redis again")
         names = sorted(task.get_coro().__qualname__ for task in gateway.tasks & before)  # type: ignore[union-attr]
         lasting = {"poll_forever", "Leases._update_forever", "RedisCache._flush_uses_later"}

@@ -26,6 +26,7 @@ from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
+from toolgate_proxy.backend_client.replicas import Replicas
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.grammars.service import GrammarService, grammar_key
 from toolgate_proxy.keys.key import Hasher, now
@@ -298,7 +299,8 @@ class Gateway:
         assert cache is not None
         self.cache = cache
         self._compiler = compiler
-        self._grammars = GrammarService(None, cache)  # type: ignore[arg-type]
+        self.replicas = Replicas("http://engines")
+        self._grammars = GrammarService(self, cache)  # type: ignore[arg-type]
         self.retired: set[str] = set()
         """Ids of keys that this process knows to be revoked."""
         self.running: Counter[str] = Counter()

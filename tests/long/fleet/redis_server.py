@@ -112,9 +112,6 @@ class Commands:
             return -2
         return int(self.expiries[key] - self.clock()) if key in self.expiries else -1
 
-    def do_expire(self, key: bytes, seconds: bytes) -> int:
-        return self.do_pexpire(key, b"%d" % (int(seconds) * 1000))
-
     # --- hashes -------------------------------------------------------------------------------
 
     def do_hget(self, key: bytes, field: bytes) -> bytes | None:
@@ -153,11 +150,6 @@ class Commands:
         )
         return len(pairs) // 2
 
-    def do_zincrby(self, key: bytes, amount: bytes, member: bytes) -> bytes:
-        table = self._table(key)
-        table[member] = table.get(member, 0.0) + float(amount)
-        return b"%g" % table[member]
-
     def do_zrem(self, key: bytes, *members: bytes) -> int:
         return self.do_hdel(key, *members)
 
@@ -182,9 +174,6 @@ class Commands:
     def do_zremrangebyscore(self, key: bytes, low: bytes, high: bytes) -> int:
         gone = [member for member, _ in self._between(key, low, high)]
         return self.do_hdel(key, *gone)
-
-    def do_zremrangebyrank(self, key: bytes, first: bytes, last: bytes) -> int:
-        return 0  # the simulation has fewer members than any maximum
 
 
 Snapshot = tuple[dict[bytes, Value], dict[bytes, float]]

@@ -22,11 +22,12 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ContentDelta
 from toolgate_core.errors import BackendFailed, BackendUnavailable
 from toolgate_core.tools import Tool
+from toolgate_proxy.backend_client import replicas as replicas_module
+from toolgate_proxy.backend_client.replicas import Replicas
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.chat.failover import Failover
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.routing import deployments as deployments_module
-from toolgate_proxy.routing.deployments import Deployments, Placement, Replicas
+from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
 
@@ -94,7 +95,7 @@ async def met(gateway: Gateway, replicas: list[FakeBackend]) -> None:
     """The gateway has had a response of each replica."""
     for _ in replicas:
         await gateway.health.probe_all()
-    assert gateway.deployment.replicas.are_several
+    assert gateway.deployment.backend.replicas.count == len(replicas)
 
 
 def names(replicas: list[FakeBackend]) -> list[str]:
@@ -214,30 +215,34 @@ async def test_schemas_are_the_same_behind_a_router_that_sorts_members(gateway, 
 
 async def test_replicas_are_known_by_their_responses(gateway, replicas):
     """Those of probes, and those of requests."""
-    assert gateway.deployment.replicas.seen() == []
+    assert gateway.deployment.backend.replicas.seen() == []
     await met(gateway, replicas)
-    seen = gateway.deployment.replicas.seen()
+    seen = gateway.deployment.backend.replicas.seen()
     assert [each.name for each in seen] == names(replicas)
     assert {each.fingerprint for each in seen} == {wire.fingerprint_of(INFO)}
     made = Replicas("http://a")
-    made.note(wire.StartEvent(prompt_tokens=1, reasoning_open=False, replica="r"))
-    made.note(wire.StartEvent(prompt_tokens=1, reasoning_open=False))
+    for name in ("r", ""):
+        made.note(wire.StartEvent(prompt_tokens=1, reasoning_open=False, replica=name))
     assert [each.name for each in made.seen()] == ["r"]
 
 
 def test_a_replica_is_forgotten_when_it_does_not_respond(monkeypatch):
     made = Replicas("http://a")
     made.note(INFO.model_copy(update={"replica": "a"}))
-    monkeypatch.setattr(deployments_module, "MEMORY", -1.0)
-    assert made.seen() == []
+    monkeypatch.setattr(replicas_module, "MEMORY", -1.0)
+    assert (made.seen(), made.count) == ([], 0)
+    made.note(INFO.model_copy(update={"replica": "a"}))
+    assert made.joined == 1, "it is not new when it responds again"
 
 
 def test_the_number_of_replicas_is_bounded(monkeypatch):
-    monkeypatch.setattr(deployments_module, "MAX_REPLICAS", 3)
+    monkeypatch.setattr(replicas_module, "MAX_REPLICAS", 3)
     made = Replicas("http://a")
-    for name in "abcdab":
+    for name in "abcab":
         made.note(INFO.model_copy(update={"replica": name}))
-    assert [each.name for each in made.seen()] == ["a", "b", "c"]
+    assert made.joined == 3
+    made.note(INFO.model_copy(update={"replica": "d"}))
+    assert [each.name for each in made.seen()] == ["a", "b", "d"], "c was not heard for longest"
 
 
 async def test_the_load_of_an_address_is_that_of_all_replicas(gateway, replicas):

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend, blob_of, running
+from tests.support.servers.fake_backend import INFO, FakeBackend, blob_of, running
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.script import Script
 from toolgate_core.errors import BackendFailed, SchemaNotEnforceable
+from toolgate_core.wire import GrammarVerdict
+from toolgate_proxy.grammars.service import grammar_key
 
 
 @pytest.fixture
@@ -49,6 +51,22 @@ async def test_one_mget_reads_the_records_of_all_tools(backend, other_backend, r
         # Only this test's INFO and its connection's handshake: memory needs no command.
         assert after - before < 6
         assert redis_at_hand.calls("mget") == 2
+
+
+async def test_a_restarted_backend_gets_the_records_of_known_grammars(backend, redis_at_hand):
+    wanted = (*tools(2, "kept"), tool("heavy_kept"))
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        await first.ask(*wanted)
+        await first.ask(*wanted)
+        assert redis_at_hand.calls("mget") == 1, "the replica that has sent a verdict needs none"
+        first.fleet.put([GrammarVerdict(key=grammar_key(wanted[0], INFO), status="refused")])
+        await first.fleet.flush()
+        compiled, backend.replica = backend.compiles.total(), "restarted"
+        backend.loaded.clear()
+        await first.deployment.backend.probe()
+        assert [await first.ask(*wanted) for _ in range(4)] == ["known"] * 4
+        assert backend.compiles.total() == compiled + 1, "what was refused since is no record"
+        assert redis_at_hand.calls("mget") == 3, "once for each name of the last seconds"
 
 
 async def test_refused_schemas_are_shared_between_gateways(backend, other_backend, redis_at_hand):

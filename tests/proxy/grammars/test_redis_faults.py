@@ -24,10 +24,6 @@ def total(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def up(gateway: Gateway) -> bool:
-    return gateway.fleet.redis.available
-
-
 async def test_redis_restart_between_requests_causes_no_error(backend, redis_at_hand):
     async with gateway(backend.url, redis_at_hand.url) as asked:
         await asked.ask(tool("first"))
@@ -54,7 +50,7 @@ async def test_hung_redis_costs_one_timeout_and_recovers(backend, redis_at_hand)
         assert max(times) < SLACK
         assert met == 1, "one request waits for the timeout; the breaker spares the others"
         assert Settings().redis_timeout <= 0.05
-        await until(lambda: up(asked))
+        await until(lambda: asked.fleet.redis.available)
         assert total("toolgate_redis_breaker_open") == 0
         await asked.ask(tool("woken"))
         await asked.fleet.flush()
@@ -66,11 +62,9 @@ async def test_each_exchange_is_measured_with_those_that_fail(redis_at_hand):
     await redis.connected()
 
     def measured() -> tuple[float, float]:
-        names = ("toolgate_redis_seconds_count", "toolgate_redis_seconds_sum")
-        count, total = (REGISTRY.get_sample_value(name) or 0.0 for name in names)
-        return count, total
+        return total("toolgate_redis_seconds_count"), total("toolgate_redis_seconds_sum")
 
-    count, total = measured()
+    count, seconds = measured()
     assert await redis.run([("PING",), ("PING",)]) == [True, True]
     assert measured()[0] == count + 1
     redis_at_hand.hang()
@@ -79,7 +73,7 @@ async def test_each_exchange_is_measured_with_those_that_fail(redis_at_hand):
     finally:
         redis_at_hand.wake()
     assert measured()[0] == count + 2
-    assert 0.25 <= measured()[1] - total < SLACK
+    assert 0.25 <= measured()[1] - seconds < SLACK
     await redis.aclose()
 
 
@@ -106,7 +100,7 @@ async def test_full_redis_is_read_but_not_written(backend, redis_at_hand):
         client.config_set("maxmemory", 1)
         assert await asked.ask(tool("cramped")) == "new"
         await asked.fleet.flush()
-        assert up(asked), "a full Redis can still be read"
+        assert asked.fleet.redis.available, "a full Redis can still be read"
         async with gateway(backend.url, redis_at_hand.url) as reader:
             assert await reader.ask(tool("roomy")) == "known"
         client.config_set("maxmemory", 0)

@@ -18,13 +18,9 @@ from toolgate_core.errors import (
 )
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
-from toolgate_proxy.grammars.memory_cache import verdict_ttl
-from toolgate_proxy.grammars.service import (
-    GrammarService,
-    NeededGrammars,
-    grammar_key,
-    read_verdicts,
-)
+from toolgate_proxy.backend_client.replicas import Replicas
+from toolgate_proxy.grammars.memory_cache import MemoryCache, verdict_ttl
+from toolgate_proxy.grammars.service import GrammarService, NeededGrammars, grammar_key
 from toolgate_proxy.settings import Settings
 
 NOT = (wire.ResidualKeyword(pointer="/not", keyword="not"),)
@@ -165,6 +161,18 @@ async def test_accepted_grammars_are_counted_by_their_verdicts():
     assert [now - then for now, then in zip(counted(), before, strict=True)] == [1, 2]
 
 
+def test_a_record_is_sent_once_for_each_replica_after_one_has_joined():
+    cache, replicas = MemoryCache(), Replicas("http://a")
+    for key in "ab":
+        cache.remember(wire.GrammarVerdict(key=key, status="ready"))
+    sent = [cache.lacked("ab", replicas)]
+    for names, needed in (("xy", "abc"), ("x", "a"), ("", "ab"), ("z", "a"), *[("", "a")] * 3):
+        for name in names:
+            replicas.note(INFO.model_copy(update={"replica": name}))
+        sent.append(cache.lacked(needed, replicas))
+    assert [*map("".join, sent)] == ["", "ab", "a", "b", "a", "a", "a", ""]
+
+
 async def test_prepared_tools_are_known():
     grammars, (good, bad) = Known(), tools("good", "bad")
     found = await grammars.prepare([good, bad])
@@ -187,8 +195,8 @@ async def test_a_load_without_verdicts_is_a_failure_of_the_backend():
 
 @pytest.mark.parametrize("given", [[7], [{}], [{"key": "a", "status": "perhaps"}]])
 def test_invalid_verdicts_are_a_failure_of_the_backend(given):
-    with pytest.raises(BackendFailed):
-        read_verdicts(given)
+    with pytest.raises(BackendFailed, match="invalid verdict"):
+        Known().learn_refused(given, tools("a"), INFO)
 
 
 def test_a_refusal_for_cost_is_believed_for_less():

@@ -252,7 +252,7 @@ async def test_the_smallest_backend_of_a_model_decides(gateway, monkeypatch):
     info = gateway.backend.info
     contexts = (with_context(info, 32_768), with_context(info, 8_192))
     for place, each in zip(placements("tiny"), contexts, strict=True):
-        gateway.here.deployments.at(place).backend._last_info = each
+        gateway.here.deployments.at(place).backend.last_info = each
     assert (await listed(gateway, TINY))["max_model_len"] == 8_192
 
 

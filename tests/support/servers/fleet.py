@@ -50,7 +50,7 @@ async def gateway(backend_url, redis_url, secret=SECRET, **settings):
         backend_url,
         Settings(redis_url=SecretStr(redis_url), fleet_secret=SecretStr(secret), **settings),
     )
-    await made.fleet.wait_until_connected()
+    await made.fleet.redis.connected()
     try:
         yield made
     finally:

@@ -17,7 +17,7 @@ from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool, parse_tools
 
-from ...grammars.tool_check import check_tool
+from ...grammars.service import check_tool
 from ...settings import Settings
 from .tools import as_chat_tool
 

@@ -56,7 +56,7 @@ def status(state: GatewayState) -> dict[str, Any]:
             "counted": state.limiter.counted,
             "in_flight": state.limiter.leases.in_flight,
         },
-        "fleet_cache": cache is not None and cache.available,
+        "fleet_cache": cache is not None and cache.redis.available,
         # Where responses are stored, in the same words. `unavailable` while Redis is.
         "responses": state.responses.kept,
         # Only with LiteLLM's database, LiteLLM's own UI can be used.
@@ -79,7 +79,7 @@ def _backend(deployment: Deployment, model: str) -> dict[str, Any]:
         # opaque name of the engine, and the hash of what must be the same at all of them.
         "replicas": [
             {"replica": each.name, "fingerprint": each.fingerprint}
-            for each in deployment.replicas.seen()
+            for each in deployment.backend.replicas.seen()
         ],
         # None until the backend has responded.
         "description": info
