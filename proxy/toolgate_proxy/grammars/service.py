@@ -25,7 +25,7 @@ from toolgate_core.errors import (
     SchemaTooComplex,
 )
 from toolgate_core.schema.limits import check_limits
-from toolgate_core.surrogates import half_pair_in
+from toolgate_core.text_size import half_pair_in
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
