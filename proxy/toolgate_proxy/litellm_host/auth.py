@@ -13,13 +13,12 @@ from typing import Annotated, Any
 
 import litellm
 from fastapi import Depends
-from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
-from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
 from litellm.proxy.auth.fallback_budget import is_token_within_budget_for_model
 from litellm.proxy.auth.fallback_model_access import is_model_authorized_for_token
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from toolgate_core.errors import (
@@ -31,7 +30,7 @@ from toolgate_core.errors import (
 )
 
 from .. import metrics
-from ..context import SCOPE, RequestContext
+from ..context import SCOPE, RequestContext, route_path
 from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
@@ -52,6 +51,8 @@ KEY_HEADERS = {
     "custom_litellm_key_header": "x-litellm-api-key",
 }
 """Arguments of LiteLLM's `user_api_key_auth`, and the headers from which FastAPI fills them."""
+ADMINISTRATOR, ADMINISTRATOR_ID = "litellm_proxy_master_key", "default_user_id"
+"""LiteLLM's names of the master key and of its holder."""
 
 
 async def identify(sent: str, address: str) -> Key | None:
@@ -88,8 +89,9 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
         key = await identify(sent, address_of(request.scope))
     if key is None:
         return administrator()
-    if not may_open(request.method, route_of(request)):
-        raise refusal(request.method, route_of(request))
+    path = route_path(request.scope)
+    if not may_open(request.method, path):
+        raise refusal(request.method, path)
     if not isinstance(context, RequestContext):
         if key.limits.any:
             raise GatewayMisconfigured(
@@ -121,14 +123,12 @@ def check_address(scope: MutableMapping[str, Any]) -> None:
     from litellm.proxy import proxy_server
 
     general = proxy_server.general_settings
-    if general.get("allowed_ips") is None:
+    if (allowed := general.get("allowed_ips")) is None:
         return
-    is_valid, address = _check_valid_ip(
-        allowed_ips=general["allowed_ips"],
-        request=Request(scope),
-        use_x_forwarded_for=general.get("use_x_forwarded_for", False),
-    )
-    if not is_valid:
+    forwarded = Headers(scope=scope).get("x-forwarded-for")
+    is_forwarded = general.get("use_x_forwarded_for") is True and forwarded is not None
+    address = forwarded if is_forwarded else address_of(scope)
+    if address not in allowed:
         raise PermissionDenied(
             f"The address {address} may not use this gateway. The administrator can add it to "
             "`allowed_ips`."
@@ -175,12 +175,8 @@ def has_database() -> bool:
 
 def administrator() -> UserAPIKeyAuth:
     """Return LiteLLM's description of the master key's holder."""
-    from litellm.proxy import proxy_server
-
     return UserAPIKeyAuth(
-        api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
-        user_id=proxy_server.litellm_proxy_admin_name,
-        user_role=LitellmUserRoles.PROXY_ADMIN,
+        api_key=ADMINISTRATOR, user_id=ADMINISTRATOR_ID, user_role=LitellmUserRoles.PROXY_ADMIN
     )
 
 
@@ -262,11 +258,6 @@ def checks_models() -> bool:
 
     run = proxy_server.general_settings.get("custom_auth_run_common_checks", False)
     return bool(run) and bool(getattr(litellm, "enable_post_custom_auth_checks", False))
-
-
-def route_of(request: Request) -> str:
-    """Return the path in the request line, which a forged Host header can't change."""
-    return str(get_request_route(request))
 
 
 def add_callback(callback: CustomLogger) -> None:

@@ -15,7 +15,7 @@ def set_up(config: Path) -> None:
     general = yaml.safe_load(config.read_text(encoding="utf-8")).get("general_settings") or {}
     if not (general.get("database_url") or os.environ.get("DATABASE_URL")):
         return
-    from litellm.proxy import proxy_cli
+    import litellm  # importing it reads the environment
 
     try:
         from prisma import Prisma  # noqa: F401 - exists once it is generated
@@ -24,6 +24,6 @@ def set_up(config: Path) -> None:
             "LiteLLM's database needs prisma (LiteLLM cannot connect with releases after 0.11.0) "
             f"and the client that it generates. Run: export PATH={Path(sys.executable).parent}:"
             "$PATH; pip install prisma==0.11.0 && prisma generate "
-            f"--schema {Path(proxy_cli.__file__).with_name('schema.prisma')}"
+            f"--schema {Path(litellm.__file__).with_name('proxy') / 'schema.prisma'}"
         )
-    proxy_cli.run_server(["--config", str(config), "--skip_server_startup"], standalone_mode=False)
+    litellm.run_server(["--config", str(config), "--skip_server_startup"], standalone_mode=False)

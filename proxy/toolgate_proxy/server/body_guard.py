@@ -11,13 +11,11 @@ those fields, as OpenAI's API defines them, for every provider.
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import Any
 
 from toolgate_core.errors import (
     InvalidRequest,
     ModelNotFound,
-    RequestTooLarge,
     UnsupportedParameter,
 )
 
@@ -25,7 +23,6 @@ from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..api.shared.tools import MAX_TOOLS
-from ..json_values import MAX_VALUES, exceeds
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.model_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
@@ -53,11 +50,6 @@ STREAM_OPTIONS = (
     "toolgate_call_done",
     "toolgate_trace",
 )
-MAX_DEPTH = 200
-"""Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
-JSON_TEXTS = ("arguments", "input", "json")
-"""Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
-values count as the body's."""
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
@@ -85,25 +77,8 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
 
 
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the nesting of a body, the number of entries in each parameter, and the number of
-    values in its JSON texts. Raises InvalidRequest and RequestTooLarge. `allowed_token_ids` and
+    """Checks the number of entries in each parameter. Raises InvalidRequest. `allowed_token_ids` and
     `logit_bias` have bounds by the vocabulary."""
-    objects, lists = [values], list[list[Any]]()
-    values_left = MAX_VALUES
-    for depth in range(MAX_DEPTH):
-        for each in objects if depth else ():
-            if "arguments" in each or "input" in each or "json" in each:
-                values_left = _without_texts(each, values_left)
-        members = chain.from_iterable(map(dict.values, objects))
-        inner = [each for each in chain(members, chain.from_iterable(lists)) if each]
-        objects = [each for each in inner if type(each) is dict]
-        lists = [each for each in inner if type(each) is list]
-        if not objects and not lists:
-            break
-    else:
-        raise InvalidRequest(
-            f"The body has more than {MAX_DEPTH} levels of nested JSON. Use a flatter structure."
-        )
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, BY_NAME)
@@ -115,20 +90,6 @@ def check_bounds(values: dict[str, Any]) -> None:
                 "Remove some.",
                 param=name,
             )
-
-
-def _without_texts(value: dict[str, Any], most: int) -> int:
-    """Return `most` without the values of JSON texts. Raises RequestTooLarge if they have more."""
-    for name in JSON_TEXTS:
-        text = value.get(name)
-        found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
-        if found > most and exceeds(str(text).encode(errors="replace"), most):
-            raise RequestTooLarge(
-                f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. "
-                "Send fewer or shorter ones."
-            )
-        most -= min(found, most)
-    return most
 
 
 def check_model_name(model: str) -> None:

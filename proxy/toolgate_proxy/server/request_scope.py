@@ -23,12 +23,12 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 
 from ..api.surfaces import surface_of
 from ..background import in_background
-from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
+from ..context import REQUEST_ID, SCOPE, RequestContext, context_of, route_path
 from ..keys.header import KEY_HEADERS, Header, key_of
 from ..litellm_host.provider_usage import ProviderUsage
 from ..metrics import exposition
 from ..state import gateway
-from .authorization import is_probe, route_path
+from .authorization import is_probe
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .response_headers import own_headers, response_headers

@@ -138,18 +138,12 @@ async def test_litellms_rules_apply(recorder, monkeypatch, backend, name):
 
 
 def test_the_provider_is_registered_and_patched_once():
-    names = (
-        "_complete_custom_providers",
-        "get_optional_params",
-        "validate_chat_completion_tool_choice",
-    )
-    patched = {name: getattr(litellm.main, name) for name in names}
+    function = litellm.main._complete_custom_providers
     methods = ProxyException.__init__, ProxyException.to_dict
     assert patches.register(toolgate) is toolgate
-    for name, function in patched.items():
-        assert getattr(litellm.main, name) is function
-        assert inspect.unwrap(function) is not function
-        assert inspect.unwrap(function) is inspect.unwrap(inspect.unwrap(function))
+    assert litellm.main._complete_custom_providers is function
+    assert inspect.unwrap(function) is not function
+    assert inspect.unwrap(function) is inspect.unwrap(inspect.unwrap(function))
     assert (ProxyException.__init__, ProxyException.to_dict) == methods
     assert patches.provider() is toolgate
     assert isinstance(toolgate, CustomLLM)
@@ -158,14 +152,23 @@ def test_the_provider_is_registered_and_patched_once():
     assert ProxyException in proxy_server.app.exception_handlers
 
 
-def test_all_openai_parameters_reach_the_provider():
+async def test_all_openai_parameters_reach_the_provider(recorder, monkeypatch):
+    seen = []
+
+    def read(arguments, **options):
+        seen.append(read_call(arguments, **options))
+        return seen[-1]
+
+    monkeypatch.setattr(custom_provider, "read_call", read)
+    patches.register(toolgate)
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
     sent = {"reasoning_effort": "low", "verbosity": "high", "functions": [{"name": "x"}],
-            "top_k": 3, "stop": ["a"] * 5, "temperature": 3}  # fmt: skip
-    make = litellm.main.get_optional_params
-    assert make(model="gpt-5", custom_llm_provider="toolgate", **sent).items() >= sent.items()
-    assert litellm.utils.validate_openai_optional_params(stop=["a"] * 5) == ["a"] * 5
+            "top_k": 3, "stop": ["a"] * 5, "temperature": 3, "tool_choice": choice,
+            "extra_body": {"min_p": 1}}  # fmt: skip
     with pytest.raises(litellm.BadRequestError):
-        make(model="m", custom_llm_provider="custom", reasoning_effort="low")
+        await ask("hi", **sent)
+    del sent["extra_body"]
+    assert seen[0].body.items() >= {**sent, "min_p": 1}.items()
 
 
 def test_only_our_providers_streams_are_opened_before_the_response(monkeypatch):

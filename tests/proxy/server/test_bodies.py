@@ -25,6 +25,7 @@ from tests.support.waiting import until
 from toolgate_core import errors
 from toolgate_proxy import json_values
 from toolgate_proxy.api.shared.parameter import unknown
+from toolgate_proxy.json_values import check_nesting
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.key_bounds import SMALL_ROOM
 from toolgate_proxy.server import body_guard
@@ -355,18 +356,19 @@ async def test_commas_and_brackets_inside_strings_are_not_values():
 @pytest.mark.parametrize(("size", "off_loop"), [(10, False), (body.IN_THREAD + 10, True)])
 async def test_large_bodies_are_parsed_in_a_thread(size, off_loop, monkeypatch):
     threads = []
-    parse = body.from_json
 
     def noted(content):
         threads.append(threading.get_ident())
-        return parse(content)
+        return json_values.read_object(content)
 
-    monkeypatch.setattr(body, "from_json", noted)
+    monkeypatch.setattr(body, "read_object", noted)
     await parsed(json.dumps({"a": "x" * size}).encode())
     assert [each != threading.get_ident() for each in threads] == [off_loop]
 
 
-SMALL_AND_LARGE = pytest.mark.parametrize("other", [b"1", b"NaN", b'"%s"' % (b"x" * body.LARGE)])
+SMALL_AND_LARGE = pytest.mark.parametrize(
+    "other", [b"1", b"NaN", b'"%s"' % (b"x" * json_values.LARGE)]
+)
 """A member beside the tested one, by which bodies are parsed in one way or another."""
 
 
@@ -402,11 +404,11 @@ async def test_long_integers_in_schemas_are_exact_or_no_wider(other):
 
 def test_nesting_is_bounded():
     value = 1
-    for _ in range(body_guard.MAX_DEPTH):
+    for _ in range(json_values.MAX_DEPTH):
         value = {"a": value}
-    check_bounds(value)
+    check_nesting(value)
     with pytest.raises(errors.InvalidRequest, match="levels"):
-        check_bounds({"a": value})
+        check_nesting({"a": value})
 
 
 @pytest.mark.parametrize("kind", [list, dict.fromkeys])
@@ -426,10 +428,10 @@ MANY = f"[{'1,' * (MAX // 2 + 1)}1]"
 
 @pytest.mark.parametrize("name", ["arguments", "input", "json"])
 def test_values_of_all_json_texts_count_together(name):
-    check_bounds({"a": {name: MANY}, "b": [{name: '["a,b"]' * 100_000}]})
+    check_nesting({"a": {name: MANY}, "b": [{name: '["a,b"]' * 100_000}]})
     with pytest.raises(errors.RequestTooLarge, match="500,000"):
-        check_bounds({"a": {name: MANY}, "b": [{"c": {name: MANY}}]})
-    check_bounds({"input": MANY * 3, "messages": [{"content": MANY * 3}]})  # are not parsed
+        check_nesting({"a": {name: MANY}, "b": [{"c": {name: MANY}}]})
+    check_nesting({"input": MANY * 3, "messages": [{"content": MANY * 3}]})  # are not parsed
 
 
 def test_names_are_bounded_and_not_repeated_at_length():

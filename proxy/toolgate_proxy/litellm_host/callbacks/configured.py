@@ -40,12 +40,13 @@ BEFORE_DEPLOYMENT = "async_pre_call_deployment_hook"
 AFTER_DEPLOYMENT = "async_post_call_success_deployment_hook"
 STREAM_OF_DEPLOYMENT = "async_post_call_streaming_deployment_hook"
 STREAM = "async_post_call_streaming_iterator_hook"
+CHUNK = "async_post_call_streaming_hook"
 RESPONSE_HOOKS = (
     MODERATION,
     AFTER_DEPLOYMENT,
     STREAM_OF_DEPLOYMENT,
     "async_post_call_response_headers_hook",
-    "async_post_call_streaming_hook",
+    CHUNK,
     STREAM,
 )
 """Hooks that read or change a response, or run while it is made."""
@@ -119,6 +120,18 @@ def having(hook: str) -> list[CustomLogger]:
     return [each for each in _active() if _overrides(each, hook)]
 
 
+def loggers_having(hook: str) -> list[CustomLogger]:
+    """Return the callbacks that have a hook, and the loggers in LiteLLM's other lists."""
+    others = [each for held in _lists() for each in held if isinstance(each, CustomLogger)]
+    found = {id(each): each for each in others if _overrides(each, hook)}
+    return [*({id(each): each for each in having(hook)} | found).values()]
+
+
+def reads_chunks() -> bool:
+    """Return whether a callback reads each chunk of a stream, as every guardrail may."""
+    return any(_is_guardrail(each) or _overrides(each, CHUNK) for each in _active())
+
+
 def chooses_deployments() -> bool:
     """Return whether a callback takes part in the router's choice of a deployment."""
     return any(_overrides(each, hook) for each in _active() for hook in CHOOSING)
@@ -131,15 +144,7 @@ def wants_post_call() -> bool:
 
 def wants_events() -> bool:
     """Return whether any callback, or LiteLLM's database, receives success or failure events."""
-    lists: tuple[Iterable[Any], ...] = (
-        litellm.callbacks,
-        litellm.success_callback,
-        litellm.failure_callback,
-        litellm._async_success_callback,
-        litellm._async_failure_callback,
-        litellm.input_callback,
-    )
-    return auth.has_database() or any(not _is_inert(each) for held in lists for each in held)
+    return auth.has_database() or any(not _is_inert(each) for held in _lists() for each in held)
 
 
 def counts_keys(caller: Caller) -> bool:
@@ -162,6 +167,18 @@ def without_inert(log: Any, *, counted: bool) -> None:
         return [each for each in combined(*args, **kwargs) if not is_left_out(each)]
 
     log.get_combined_callback_list = observers
+
+
+def _lists() -> tuple[Iterable[Any], ...]:
+    """Return LiteLLM's lists of callbacks."""
+    return (
+        litellm.callbacks,
+        litellm.success_callback,
+        litellm.failure_callback,
+        litellm._async_success_callback,
+        litellm._async_failure_callback,
+        litellm.input_callback,
+    )
 
 
 def _active() -> Iterator[CustomLogger]:

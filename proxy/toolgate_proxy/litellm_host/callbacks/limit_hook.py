@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from toolgate_core.errors import PermissionDenied, ToolgateError
 
@@ -45,12 +46,16 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error
 
-    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> None:
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: Any
+    ) -> dict[str, Any] | None:
         """Called before each attempt at a deployment, also at one of a fallback. If a fallback is
         refused here, LiteLLM responds with the error for which it was needed."""
         context = carried()
-        if context is None or _is_ours(kwargs):
-            return
+        if _is_ours(kwargs):
+            return _unchecked(kwargs)
+        if context is None:
+            return None
         if context.caller.key is not None and context.caller.key.terms.enforced_only:
             error = PermissionDenied(
                 "This API key allows models with enforced calls only, and this model is of another "
@@ -61,6 +66,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         if context.model is not None and has_toolgate(context.model):
             context.notes.note_fallback()
             context.meter.await_counts(stream=bool(kwargs.get("stream")))
+        return None
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
@@ -81,6 +87,17 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
 def _is_ours(kwargs: Mapping[str, Any]) -> bool:
     provider, _, _ = str(kwargs.get("model")).partition("/")
     return PROVIDER in (provider, kwargs.get("custom_llm_provider"))
+
+
+def _unchecked(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call of our provider, which checks parameters itself, so that
+    LiteLLM neither refuses parameters of OpenAI that it does not list for the provider, nor a
+    `tool_choice` of type `allowed_tools`."""
+    made = {**kwargs, "allowed_openai_params": [*DEFAULT_CHAT_COMPLETION_PARAM_VALUES]}
+    if isinstance(choice := kwargs.get("tool_choice"), dict) and "allowed_tools" in choice.values():
+        made["extra_body"] = {**(kwargs.get("extra_body") or {}), "tool_choice": choice}
+        del made["tool_choice"]
+    return made
 
 
 def _call_id(data: Mapping[str, Any]) -> str:

@@ -8,8 +8,10 @@ them. Of a stream it describes what is known when it begins.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
+import litellm
 from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessing
 
 from ..deployments.router import router
@@ -21,25 +23,23 @@ UNSENT = frozenset(
     ("content-length", "content-type", "content-encoding", "transfer-encoding", "connection")
 ) | {"set-cookie", "retry-after"}
 """Headers of exceptions that are not sent: they are of another response, or are sent anyway."""
-LIMITER = "parallel_request_limiter"
-"""LiteLLM's name of the hook that counts the limits of a key."""
+LIMITER = "litellm.proxy.hooks.parallel_request_limiter"
+"""What the module of LiteLLM's callback that counts the limits of a key begins with."""
 
 
 async def litellm_headers(data: RequestData, model: str, response: Any = None) -> dict[str, str]:
     """Return the headers. `model`: its name in the router. `response`: LiteLLM's object of a whole
     response; None: of a stream, or of an error."""
-    from litellm.proxy import proxy_server
-
     prepared = await data.prepared()
     described: dict[str, Any] = {HIDDEN: dict(getattr(response, HIDDEN, None) or {})}
     row = data.row
     if row is not None:
         await router().set_response_headers(described, model_group=model)
-    limiter = proxy_server.proxy_logging_obj.get_proxy_hook(LIMITER)
-    if response is not None and limiter is not None:
-        await limiter.async_post_call_success_hook(
-            data=prepared, user_api_key_dict=data.caller, response=described
-        )
+    for limiter in litellm.callbacks if response is not None else ():
+        if type(limiter).__module__.startswith(LIMITER):
+            await limiter.async_post_call_success_hook(
+                data=prepared, user_api_key_dict=data.caller, response=described
+            )
     hidden = described[HIDDEN]
     named = dict(hidden.get("additional_headers") or {})
     if row is not None:
@@ -49,7 +49,7 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
         user_api_key_dict=data.caller,
         call_id=data.context.call_id,
         model_id=model_id_of(row) if row is not None else None,
-        version=proxy_server.version,
+        version=version("litellm"),
         response_cost=hidden.get("response_cost") or "",
         hidden_params=hidden,
         request_data=prepared,

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import litellm.utils
-from litellm.litellm_core_utils.get_litellm_params import get_litellm_params
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.litellm_pre_call_utils import add_litellm_data_to_request
 from starlette.requests import Request
@@ -17,8 +17,7 @@ from ...api.surface import Surface
 from ...context import RequestContext
 from ...request_fields import copied
 from ..deployments.fallbacks import Fallbacks
-from ..deployments.router import PRICES, PROVIDER, Row, placement_of, router
-from ..private_names import either
+from ..deployments.router import PRICES, PROVIDER, Row, alias_target, placement_of
 
 UNSEEN = frozenset({"previous_response_id"})
 """Parameters that LiteLLM does not get. It refuses ids of responses that it did not make."""
@@ -73,7 +72,7 @@ class RequestData:
                 user_api_key_dict=self.caller,
                 proxy_config=proxy_server.proxy_config,
                 general_settings=proxy_server.general_settings,
-                version=proxy_server.version,
+                version=version("litellm"),
             )
             data["litellm_call_id"] = self.context.call_id
             self.logging, self._data = litellm.utils.function_setup(
@@ -149,12 +148,7 @@ class RequestData:
         """Add the model and the deployment to the data and to the logging object."""
         data = await self.prepared()
         metadata = _metadata_of(data)
-        held = router()
-        alias = (
-            model
-            if held is not None and either(held, "get_model_from_alias")(model=model)
-            else None
-        )
+        alias = model if alias_target(model) is not None else None
         metadata |= {"model_group": model, "model_group_alias": alias}
         if self._tags is None:
             self._tags = metadata.get("tags") or ()
@@ -180,28 +174,28 @@ class RequestData:
             if name in self._names and name not in ("model", "messages", "input", "metadata")
         }
         optional["stream"] = stream
-        self.logging.update_messages(data.get("messages") or [])  # hooks may have changed them
+        provider = PROVIDER if self.row is not None else None
+        self.logging.messages = data.get("messages") or []  # hooks may have changed them
+        self.logging.stream = stream
         self.logging.update_from_kwargs(
             kwargs=data,
             model=data["model"],
             user=data.get("user"),
             optional_params=optional,
-            litellm_params=get_litellm_params(
-                acompletion=True,
-                api_base=params.get("api_base"),
-                custom_llm_provider=PROVIDER if self.row is not None else None,
-                litellm_call_id=data["litellm_call_id"],
-                metadata=metadata,
-                model_info=data.get("model_info"),
-                proxy_server_request=data.get("proxy_server_request"),
-                cooldown_time=params.get("cooldown_time"),
+            litellm_params={
+                "acompletion": True,
+                "api_base": params.get("api_base"),
+                "custom_llm_provider": provider,
+                "litellm_call_id": data["litellm_call_id"],
+                "metadata": metadata,
+                "model_info": data.get("model_info"),
+                "proxy_server_request": data.get("proxy_server_request"),
+                "cooldown_time": params.get("cooldown_time"),
                 **{name: params[name] for name in PRICES & params.keys()},
-            ),
-            custom_llm_provider=PROVIDER if self.row is not None else None,
+            },
+            custom_llm_provider=provider,
             stream=stream,
         )
-        self.logging.stream = stream
-        self.logging.model_call_details["stream"] = stream
         return data
 
 

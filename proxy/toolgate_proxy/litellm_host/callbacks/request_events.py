@@ -28,9 +28,8 @@ import litellm.utils
 import orjson
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessing
-from litellm.router_utils import fallback_event_handlers
 from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
-from litellm.types.utils import ModelResponse
+from litellm.types.utils import CallTypes, ModelResponse
 from starlette.requests import Request
 
 from toolgate_core.chat_request import ChatRequest
@@ -53,6 +52,7 @@ from .configured import (
     BEFORE_DEPLOYMENT,
     counts_keys,
     having,
+    loggers_having,
     wants_events,
     wants_post_call,
     without_inert,
@@ -143,17 +143,18 @@ class RequestEvents(Observer):
         return {**changed, "model": body["model"]}
 
     async def before_deployment(self, body: Mapping[str, Any], row: Row) -> Mapping[str, Any]:
-        if not having(BEFORE_DEPLOYMENT):
+        if not (callbacks := having(BEFORE_DEPLOYMENT)):
             return body
         params = row["litellm_params"]
         deployment: dict[str, Any] = {"model": params["model"], "custom_llm_provider": PROVIDER}
         if params.get(GUARDRAILS):
             deployment[GUARDRAILS] = params[GUARDRAILS]
+        changed = {**await self._data.prepared(), **self._data.seen(body), **deployment}
         with own_errors():
-            changed = await litellm.utils.async_pre_call_deployment_hook(
-                {**await self._data.prepared(), **self._data.seen(body), **deployment},
-                self._data.call_type,
-            )
+            for callback in callbacks:
+                call_type = CallTypes(self._data.call_type)
+                left = await callback.async_pre_call_deployment_hook(changed, call_type)
+                changed = changed if left is None else left
         kept = {name: body[name] for name in ("model", "stream", GUARDRAILS) if name in body}
         return {**self._data.as_in(changed, body), **kept}
 
@@ -258,7 +259,7 @@ class RequestEvents(Observer):
         self._whole, self._pieces = None, []
 
     async def fallback_failed(self, model: str) -> None:
-        await self._fallback_ended(model, fallback_event_handlers.log_failure_fallback_event)
+        await self._fallback_ended(model, "log_failure_fallback_event")
 
     async def goes_on(self, failed: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request is at a fallback. LiteLLM
@@ -273,23 +274,23 @@ class RequestEvents(Observer):
         await self._log_failure(model, error)
 
     @_contained
-    async def _fallback_ended(self, model: str, create: Any) -> None:
+    async def _fallback_ended(self, model: str, event: str) -> None:
         """Create LiteLLM's event of a fallback that responded or failed. Never raises."""
         first, error = self._fallbacks.first.model, self._fallbacks.first_error
         assert error is not None  # without it there is no fallback
-        await create(
-            original_model_group=first,
-            kwargs={**await self._data.prepared(), "model": model},
-            original_exception=host_error(error, first),
-        )
+        for callback in loggers_having(event):
+            await _contained(getattr(callback, event))(
+                original_model_group=first,
+                kwargs={**await self._data.prepared(), "model": model},
+                original_exception=host_error(error, first),
+            )
 
     def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
         fallbacks, caller = self._fallbacks, None if self._data.is_ours else self._data.caller
         if self._guard is not None:
             self._guard.end()
         if fallbacks.current is not None and failed is None:
-            create = fallback_event_handlers.log_success_fallback_event
-            in_background(self._fallback_ended(fallbacks.model, create))
+            in_background(self._fallback_ended(fallbacks.model, "log_success_fallback_event"))
         if fallbacks.is_litellms:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
@@ -337,9 +338,8 @@ class RequestEvents(Observer):
             response = await self._priced(whole, stream, ended)
         data, log, began = await self._data.prepared(), self._data.logging, self._data.began
         if stream:
-            either(log, "update_completion_start_time")(
-                completion_start_time=self._first_event or ended
-            )
+            log.completion_start_time = self._first_event or ended
+            log.model_call_details["completion_start_time"] = log.completion_start_time
         if not self._routed:
             without_inert(log, counted=counts_keys(self._data.context.caller))
         hit = self._data.context.notes.cache_key is not None

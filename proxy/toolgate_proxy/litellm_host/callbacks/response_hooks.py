@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from functools import partial
 from typing import Any
 
-import litellm
 import orjson
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.utils import CallTypes, ModelResponse, ModelResponseStream
@@ -35,6 +35,7 @@ from .configured import (
     guardrails_of_whole_responses,
     having,
     is_unified,
+    reads_chunks,
 )
 from .request_data import RequestData
 from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
@@ -52,8 +53,6 @@ class ResponseHooks:
         self._data = data
         self._form = FORMS[data.call_type]
         self._moderations: list[asyncio.Task[None]] = []
-        self._so_far = ""
-        """Text of the stream, for hooks on its chunks."""
         self.has_refused = False
         """A hook failed or refused the request or the response. No other model gets it."""
         self.shown: Mapping[str, Any] | None = None
@@ -103,50 +102,30 @@ class ResponseHooks:
         stored if they change nothing. Raise ToolgateError."""
         with self.noting_refusals():
             await self._require_moderated()
-        source = EventSource(frames, self._form.item)
-        try:
-            if not acts_on_response(await self._data.prepared()):
-                async with aclosing(frames) as parts:
-                    async for part in parts:
-                        yield part
-                await whole().keep()
-                return
+        if not acts_on_response(await self._data.prepared()):
+            async with aclosing(frames) as parts:
+                async for part in parts:
+                    yield part
+            await whole().keep()
+            return
+        with self.noting_refusals():
             data = await self._described(model, stream=True)
+        change = partial(self._at_deployment, STREAM_OF_DEPLOYMENT, data)
+        source = EventSource(frames, self._form.item, change)
+        sent: list[bytes] = []
+        held: list[bytes] = []
+        try:
             guardrails = guardrails_of_whole_responses(data)
             is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
-            is_ended = True
-            self._so_far = ""
-            sent: list[bytes] = []
-            held: list[bytes] = []
             await self._note_headers(data, None)
-            try:
-                async with (
-                    aclosing(source.items()) as items,
-                    aclosing(self._of_deployment(items, data)) as left_items,
-                    aclosing(
-                        hooks().async_post_call_streaming_iterator_hook(
-                            response=left_items,
-                            user_api_key_dict=self._data.caller,
-                            request_data=data,
-                        )
-                    ) as guarded,
-                ):
-                    async for item in guarded:
-                        left = await self._chunk(item, data)
-                        frame = source.frame(left)
-                        sent.append(frame)
-                        if held or is_held or self._is_held(frame, request):
-                            held.append(frame)
-                        else:
-                            yield frame
-                        if isinstance(left, str):
-                            is_ended = False
-                            break  # with an error, as in LiteLLM
-            except Exception:
-                if source.error is not None:
-                    raise source.error from None
-                raise
-            for guardrail in guardrails if is_ended else ():
+            async with aclosing(self._left(source, data)) as left:
+                async for frame in left:
+                    sent.append(frame)
+                    if held or is_held or self._is_held(frame, request):
+                        held.append(frame)
+                    else:
+                        yield frame
+            for guardrail in () if source.is_cut else guardrails:
                 await self._require_passed(guardrail, whole().body(), data, sent)
             if sent == source.taken:
                 await whole().keep()
@@ -158,6 +137,35 @@ class ResponseHooks:
             self.has_refused = error is not source.error
             raise own_error(error) from error
 
+    async def _left(self, source: EventSource, data: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a stream as the hooks leave them. Raise the error that ended the
+        stream, and the exceptions of hooks."""
+        reads, caller, so_far = reads_chunks(), self._data.caller, ""
+        try:
+            async with (
+                aclosing(source.items()) as items,
+                aclosing(
+                    hooks().async_post_call_streaming_iterator_hook(
+                        response=items, user_api_key_dict=caller, request_data=data
+                    )
+                ) as guarded,
+            ):
+                async for item in guarded:
+                    left = item
+                    if reads:
+                        left = await hooks().async_post_call_streaming_hook(
+                            data=data, response=item, user_api_key_dict=caller, str_so_far=so_far
+                        )
+                        so_far += _text_of(left)
+                    yield source.frame(left)
+                    if isinstance(left, str):
+                        source.is_cut = True  # with an error, as in LiteLLM
+                        return
+        except Exception:
+            if source.error is not None:
+                raise source.error from None
+            raise
+
     async def _whole(
         self, body: dict[str, Any], model: str, request: ChatRequest
     ) -> dict[str, Any]:
@@ -167,10 +175,7 @@ class ResponseHooks:
         response = self._form.response(body)
         before = body_of(response)
         data = await self._described(model, stream=False)
-        if having(AFTER_DEPLOYMENT):
-            response = await litellm.utils.async_post_call_success_deployment_hook(
-                request_data=data, response=response, call_type=self._data.call_type
-            )
+        response = await self._at_deployment(AFTER_DEPLOYMENT, data, response)
         response = await hooks().post_call_success_hook(
             data=data, user_api_key_dict=self._data.caller, response=response
         )
@@ -229,46 +234,27 @@ class ResponseHooks:
 
     async def _note_headers(self, data: dict[str, Any], response: Any) -> None:
         """Take the response headers of the hooks for them."""
-        if hooks().has_post_call_response_headers_callbacks():
-            self._data.context.notes.headers |= await hooks().post_call_response_headers_hook(
-                data=data,
-                user_api_key_dict=self._data.caller,
-                response=response,
-                request_headers=dict(self._data.request.headers),
-            )
-
-    async def _of_deployment(
-        self, items: AsyncGenerator[Any, None], data: dict[str, Any]
-    ) -> AsyncGenerator[Any, None]:
-        """Yield the chunks as `async_post_call_streaming_deployment_hook` leaves them. As in
-        LiteLLM, one that fails changes nothing."""
-        callbacks, call_type = having(STREAM_OF_DEPLOYMENT), CallTypes(self._data.call_type)
-        async for item in items:
-            made = item
-            for callback in callbacks:
-                try:
-                    left = await callback.async_post_call_streaming_deployment_hook(
-                        request_data=data, response_chunk=made, call_type=call_type
-                    )
-                except Exception as error:  # noqa: BLE001
-                    logger.warning("A callback failed at a chunk (%s).", type(error).__name__)
-                else:
-                    made = made if left is None else left
-            yield made
-
-    async def _chunk(self, item: Any, data: dict[str, Any]) -> Any:
-        """Run the hooks on one chunk."""
-        if not hooks().needs_per_chunk_streaming_hook():
-            return item
-        left = await hooks().async_post_call_streaming_hook(
+        self._data.context.notes.headers |= await hooks().post_call_response_headers_hook(
             data=data,
-            response=item,
             user_api_key_dict=self._data.caller,
-            str_so_far=self._so_far,
+            response=response,
+            request_headers=dict(self._data.request.headers),
         )
-        if isinstance(left, ModelResponse | ModelResponseStream):
-            self._so_far += litellm.get_response_string(response_obj=left)
-        return left
+
+    async def _at_deployment(self, hook: str, data: dict[str, Any], item: Any) -> Any:
+        """Return a response or a chunk as the callbacks with a hook on those of deployments leave
+        it. As in LiteLLM, one that fails changes nothing, unless it is a guardrail of responses."""
+        call_type = CallTypes(self._data.call_type)
+        for callback in having(hook):
+            try:
+                left = await getattr(callback, hook)(data, item, call_type)
+            except Exception as error:
+                if hook == AFTER_DEPLOYMENT and isinstance(callback, CustomGuardrail):
+                    raise
+                logger.warning("A callback failed at a response (%s).", type(error).__name__)
+            else:
+                item = item if left is None else left
+        return item
 
     def _is_held(self, frame: bytes, request: ChatRequest) -> bool:
         return request.content_format is not None or any(mark in frame for mark in self._form.marks)
@@ -345,10 +331,15 @@ class EventSource:
     """The events of a stream as LiteLLM's objects, and back."""
 
     def __init__(
-        self, frames: AsyncGenerator[bytes, None], item_of: Callable[[bytes], Any]
+        self,
+        frames: AsyncGenerator[bytes, None],
+        item_of: Callable[[bytes], Any],
+        change: Callable[[Any], Awaitable[Any]],
     ) -> None:
+        """`change` returns an object as the hooks at the deployment leave it."""
         self._frames = frames
         self._item_of = item_of
+        self._change = change
         self._made: dict[bytes, bytes] = {}
         """The events, by the content of LiteLLM's objects."""
         self.taken: list[bytes] = []
@@ -356,6 +347,8 @@ class EventSource:
         """The end of the stream, which the hooks do not get."""
         self.error: ToolgateError | None = None
         """The error that ended the stream."""
+        self.is_cut = False
+        """A hook on its chunks ended it."""
 
     async def items(self) -> AsyncGenerator[Any, None]:
         try:
@@ -365,7 +358,7 @@ class EventSource:
                         if frame.endswith(DONE):
                             self.end = frame + FRAME_END
                         else:
-                            yield self._taken(frame + FRAME_END)
+                            yield await self._change(self._taken(frame + FRAME_END))
         except ToolgateError as error:
             self.error = error
             raise
@@ -393,6 +386,14 @@ def _content(item: Any) -> bytes:
     if isinstance(content, dict) and isinstance(content.get("response"), Mapping):
         content["response"] = {**content["response"], UNSEEN: None}
     return orjson.dumps(content)
+
+
+def _text_of(chunk: Any) -> str:
+    """Return the text of a chunk of chat completions."""
+    if not isinstance(chunk, ModelResponse | ModelResponseStream):
+        return ""
+    parts = (getattr(each, "delta", None) or each.message for each in chunk.choices)
+    return "".join(part.content or "" for part in parts)
 
 
 def _retrieve(moderation: asyncio.Task[None]) -> None:

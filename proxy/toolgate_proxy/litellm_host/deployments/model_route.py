@@ -7,6 +7,7 @@ LiteLLM checks a key.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,17 @@ from ..callbacks.response_cache import is_semantic
 from ..private_names import either
 from .fallback_entries import configured_parameters
 from .key_settings import ALIASES, key_settings
-from .router import PRICES, Asker, Row, Target, is_limited, placement_of, router, rows_of
+from .router import (
+    PRICES,
+    Asker,
+    Row,
+    Target,
+    alias_target,
+    is_limited,
+    placement_of,
+    router,
+    rows_of,
+)
 from .selection import OWN_STRATEGIES
 
 FRESH = 1.0
@@ -150,7 +161,6 @@ async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
     have aliases of models."""
     from litellm.proxy import proxy_server
     from litellm.proxy.auth.auth_checks import get_key_object
-    from litellm.proxy.utils import hash_token
 
     if (caller := context_of(scope).caller).authenticated:
         return model, Asker(is_administrator=caller.key is None)
@@ -161,7 +171,7 @@ async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
         return model, Asker()
     try:
         key = await get_key_object(
-            hashed_token=hash_token(sent),
+            hashed_token=hashlib.sha256(sent.encode()).hexdigest(),
             prisma_client=proxy_server.prisma_client,
             user_api_key_cache=proxy_server.user_api_key_cache,
         )
@@ -267,7 +277,7 @@ def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
 def _strategy(held: Any, model: str) -> str | None:
     """Return the strategy of the model's routing group or of the router; None if the model is a
     group."""
-    name = either(held, "get_model_from_alias")(model=model) or model
+    name = alias_target(model) or model
     for group in either(held, "routing_groups").values():
         if group.group_name == name:
             return None

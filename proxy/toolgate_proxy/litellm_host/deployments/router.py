@@ -167,6 +167,13 @@ def weights_of(rows: Sequence[Row]) -> list[float]:
     return weights if max(weights, default=0) > 0 else [1.0] * len(rows)
 
 
+def alias_target(model: str) -> str | None:
+    """Return the model that an alias of the router stands for; None: it is no alias."""
+    held = router()
+    given = None if held is None else (held.model_group_alias or {}).get(model)
+    return given.get("model") if isinstance(given, dict) else given
+
+
 def is_limited(row: Row) -> bool:
     return any(
         part.get(name) is not None

@@ -6,9 +6,6 @@ Reasons for each patch:
 - `_complete_custom_providers` wraps a provider's stream in the stock `CustomStreamWrapper`, which
   estimates usage, mixes up the choices of n > 1, and drops logprobs. It opens the stream only after
   the response has started, so errors can't have their HTTP status.
-- `get_optional_params` rejects OpenAI parameters that a provider is not listed for
-  (reasoning_effort, verbosity …). Our provider checks parameters itself.
-- `validate_chat_completion_tool_choice` rejects a tool_choice of type allowed_tools.
 - `validate_openai_optional_params` truncates `stop` to four strings without an error.
 - `ProxyException.to_dict` creates the error body, with the HTTP status as `code` and with class
   names before the message.
@@ -26,7 +23,6 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
 from typing import Any
 
 import litellm
@@ -36,13 +32,12 @@ from litellm.llms.custom_llm import CustomLLM
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from litellm.types.utils import ModelResponse, ModelResponseStream
-from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from ...background import in_background
+from ..callbacks.limit_hook import hook
 from ..deployments.router import PROVIDER
 from ..errors import CARRIED
 from ..guardrail_inputs import HANDLERS, process_input_messages
-from ..private_names import either
 from . import cpython_gc_workaround
 
 _MADE = "_toolgate_registered"
@@ -51,34 +46,23 @@ _MADE = "_toolgate_registered"
 
 def register(provider: CustomLLM) -> CustomLLM:
     """Install the patches once per process. Returns the provider."""
+    if hook not in litellm.callbacks:
+        litellm.callbacks.append(hook)
     if not hasattr(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True
         litellm.main._complete_custom_providers = _opening(litellm.main._complete_custom_providers)
-        litellm.main.get_optional_params = _allowing(litellm.main.get_optional_params)
-        litellm.main.validate_chat_completion_tool_choice = _allowing_tools(
-            litellm.main.validate_chat_completion_tool_choice
-        )
         ProxyException.__init__ = _carrying(ProxyException.__init__)
         ProxyException.to_dict = _speaking(ProxyException.to_dict)
         if importlib.util.find_spec("prisma") is None:
             for name in list(vars(PrismaDBExceptionHandler)):
                 if name.startswith("is_"):
                     setattr(PrismaDBExceptionHandler, name, staticmethod(lambda _: False))
-        _know_allowed_tools()
         for handler in HANDLERS:
             handler.process_input_messages = process_input_messages
         cpython_gc_workaround.hold()
         setattr(litellm.main, _MADE, True)
     return provider
-
-
-def _know_allowed_tools() -> None:
-    """Add our provider to the providers that support allowed_tools, in releases with that list."""
-    with suppress(ImportError):
-        from litellm.litellm_core_utils import allowed_tools_tool_choice as allowed
-
-        allowed.ALLOWED_TOOLS_TOOL_CHOICE_PROVIDERS |= {PROVIDER}
 
 
 def provider() -> Any:
@@ -120,26 +104,6 @@ async def _open(ctx: Any) -> PassThroughStream:
         custom_llm_provider=ctx.custom_llm_provider,
         logging_obj=ctx.logging,
     )
-
-
-def _allowing(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get_optional_params(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("custom_llm_provider") == PROVIDER:
-            kwargs["allowed_openai_params"] = list(DEFAULT_CHAT_COMPLETION_PARAM_VALUES)
-        return original(*args, **kwargs)
-
-    return get_optional_params
-
-
-def _allowing_tools(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def validate(tool_choice: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(tool_choice, dict) and tool_choice.get("type") == "allowed_tools":
-            return tool_choice
-        return original(tool_choice, *args, **kwargs)
-
-    return validate
 
 
 def _carrying(original: Callable[..., None]) -> Callable[..., None]:
@@ -188,9 +152,8 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
         super().__init__(completion_stream=chunks, **stock)
         self._first: ModelResponseStream | None = first
         self.sent_first_chunk = True
-        either(self.logging_obj, "update_completion_start_time")(
-            completion_start_time=datetime.datetime.now()
-        )
+        now = self.logging_obj.completion_start_time = datetime.datetime.now()
+        self.logging_obj.model_call_details["completion_start_time"] = now
 
     async def __anext__(self) -> ModelResponseStream:
         first, self._first = self._first, None
@@ -198,7 +161,6 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
             chunk = await anext(self.completion_stream) if first is None else first
         except StopAsyncIteration:
             self._log_success()
-            self._restore_consumer_correlation_context()
             raise
         except Exception as error:
             in_background(
@@ -206,7 +168,6 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
                     error, traceback.format_exc(), prefer_async_handlers=True
                 )
             )
-            self._restore_consumer_correlation_context()
             raise
         self.chunks.append(chunk)  # LiteLLM bills an aborted stream by its chunks
         # They identify the deployment; without them LiteLLM looks it up for each chunk.

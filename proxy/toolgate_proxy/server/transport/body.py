@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
-import orjson
-import pydantic_core
 from starlette.types import Message, Receive, Scope
 
 from toolgate_core.errors import (
@@ -21,18 +18,13 @@ from toolgate_core.errors import (
     UnsupportedEncoding,
 )
 
-from ...json_values import MAX_VALUES, exceeds
+from ...json_values import read_object
 from ...limits.key_bounds import BodyReservation
 
 IN_THREAD = 262_144
 """Size in bytes from which a body is parsed and checked in a thread, so that the event loop can
 serve others between the steps: each of them takes a few milliseconds for a body of this size, while
 a switch of threads costs a tenth of one."""
-LARGE = 1_000_000
-"""Size in bytes from which bodies are parsed without a copy of them."""
-AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
-LONG_INTEGER = b"0" * 19
-"""The digits that an integer of more than 64 bits has at least."""
 PLAIN = (b"", b"identity")
 READ = "toolgate.body"
 """Key in the ASGI scope of a RequestBody that was read before."""
@@ -61,8 +53,8 @@ class RequestBody:
         return body
 
     async def parsed(self, scope: Scope, check: Check) -> dict[str, Any]:
-        """The body's JSON object, for which `check` raises no error. Accepts the same JSON as
-        LiteLLM, but no forms. Raises InvalidRequest and RequestTooLarge."""
+        """The body's JSON object, for which `check` raises no error. Accepts no forms. Raises
+        InvalidRequest and RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -71,8 +63,11 @@ class RequestBody:
                     "The body must be JSON, sent as `content-type: application/json`."
                 )
         if self.size > IN_THREAD:
-            return await asyncio.to_thread(_object, self.content, check)
-        return _object(self.content, check)
+            values = await asyncio.to_thread(read_object, self.content)
+        else:
+            values = read_object(self.content)
+        check(values)
+        return values
 
     @property
     def content(self) -> bytes:
@@ -158,73 +153,3 @@ def _too_large(limit: int) -> RequestTooLarge:
         f"The body has more than {limit:,} bytes, the limit of this gateway. Shorten the messages "
         "or reduce the images, or ask the operator to raise TOOLGATE_MAX_BODY_BYTES."
     )
-
-
-def from_json(content: bytes) -> Any:
-    """The JSON value of a body. Raises InvalidRequest and RequestTooLarge."""
-    if exceeds(content, MAX_VALUES):
-        raise RequestTooLarge(
-            f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
-            "other entries."
-        )
-    is_large = len(content) > LARGE
-    has_long = LONG_INTEGER in content.translate(AS_ZEROS)
-    try:
-        if not is_large and not has_long:
-            return orjson.loads(content)
-        # orjson copies its input, and reads long integers as floats.
-        read = pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
-    except ValueError as error:
-        try:
-            # Accepts lone surrogates, NaN, and the other encodings of JSON.
-            read, has_long = None if is_large else json.loads(content), True
-        except (ValueError, RecursionError):
-            read = None
-        if read is None:
-            raise InvalidRequest("The body is not valid JSON.") from error
-    return _without_long_integers(read) if has_long else read
-
-
-def _object(content: bytes, check: Check) -> dict[str, Any]:
-    values = from_json(content)
-    if not isinstance(values, dict):
-        raise InvalidRequest("The body must be a JSON object.")
-    check(values)
-    return values
-
-
-def _without_long_integers(value: Any) -> Any:
-    """The value with floats in place of integers of more than 64 bits, which orjson can't write.
-    Bounds of a schema become no wider. Raises InvalidRequest for those that are too large for
-    floats, and for values of an `enum` or `const` that no float is equal to."""
-    waiting = [("", value)]
-    while waiting:
-        name, each = waiting.pop()
-        named = each.items() if isinstance(each, dict) else ()
-        members = [*named, *(enumerate(each) if isinstance(each, list) else ())]
-        for at, member in members:
-            place = at if isinstance(at, str) else name
-            if isinstance(member, dict | list):
-                waiting.append((place, member))
-            elif isinstance(member, int) and not -(2**63) <= member < 2**64:
-                each[at] = _as_float(member, place)
-    return value
-
-
-def _as_float(number: int, place: str) -> float:
-    try:
-        nearest = float(number)
-    except OverflowError as error:
-        raise InvalidRequest(
-            "The body has a number that is too large. Use a smaller one."
-        ) from error
-    if place in ("enum", "const") and nearest != number:
-        raise InvalidRequest(
-            f"`{place}` has the integer {number}, which has more than 64 bits. Use a string, or an "
-            "integer of 64 bits."
-        )
-    if place in ("maximum", "exclusiveMaximum") and nearest > number:
-        return math.nextafter(nearest, -math.inf)
-    if place in ("minimum", "exclusiveMinimum") and nearest < number:
-        return math.nextafter(nearest, math.inf)
-    return nearest
