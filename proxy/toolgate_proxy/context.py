@@ -353,6 +353,14 @@ class RequestContext:
         self.notes.is_fallback, self.notes.cache_key, self.notes.host_headers = False, None, {}
 
 
+def route_path(scope: MutableMapping[str, Any]) -> str:
+    """Return the path of a request without LiteLLM's `SERVER_ROOT_PATH`. It is the path in the
+    request line, which a forged Host header can't change."""
+    path = str(scope["path"])
+    root = str(scope.get("app_root_path", scope.get("root_path", ""))).rstrip("/")
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:
     """Return the context in an ASGI scope. Create one if the app was not started by `toolgate
     proxy`."""

@@ -14,10 +14,10 @@ from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, Upgr
 
 from .. import removed
 from ..api.surfaces import surface_of
-from ..context import RequestContext
+from ..context import RequestContext, route_path
 from ..litellm_host import auth
-from ..litellm_host.providers import named_providers, passed_through
-from .authorization import authorize, check_key, route_path
+from ..litellm_host.refused import named_providers, passed_through
+from .authorization import authorize, check_key
 from .paths import MATCH
 
 BATCHES = re.compile(r"/v1/messages/batches(?:/.*)?", re.DOTALL)

@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolgate_core.errors import InvalidKey, RouteClosed, ToolgateError
 
 from .. import metrics
-from ..context import RequestContext, context_of
+from ..context import RequestContext, context_of, route_path
 from ..keys.access import key_of, may_open, refusal
 from ..litellm_host import auth
-from ..litellm_host.asgi import serves_without_key
+from ..litellm_host.app import serves_without_key
 from ..state import gateway
-from .transport.connection import Reply
+from .connection import Reply
 
 READY = "/toolgate/ready"
 READY_MODELS = f"{READY}/"
@@ -78,12 +78,6 @@ def is_probe(path: str) -> bool:
 def is_open(path: str) -> bool:
     """Return whether a route needs no key."""
     return is_probe(path) or any(_is_below(path, each) for each in gateway().settings.open_routes)
-
-
-def route_path(scope: Scope) -> str:
-    """Return the path of a request without LiteLLM's `SERVER_ROOT_PATH`."""
-    path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
-    return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
 
 class ClosedRoutes:

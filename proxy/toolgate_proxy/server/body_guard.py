@@ -2,7 +2,7 @@
 
 LiteLLM reads its own settings from request bodies: `api_base`, `mock_response`, `fallbacks`,
 `tags`, `no-log` … It rejects some of them. This module rejects all of them
-(litellm_host/control_fields.py). A chat request for one of our models may contain only known
+(litellm_host/refused.py). A chat request for one of our models may contain only known
 parameters. LiteLLM also reads fields of messages and tools before it validates them; a string
 among the messages ends in a response that contains a traceback. So this module checks the types of
 those fields, as OpenAI's API defines them, for every provider.
@@ -16,7 +16,6 @@ from typing import Any
 from toolgate_core.errors import (
     InvalidRequest,
     ModelNotFound,
-    RequestTooLarge,
     UnsupportedParameter,
 )
 
@@ -24,10 +23,9 @@ from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..api.shared.tools import MAX_TOOLS
-from ..json_values import MAX_VALUES, exceeds
-from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
-from ..litellm_host.deployments.model_route import litellms_reason
-from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
+from ..litellm_host.model_route import litellms_reason
+from ..litellm_host.refused import USER_CONTENT_TYPES, is_banned, is_control
+from ..litellm_host.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
 
 NESTED = ("extra_body", "litellm_params")
@@ -52,11 +50,6 @@ STREAM_OPTIONS = (
     "toolgate_call_done",
     "toolgate_trace",
 )
-JSON_TEXTS = ("arguments", "input", "json")
-"""Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
-values count as the body's."""
-WITHOUT_TEXTS = ("tools", "functions")
-"""Parameters of which nothing is parsed as JSON."""
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
@@ -84,19 +77,8 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
 
 
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the number of entries in each parameter, and the number of values in the JSON texts of
-    a body. Raises InvalidRequest and RequestTooLarge. `allowed_token_ids` and `logit_bias` have
-    bounds by the vocabulary."""
-    values_left = MAX_VALUES
-    waiting = [value for name, value in values.items() if name not in WITHOUT_TEXTS]
-    while waiting:
-        each = waiting.pop()
-        if type(each) is dict:
-            if "arguments" in each or "input" in each or "json" in each:
-                values_left = _without_texts(each, values_left)
-            waiting += each.values()
-        elif type(each) is list:
-            waiting += each
+    """Checks the number of entries in each parameter. `allowed_token_ids` and `logit_bias` have
+    bounds by the vocabulary. Raises InvalidRequest."""
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, BY_NAME)
@@ -108,20 +90,6 @@ def check_bounds(values: dict[str, Any]) -> None:
                 "Remove some.",
                 param=name,
             )
-
-
-def _without_texts(value: dict[str, Any], most: int) -> int:
-    """Return `most` without the values of JSON texts. Raises RequestTooLarge if they have more."""
-    for name in JSON_TEXTS:
-        text = value.get(name)
-        found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
-        if found > most and exceeds(str(text).encode(errors="replace"), most):
-            raise RequestTooLarge(
-                f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. "
-                "Send fewer or shorter ones."
-            )
-        most -= min(found, most)
-    return most
 
 
 def check_model_name(model: str) -> None:

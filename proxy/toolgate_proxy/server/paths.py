@@ -9,7 +9,7 @@ from typing import Any
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .authorization import route_path
+from ..context import route_path
 
 MATCH = "toolgate.match"
 """Key in the ASGI scope of the match of the path's pattern."""

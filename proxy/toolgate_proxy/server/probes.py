@@ -16,11 +16,11 @@ from starlette.types import Scope
 
 from toolgate_core.errors import ModelNotFound
 
-from ..context import RequestContext
-from ..litellm_host.auth import has_database
-from ..litellm_host.deployments.router import model_names, placements, rows_of
+from ..context import RequestContext, route_path
+from ..litellm_host.database import has_database
+from ..litellm_host.router import model_names, placements, rows_of
 from ..state import gateway
-from .authorization import LITELLM_READY, READY, READY_MODELS, route_path
+from .authorization import LITELLM_READY, READY, READY_MODELS
 
 PATHS = re.compile(rf"{READY}(?:/.*)?|{LITELLM_READY}", re.DOTALL)
 RETRY_AFTER = 2

@@ -32,19 +32,26 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_core.host_probe import PrivateName
 from toolgate_proxy import auth
+from toolgate_proxy.context import route_path
 from toolgate_proxy.keys.access import KEY_HEADERS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host import private_names
-from toolgate_proxy.litellm_host.asgi import insert_own_route
-from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
-from toolgate_proxy.litellm_host.control_fields import FURTHER, OPENAI_FIELDS, is_banned, is_control
-from toolgate_proxy.litellm_host.operations import UNSUPPORTED, check_operation
+from toolgate_proxy.litellm_host.app import insert_own_route
+from toolgate_proxy.litellm_host.limit_hook import hook
 from toolgate_proxy.litellm_host.private_names import (
     PRIVATE_NAMES,
     LiteLLMChanged,
     check_private_names,
     either,
+)
+from toolgate_proxy.litellm_host.refused import (
+    FURTHER,
+    OPENAI_FIELDS,
+    UNSUPPORTED,
+    check_operation,
+    is_banned,
+    is_control,
 )
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.server import launcher
@@ -149,7 +156,7 @@ async def test_our_custom_auth_reads_the_key_from_the_headers(monkeypatch):
         assert caller.user_role == LitellmUserRoles.PROXY_ADMIN
     with pytest.raises(ProxyException):
         await host.authenticate(request_with((b"authorization", b"Bearer sk-wrong")), "sk-master")
-    assert host.route_of(request_with((b"host", b"x/key/list?y="))) == "/v1/models"
+    assert route_path(request_with((b"host", b"x/key/list?y=")).scope) == "/v1/models"
 
 
 def test_our_custom_auth_is_recognised_and_both_checks_of_models_must_be_on(monkeypatch):

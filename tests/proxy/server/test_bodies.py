@@ -25,11 +25,11 @@ from tests.support.waiting import until
 from toolgate_core import errors
 from toolgate_proxy import json_values
 from toolgate_proxy.api.shared.parameter import unknown
+from toolgate_proxy.json_values import check_texts
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.key_bounds import SMALL_ROOM
-from toolgate_proxy.server import body_guard
+from toolgate_proxy.server import body, body_guard
 from toolgate_proxy.server.body_guard import check, check_bounds, check_controls, check_shape
-from toolgate_proxy.server.transport import body
 
 SCOPE = {"type": "http", "headers": []}
 CHAT = "/v1/chat/completions"
@@ -358,18 +358,19 @@ async def test_commas_and_brackets_inside_strings_are_not_values():
 @pytest.mark.parametrize(("size", "off_loop"), [(10, False), (body.IN_THREAD + 10, True)])
 async def test_large_bodies_are_parsed_in_a_thread(size, off_loop, monkeypatch):
     threads = []
-    parse = body.from_json
 
     def noted(content):
         threads.append(threading.get_ident())
-        return parse(content)
+        return json_values.read_object(content)
 
-    monkeypatch.setattr(body, "from_json", noted)
+    monkeypatch.setattr(body, "read_object", noted)
     await parsed(json.dumps({"a": "x" * size}).encode())
     assert [each != threading.get_ident() for each in threads] == [off_loop]
 
 
-SMALL_AND_LARGE = pytest.mark.parametrize("other", [b"1", b"NaN", b'"%s"' % (b"x" * body.LARGE)])
+SMALL_AND_LARGE = pytest.mark.parametrize(
+    "other", [b"1", b"NaN", b'"%s"' % (b"x" * json_values.LARGE)]
+)
 """A member beside the tested one, by which bodies are parsed in one way or another."""
 
 
@@ -429,10 +430,10 @@ MANY = f"[{'1,' * (MAX // 2 + 1)}1]"
 
 @pytest.mark.parametrize("name", ["arguments", "input", "json"])
 def test_values_of_all_json_texts_count_together(name):
-    check_bounds({"a": {name: MANY}, "b": [{name: '["a,b"]' * 100_000}]})
+    check_texts({"a": {name: MANY}, "b": [{name: '["a,b"]' * 100_000}]})
     with pytest.raises(errors.RequestTooLarge, match="500,000"):
-        check_bounds({"a": {name: MANY}, "b": [{"c": {name: MANY}}]})
-    check_bounds({"input": MANY * 3, "messages": [{"content": MANY * 3}]})  # are not parsed
+        check_texts({"a": {name: MANY}, "b": [{"c": {name: MANY}}]})
+    check_texts({"input": MANY * 3, "messages": [{"content": MANY * 3}]})  # are not parsed
 
 
 def test_names_are_bounded_and_not_repeated_at_length():
