@@ -171,7 +171,7 @@ def _part(api: Api, url: str) -> dict[str, Any]:
 
 def loosen_images() -> None:
     """Replace the check of the gateway that forbids images from this machine, and shorten them."""
-    from toolgate_proxy.chat.request import images
+    from toolgate_proxy.chat import images
     from toolgate_proxy.fetching import public_fetch
 
     public_fetch.is_public = lambda address: True

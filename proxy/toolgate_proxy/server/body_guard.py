@@ -22,9 +22,9 @@ from toolgate_core.errors import (
 )
 
 from ..api.chat_completions.parameters import BY_NAME
-from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..api.shared.tools import MAX_TOOLS
+from ..api.shared.value_types import is_token_type
 from ..json_values import MAX_VALUES, exceeds
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.model_route import litellms_reason

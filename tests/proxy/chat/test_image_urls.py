@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from toolgate_core.errors import InvalidRequest
-from toolgate_proxy.chat.request import images as images_module
-from toolgate_proxy.chat.request.images import LEFT_OUT, Images, without_images_in_results
+from toolgate_proxy.chat import images as images_module
+from toolgate_proxy.chat.images import LEFT_OUT, Images, without_images_in_results
 from toolgate_proxy.fetching import public_fetch
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.apis.chat_events import read
 from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
-from toolgate_proxy.api.chat_completions.request import parse_request
-from toolgate_proxy.chat.request.preparation import check_bounds as check
-from toolgate_proxy.chat.request.preparation import with_family_ids, with_reasoning_switch
+from toolgate_proxy.api.surfaces import COMPLETIONS
+from toolgate_proxy.chat.preparation import check_bounds as check
+from toolgate_proxy.chat.preparation import with_family_ids, with_reasoning_switch
 
 LIMITS = wire.Limits(
     max_model_len=10, max_logprobs=20, max_grammars=64, vocabulary=1000, max_token_bytes=20
@@ -27,7 +28,7 @@ ROLE = len("role" + "user" + "content")
 
 def request(text: str = "hi", **more: Any) -> ChatRequest:
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}]}
-    return parse_request(body | more, model="tiny")
+    return read(COMPLETIONS, body | more)
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "😀"])
