@@ -133,10 +133,15 @@ def unknown_value(
     if not isinstance(value, str):
         return invalid_value(path, expected, value)
     is_shown = len(value) <= MAX_SHOWN_LENGTH and value.isprintable()
-    near = get_close_matches(value, known, n=1, cutoff=NEAR) if is_shown else []
+    near = nearest(value, known, NEAR) if is_shown else ""
     shown = f'"{value}"' if is_shown else "a string"
-    hint = f" Did you mean {suggestion.replace('{}', near[0]) or _quoted(near[0])}?" if near else ""
+    hint = f" Did you mean {suggestion.replace('{}', near) or _quoted(near)}?" if near else ""
     return InvalidRequest(f"{path!r} must be {expected}, but is {shown}.{hint}", param=path)
+
+
+def nearest(text: str, known: Iterable[str], similarity: float = 0.75) -> str:
+    """Return which of the known names is meant; "" if none is similar."""
+    return next(iter(get_close_matches(text[:64], known, n=1, cutoff=similarity)), "")
 
 
 def _quoted(text: str) -> str:

@@ -6,23 +6,21 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, NamedTool, ToolChoice
+from toolgate_core.chat_request import ChatRequest
 
 from ...features.all import MESSAGES
 from ...features.feature import Asked, Used
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import invalid_value
 from ..shared.content_format import content_format, read_format
 from ..shared.history import Conversation
 from ..shared.parameter import read_parameters
 from ..shared.template import reasoning_mode
 from ..surface import Client, Reading
-from .content import check_fields
 from .messages import parse_messages
 from .opaque import sign
-from .parameters import BY_NAME, CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
+from .parameters import BY_NAME
 from .response import MessagesWriter
-from .tools import FORMAT, OLD_FORMAT, MessagesReader
+from .tools import FORMAT, OLD_FORMAT, MessagesReader, read_tool_choice
 
 
 def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, MessagesWriter]:
@@ -50,7 +48,7 @@ def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, Messag
         conversation,
         choice,
         content_format(values, formats, read_unnamed, reading.open_objects),
-        template=_template_values(values, mode, conversation),
+        template=_template_values(values, conversation, reasons=mode != "off"),
         budget=with_effort(values) if mode == "on" else values,
     )
     return request, MessagesWriter(
@@ -73,7 +71,7 @@ def _signer(client: Client) -> Callable[[str], str]:
 
 
 def _template_values(
-    values: Mapping[str, Any], mode: wire.ReasoningMode, conversation: Conversation
+    values: Mapping[str, Any], conversation: Conversation, *, reasons: bool
 ) -> Mapping[str, Any]:
     """Return the parameters that decide about the template. A response continues the text of a last
     message of the assistant."""
@@ -82,7 +80,7 @@ def _template_values(
     chosen = "continue_final_message" in values or "add_generation_prompt" in values
     if prefilled and not chosen:
         values = {**values, "continue_final_message": True}
-    return with_effort(values) if mode != "off" else values
+    return with_effort(values) if reasons else values
 
 
 def with_effort(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -90,25 +88,3 @@ def with_effort(values: Mapping[str, Any]) -> Mapping[str, Any]:
     turn reasoning on. It sets the budget of thinking that is on and has none of its own."""
     effort = values.get("output_config", {}).get("effort")
     return values if effort is None else {**values, "reasoning_effort": effort}
-
-
-def read_tool_choice(given: object) -> tuple[ToolChoice, bool]:
-    """Return the choice, and whether the response may have several calls. Raise InvalidRequest and
-    UnsupportedParameter."""
-    if given is None:
-        return "auto", True
-    if not isinstance(given, dict):
-        written = '{"type": "{}"}'
-        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
-    fields = Fields(given, "tool_choice")
-    kind = fields.text("type")
-    if kind is None or kind not in CHOICE_TYPES:
-        raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
-    check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
-    parallel = not fields.flag("disable_parallel_tool_use")
-    if kind == "tool":
-        name = fields.required_text("name", "the name of a tool")
-        return NamedTool(name), parallel
-    if given.get("name") is not None:
-        raise fields.wrong("name", 'left out, except with the type "tool"')
-    return MODES[kind], parallel

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidTools
 
 from ...features.feature import Used
-from ...request_fields import Fields
+from ...request_fields import Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
 from ..shared.tools import DEFERRED, WRITTEN, Taken, function_entry
 from ..surface import Reading
+from .content import check_fields
 from .feature import MessagesFeature
+from .parameters import CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 
 FIELDS = (
     "type",
@@ -91,3 +94,25 @@ def _own_function(fields: Fields) -> dict[str, Any]:
         function["description"] = description
     function["parameters"] = schema
     return function
+
+
+def read_tool_choice(given: object) -> tuple[ToolChoice, bool]:
+    """Return the choice, and whether the response may have several calls. Raise InvalidRequest and
+    UnsupportedParameter."""
+    if given is None:
+        return "auto", True
+    if not isinstance(given, dict):
+        written = '{"type": "{}"}'
+        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
+    fields = Fields(given, "tool_choice")
+    kind = fields.text("type")
+    if kind is None or kind not in CHOICE_TYPES:
+        raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
+    check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
+    parallel = not fields.flag("disable_parallel_tool_use")
+    if kind == "tool":
+        name = fields.required_text("name", "the name of a tool")
+        return NamedTool(name), parallel
+    if given.get("name") is not None:
+        raise fields.wrong("name", 'left out, except with the type "tool"')
+    return MODES[kind], parallel

@@ -17,7 +17,6 @@ from ..shared.content_format import content_format, read_format
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tools import read_tool_choice
 from ..surface import Reading
-from .feature import ResponsesFeature
 from .items import encrypt, is_trigger, parse_input
 from .output import ResponsesWriter
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
@@ -48,7 +47,7 @@ def read(
         given, values.get("instructions"), used, reader.define_all, recalled=recalled
     )
     formats = {FORMAT: values.get("text", {}).get("format")}
-    choice = read_tool_choice(values.get("tool_choice"), partial(_chosen, used=used))
+    choice = read_tool_choice(values.get("tool_choice"), reader.chosen)
     form = content_format(values, formats, _read_format, reading.open_objects)
     request = reader.request(parsed, conversation, choice, form)
     is_encrypted = ENCRYPTED in values.get("include", ())
@@ -101,20 +100,3 @@ def _read_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Too
     fields = Fields(given, path)
     fields.check_known(FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
     return read_format(given, path, open_objects)
-
-
-def _chosen(fields: Fields, *, used: Used[ResponsesFeature]) -> str:
-    """Return the name of a tool in `tool_choice`. `used`: the features of the request. Raise
-    InvalidRequest and UnsupportedParameter."""
-    kind = fields.text("type")
-    feature = used.of_type(kind)
-    if kind is not None and feature is not None and (chosen := feature.chosen(kind)) is not None:
-        return chosen
-    if kind not in ("function", "custom"):
-        others = ", ".join(name for each in RESPONSES for name in each.CHOICES)
-        raise fields.refusal(
-            "type",
-            f"must be 'function', 'custom' or one of {others}, but is {kind!r}. Other tools can't "
-            "be called here.",
-        )
-    return fields.required_text("name", "the name of a tool")

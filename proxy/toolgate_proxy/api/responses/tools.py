@@ -56,6 +56,22 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
     def parsed(self, entries: Iterable[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         return super().parsed(map(self._in_namespace, entries), on_invalid)
 
+    def chosen(self, fields: Fields) -> str:
+        """Return the name of a tool in `tool_choice`. Raise InvalidRequest and
+        UnsupportedParameter."""
+        kind = fields.text("type")
+        feature = self.used.of_type(kind)
+        if kind is not None and feature is not None and (name := feature.chosen(kind)) is not None:
+            return name
+        if kind not in CLIENTS:
+            others = ", ".join(name for each in self.used.known for name in each.CHOICES)
+            raise fields.refusal(
+                "type",
+                f"must be 'function', 'custom' or one of {others}, but is {kind!r}. Other tools "
+                "can't be called here.",
+            )
+        return fields.required_text("name", "the name of a tool")
+
     def _in_namespace(self, entry: Entry) -> Entry:
         """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
         that is its name."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal
 
 import orjson
@@ -21,6 +21,7 @@ import orjson
 from toolgate_core.errors import UnsupportedParameter
 
 from ... import removed
+from ...request_fields import nearest
 from .value_types import ValueType
 
 Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "OpenRouter", "Toolgate"]
@@ -161,17 +162,12 @@ def rows(origin: Origin, to: str = "", /, **given: tuple[ValueType, str]) -> tup
     return tuple(Parameter(name, kind, note, origin, to) for name, (kind, note) in given.items())
 
 
-def ignored(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
-    """Rows of parameters that accept any value and have no effect."""
-    return tuple(
-        Parameter(name, None, note, origin, support="ignored") for name, note in notes.items()
-    )
+def _unsupported(support: Support, origin: Origin, /, **notes: str) -> tuple[Parameter, ...]:
+    return tuple(Parameter(name, None, notes[name], origin, support=support) for name in notes)
 
 
-def rejected(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
-    return tuple(
-        Parameter(name, None, note, origin, support="rejected") for name, note in notes.items()
-    )
+ignored, rejected = partial(_unsupported, "ignored"), partial(_unsupported, "rejected")
+"""Rows of parameters that accept any value and have no effect, and of those that are errors."""
 
 
 def default_only(origin: Origin, name: str, *defaults: object, note: str) -> Parameter:
@@ -250,7 +246,6 @@ def _advice(name: str, known: Collection[str]) -> str:
         return f"Remove it from the request. {removed.PARAMETERS[name]}"
     if name in FOREIGN:
         return f"Remove it from the request. {FOREIGN[name]}"
-    meant = get_close_matches(name[:64], known, n=1, cutoff=0.75)
-    if meant:
-        return f"Did you mean {meant[0]!r}? Otherwise, remove it from the request."
+    if meant := nearest(name, known):
+        return f"Did you mean {meant!r}? Otherwise, remove it from the request."
     return "Remove it from the request."
