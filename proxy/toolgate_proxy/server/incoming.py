@@ -173,7 +173,8 @@ async def chat_request(
     )
     is_long = bool(recalled) or client.is_long or size > PARSED_IN_THREAD
     request, writer = await asyncio.to_thread(convert) if is_long else convert()
-    request = await here.documents.read(request, client.owner, context)
+    if request.part_types - {"text"}:
+        request = await here.documents.read(request, client.owner, context)
     if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)
     writer.request = request
