@@ -57,7 +57,8 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
 
 async def record(url: str, key: str) -> None:
     from tests.models import tiny_model
-    from toolgate_proxy.api.chat_completions.request import parse_request
+    from toolgate_proxy.api.surface import Reading
+    from toolgate_proxy.api.surfaces import COMPLETIONS
     from toolgate_proxy.context import RequestContext
     from toolgate_proxy.routing.deployments import Placement
     from toolgate_proxy.state import gateway
@@ -68,7 +69,7 @@ async def record(url: str, key: str) -> None:
     for name, params in requests(closers(tiny_model())).items():
         given = {k: v for k, v in params.items() if v is not None}
         body = {"messages": USER, "stream": True, **given}
-        request = parse_request(body, model="tiny")
+        request, _ = COMPLETIONS.read(body, Reading("tiny"))
         generation = await state.engine.generate(request, deployment, RequestContext())
         events = [event async for batch in generation.events for event in batch]
         recorded = [event.model_dump(mode="json", exclude_defaults=True) for event in events]

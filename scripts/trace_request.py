@@ -66,7 +66,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
 }
 """By API: the path, the body, and how the last event begins."""
-WALKS = ("pipeline.py", "api/{api}/request.py", "chat/engine.py")
+WALKS = ("pipeline.py", "api/reader.py", "chat/engine.py")
 
 
 class Trace:
@@ -135,7 +135,7 @@ async def traced(api: str, *, limits: bool) -> None:
             sys.setprofile(trace)
             await send(client, api)
             sys.setprofile(None)
-    report(trace, api)
+    report(trace)
 
 
 @asynccontextmanager
@@ -165,13 +165,13 @@ async def send(client: httpx.AsyncClient, api: str) -> None:
         raise RuntimeError(response.text[:300])
 
 
-def report(trace: Trace, api: str) -> None:
+def report(trace: Trace) -> None:
     stays = Counter(trace.entered)
     for name in dict.fromkeys(trace.entered):
         print(f"{stays[name]:5}  {name}")
     print()
     for walk in WALKS:
-        name = f"toolgate_proxy/{walk.format(api=api)}"
+        name = f"toolgate_proxy/{walk}"
         print(f"{trace.returns[name]} returns to {name}")
     gateway = [name for name in stays if name.startswith("toolgate_proxy")]
     print(f"{len(gateway)} files of the gateway")

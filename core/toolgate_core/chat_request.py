@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from . import wire
-from .context_edits import AppliedEdit, Compaction, ContextEdit
+from .context_edits import AppliedEdit, ContextEdit
 from .gateway_tools import GatewayTool, PendingCall
-from .tools import OnInvalid, Tool
+from .tools import Tool
 
 
 @dataclass(frozen=True)
 class NamedTool:
-    """tool_choice = {"type": "function", "function": {"name": …}}: exactly one call of the tool."""
-
     name: str
+    """Of the tool of which the choice requires exactly one call."""
 
 
 @dataclass(frozen=True)
 class AllowedTools:
-    """tool_choice = {"type": "allowed_tools", …}: the prompt has all tools, and the model may call
-    (`auto`) or must call (`required`) those in `names`."""
-
     mode: Literal["auto", "required"]
+    """Whether the model may call one of the tools, or must."""
     names: tuple[str, ...]
+    """The prompt has other tools, too."""
 
 
 ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedTools
@@ -55,13 +54,33 @@ class HistoryChange:
     """In the request's body."""
 
 
-class Written:
-    """What only the API that read a request needs of it for its response: each API has a
-    subclass."""
+@dataclass(frozen=True)
+class Shortening:
+    drop_oldest: bool = False
+    """Whether the oldest turns are dropped if the prompt exceeds the context."""
+    edits: tuple[ContextEdit, ...] = ()
+    """Edits of the messages, in their order, that are not applied yet."""
+    applied: tuple[AppliedEdit, ...] = ()
 
 
-DeferredTool = Callable[[OnInvalid], Tool | None]
-"""Parses a tool that is not loaded. Returns None if it is invalid and left out."""
+@dataclass(frozen=True)
+class ToolgateOptions:
+    call_tokens: int | None = None
+    """Tokens that the reasoning leaves for a required call; None: as many as it usually needs."""
+    fit_max_tokens: bool = False
+    """Whether `max_tokens` is lowered to what the context leaves."""
+    repetition_guard: bool = True
+    """Whether a call, or content of a format, that repeats itself is cut."""
+
+
+@dataclass(frozen=True)
+class Extras:
+    return_token_ids: bool = False
+    return_prompt_text: bool = False
+    tokens_as_ids: bool = False
+    """Whether logprobs show tokens as `token_id:<id>`."""
+    trace: bool = False
+    """Whether a stream of chat completions has a trace of its tokens."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +91,6 @@ class ChatRequest:
     """The engine's id of the request. It is unique."""
     model: str
     messages: tuple[dict[str, Any], ...]
-    images: bool = False
-    """Whether the messages have images."""
-    documents: bool = False
-    """Whether the messages have PDFs whose text is not read yet."""
     tools: tuple[Tool, ...] = ()
     """The tools that can be called: those that are loaded at the end of the messages."""
     listed_tools: tuple[Tool, ...] | None = None
@@ -83,22 +98,13 @@ class ChatRequest:
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
     gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     """Those of `tools`, and of deferred tools, that the gateway runs, by name."""
-    hidden_tools: frozenset[str] = frozenset()
-    """The names of those of `gateway_tools` of whose calls the client sees nothing."""
     pending_calls: tuple[PendingCall, ...] = ()
     """Calls that the gateway runs before the response."""
     max_tool_calls: int | None = None
     """Most calls that the gateway runs in the response."""
     optional_tools: frozenset[str] = frozenset()
-    """The names of tools that are left out if they are invalid: those that the client did not
-    write."""
-    drop_oldest: bool = False
-    """Whether the oldest turns are dropped if the prompt exceeds the context."""
-    edits: tuple[ContextEdit, ...] = ()
-    """Edits of the messages, in their order, that are not applied yet."""
-    applied_edits: tuple[AppliedEdit, ...] = ()
-    compaction: Compaction | None = None
-    """When the conversation is replaced by a summary, after the edits."""
+    """The names of tools that are left out if invalid, since the client did not write them."""
+    shortening: Shortening = Shortening()
     responds: Callable[..., AbstractAsyncContextManager[Any]] | None = None
     """Responds in place of the loop of tools, with the arguments of that."""
     tool_choice: ToolChoice = "auto"
@@ -108,26 +114,17 @@ class ChatRequest:
     sampling: wire.Sampling = field(default_factory=wire.Sampling)
     reasoning_budget: int | None = None
     """Maximum number of reasoning tokens."""
-    call_tokens: int | None = None
-    """Tokens that the reasoning leaves for a required call; None: as many as it usually needs."""
-    fit_max_tokens: bool = False
-    """Whether `max_tokens` is lowered to what the context leaves."""
-    repetition_guard: bool = True
-    """Whether a call, or content of a format, that repeats itself is cut."""
+    options: ToolgateOptions = ToolgateOptions()
+    """The parameter `toolgate`."""
     content_format: Tool | None = None
     """The schema of the content, as a tool with the name `grammar_key.CONTENT`."""
     stop: tuple[str, ...] = ()
     include_stop: bool = False
     """Whether the content includes the stop string that ended it."""
     stream: bool = False
-    include_usage: bool = False
-    trace: bool = False
-    """Whether a stream of chat completions has a trace of its tokens."""
     include_reasoning: bool = True
-    return_token_ids: bool = False
-    return_prompt_text: bool = False
-    tokens_as_ids: bool = False
-    """Whether logprobs show tokens as `token_id:<id>`."""
+    extras: Extras = Extras()
+    """What the response has besides its content."""
     tokenizing: wire.Tokenizing = field(default_factory=wire.Tokenizing)
     answer_id: str | None = None
     """The id of the response that the client set."""
@@ -137,15 +134,14 @@ class ChatRequest:
     cache_salt: str | None = None
     message_paths: tuple[str, ...] = ()
     """The path of each message in the request's body."""
-    omitted_tools: tuple[str, ...] = ()
-    """The types of hosted tools in the request, which the model is not offered."""
-    invalid_tools: Mapping[str, str] = field(default_factory=dict)
-    """The invalid tools in the request, which the model is not offered: the reason by the name of
-    the tool, or by its place."""
-    history_changes: tuple[HistoryChange, ...] = ()
-    """What the model sees in another form than it was sent."""
-    written: Written | None = None
-    """What the response repeats or depends on."""
+
+    @cached_property
+    def part_types(self) -> frozenset[str]:
+        """The types of the content parts in all messages."""
+        contents = [message.get("content") for message in self.messages]
+        return frozenset(
+            part["type"] for each in contents if isinstance(each, list) for part in each
+        )
 
     @property
     def prompt_tools(self) -> tuple[Tool, ...]:

@@ -91,8 +91,8 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
         named=named,
         reasoning=request.reasoning,
         reasoning_budget=request.reasoning_budget,
-        call_tokens=request.call_tokens,
-        repetition_guard=request.repetition_guard,
+        call_tokens=request.options.call_tokens,
+        repetition_guard=request.options.repetition_guard,
         # With "required" the response has no content.
         content=request.content_format if choice != "required" else None,
     )

@@ -8,11 +8,11 @@ prompt, and with it the prefix cache, stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from .chat_request import AllowedTools, DeferredTool, NamedTool, ToolChoice
+from .chat_request import AllowedTools, NamedTool, ToolChoice
 from .errors import UnknownTool
 from .tools import OnInvalid, Tool, refuse
 from .wire import TOOL_DEFINITIONS
@@ -24,7 +24,7 @@ class Toolset:
     def __init__(
         self,
         tools: Iterable[Tool] = (),
-        deferred: Mapping[str, DeferredTool] | None = None,
+        deferred: Mapping[str, Callable[[OnInvalid], Tool | None]] | None = None,
         left_out: Set[str] = frozenset(),
         on_invalid: OnInvalid = refuse,
         searchable: Sequence[Mapping[str, Any]] = (),

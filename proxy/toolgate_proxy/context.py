@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolgate_core.chat_request import HistoryChange
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
@@ -227,9 +228,9 @@ class Notes:
     omitted_tools: Sequence[str] = ()
     """Types of the hosted tools that the model is not offered."""
     history_changes: tuple[HistoryChange, ...] = ()
-    invalid_tools: dict[str, str] = field(default_factory=dict)
+    invalid_tools: dict[str, InvalidRequest] = field(default_factory=dict)
     """The tools that the model is not offered because they are invalid: their names, or places in
-    the request, and the JSON Pointer of the problem in the schema."""
+    the request, and the errors."""
     corrected: Collection[Sequence[Correction]] = ()
     """The slips that are read as they were meant, by tool."""
     ignored_parameters: Sequence[str] = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 RateLimitHeaders = Literal["openai", "anthropic"]
@@ -20,14 +19,9 @@ class Form(Protocol):
     request_id_header: str | None
     """A further name of the header `x-request-id` in responses."""
 
-    def error(
-        self,
-        error: ToolgateError,
-        request: ChatRequest | None = None,
-        request_id: str | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of an error response. `request` is the request that failed, if it was
-        parsed; `request_id` the value of `x-request-id`."""
+    def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
+        """Return the body of an error response to a request that was not read. `request_id`: the
+        value of `x-request-id`."""
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
         """Return the event that reports an error in a stream that has no other events. `shown` is

@@ -94,9 +94,9 @@ class _Exchange:
         body = await host.observer.at_model(host.fallbacks.adapted(admitted.values))
         async with host.deployment(body, admitted.client.owner) as target:
             size, sending = self.sent.body.size, Sending(host, reply, disconnect, target.placement)
-            request, body = await incoming.chat_request(host, body, target, admitted, size)
-            reply.request = request
+            writer, body = await incoming.chat_request(host, body, target, admitted, size)
+            reply.writer = writer
             if counting is None:
-                await sending.respond(request, body, admitted.client)
+                await sending.respond(writer, body, admitted.client)
             else:
-                await sending.count(counting, request)
+                await sending.count(counting, writer.request)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import unknown_member
 
@@ -29,6 +29,12 @@ class Fields:
         self.values = values
         self._path = path
 
+    @classmethod
+    def of(cls, value: object, path: str, expected: str = "an object") -> Fields:
+        if not isinstance(value, dict):
+            raise invalid_value(path, expected, value)
+        return cls(value, path)
+
     @property
     def place(self) -> str:
         """The path of the object."""
@@ -42,6 +48,13 @@ class Fields:
         for name, value in self.values.items():
             if name not in known and value not in (None, False):
                 raise unknown_member(name, value, known, self.values, self.path(name))
+
+    def refusal(
+        self, name: str, problem: str, kind: type[InvalidRequest] = UnsupportedParameter
+    ) -> InvalidRequest:
+        """The error for a field: its path, and what is wrong with it."""
+        path = self.path(name)
+        return kind(f"{path!r} {problem}", param=path)
 
     def wrong(self, name: str, expected: str) -> InvalidRequest:
         return invalid_value(self.path(name), expected, self.values.get(name))
@@ -58,10 +71,17 @@ class Fields:
             raise self.wrong(name, "a string")
         return value
 
-    def required_text(self, name: str) -> str:
+    def given_text(self, name: str, expected: str = "a string") -> str:
+        """Return a text that may be empty."""
+        text = self.text(name)
+        if text is None:
+            raise self.wrong(name, expected)
+        return text
+
+    def required_text(self, name: str, expected: str = "a non-empty string") -> str:
         text = self.text(name)
         if not text:
-            raise self.wrong(name, "a non-empty string")
+            raise self.wrong(name, expected)
         return text
 
     def mapping(self, name: str) -> dict[str, Any] | None:
@@ -69,6 +89,13 @@ class Fields:
         if value is not None and not isinstance(value, dict):
             raise self.wrong(name, "an object")
         return value
+
+    def inner(self, name: str, expected: str = "an object") -> Fields:
+        """Return the fields of a member."""
+        value = self.mapping(name)
+        if value is None:
+            raise self.wrong(name, expected)
+        return Fields(value, self.path(name))
 
     def items(self, name: str) -> list[Any] | None:
         value = self.values.get(name)
@@ -106,10 +133,15 @@ def unknown_value(
     if not isinstance(value, str):
         return invalid_value(path, expected, value)
     is_shown = len(value) <= MAX_SHOWN_LENGTH and value.isprintable()
-    near = get_close_matches(value, known, n=1, cutoff=NEAR) if is_shown else []
+    near = nearest(value, known, NEAR) if is_shown else ""
     shown = f'"{value}"' if is_shown else "a string"
-    hint = f" Did you mean {suggestion.replace('{}', near[0]) or _quoted(near[0])}?" if near else ""
+    hint = f" Did you mean {suggestion.replace('{}', near) or _quoted(near)}?" if near else ""
     return InvalidRequest(f"{path!r} must be {expected}, but is {shown}.{hint}", param=path)
+
+
+def nearest(text: str, known: Iterable[str], similarity: float = 0.75) -> str:
+    """Return which of the known names is meant; "" if none is similar."""
+    return next(iter(get_close_matches(text[:64], known, n=1, cutoff=similarity)), "")
 
 
 def _quoted(text: str) -> str:

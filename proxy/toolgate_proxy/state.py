@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .api.reader import RequestReader
+from .api.surfaces import RequestReader
 from .chat.engine import Engine
 from .chat.failover import Failover
 from .documents.reader import Documents

@@ -21,12 +21,16 @@ from tests.long.hostile_loops import run as loops
 from tests.long.hostile_loops.model import DAMAGES, LOOP, SCHEMAS, RandomModel, instance, is_valid
 from tests.long.judgement import all_violations
 from tests.long.outcomes import Outcome
-from tests.support.apis import messages_api, replies, responses_api
+from tests.support.apis import chat_events, replies
 from tests.support.apis.chat_events import events
+from tests.support.apis.messages_api import CLIENT, HI
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.replies import PATHS
 from tests.support.litellm.own_route import Gateway
 from tests.support.schemas.judge import schema_violation
 from tests.support.servers.script import Script, call
+from toolgate_proxy.api.surface import Surface
+from toolgate_proxy.api.surfaces import MESSAGES, RESPONSES
 from toolgate_verify.asking.ask import Ask
 from toolgate_verify.reading.answer import Answer, Call, Usage
 from toolgate_verify.terms import Api
@@ -107,10 +111,14 @@ def answered(api: Api) -> tuple[list[Body], Body]:
     """The events and the body of a right answer."""
     if api == Api.MESSAGES:
         tool = {"name": "look", "input_schema": SCHEMA}
-        asked = messages_api.parsed(tools=[tool], thinking={"type": "adaptive"})
-        return messages_api.streamed_and_whole(asked, events(TEXT))
-    tool = {"type": "function", "name": "look", "parameters": SCHEMA}
-    return responses_api.streamed_and_whole(responses_api.parsed(tools=[tool]), events(TEXT))
+        body = {"max_tokens": 100, "messages": HI, "thinking": {"type": "adaptive"}}
+        surface: Surface = MESSAGES
+    else:
+        tool = {"type": "function", "name": "look", "parameters": SCHEMA}
+        body, surface = {"input": "hi"}, RESPONSES
+    asked = chat_events.read(surface, {**body, "tools": [tool]}, client=CLIENT)
+    data, whole = chat_events.answered(asked, events(TEXT))
+    return read_events(data), whole
 
 
 def sent(made: list[Body]) -> bytes:

@@ -19,6 +19,7 @@ from tests.long.outcomes import Outcome, Runs
 from tests.support.effort import repeats
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
+from toolgate_proxy.api.surface import Reading
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_verify.terms import Api
 
@@ -30,7 +31,7 @@ PARSERS = dict(zip((Api.CHAT, Api.RESPONSES, Api.MESSAGES), SURFACES, strict=Tru
 
 def outcome(api: Api, request: Request) -> str:
     try:
-        PARSERS[api].parse(json.loads(json.dumps(request.body)), model="tiny")
+        PARSERS[api].read(json.loads(json.dumps(request.body)), Reading("tiny"))
     except InvalidRequest as error:
         return error.param or "no parameter"
     return "valid"
@@ -69,7 +70,7 @@ def test_fuzzed_requests_are_valid_or_their_refusal_names_a_place_in_them(api: A
         sent |= request.body.keys()
     assert found["invalid"] > REQUESTS / 100
     assert REQUESTS / 2 < found["valid"] < REQUESTS
-    assert {row.name for row in TABLES[api] if row.sampling} - DRAWN < sent
+    assert {row.name for row in TABLES[api] if row.field_of("sampling")} - DRAWN < sent
 
 
 # --- hostile calls ---

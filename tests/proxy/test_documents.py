@@ -81,7 +81,7 @@ def part(text, at=1, **more):
 
 def request(*parts, role="user"):
     messages = ({"role": role, "content": [TEXT, *parts]}, {"role": "assistant", "content": "ok"})
-    return ChatRequest(request_id="r", model="tiny", messages=messages, documents=True)
+    return ChatRequest(request_id="r", model="tiny", messages=messages)
 
 
 async def texts(documents, *names, owner="a", role="user"):
@@ -116,7 +116,6 @@ async def test_a_pdf_becomes_its_text(documents):
     head = '<document title="a &quot;new&quot; &lt;b&gt;.pdf">\nFrom the shop.\n\n'
     text = {"type": "text", "text": f"{head}Lamp 4\n</document>"}
     assert found.messages == ({"role": "user", "content": [TEXT, text]}, given.messages[1])
-    assert not found.documents
     plain = ChatRequest(request_id="r", model="tiny", messages=({"role": "user", "content": "a"},))
     assert await documents.read(plain, "a", RequestContext()) is plain
 

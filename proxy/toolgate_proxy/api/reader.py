@@ -1,70 +1,161 @@
-"""Read the body of any API as a chat request, by the settings of the gateway."""
+"""What all APIs read in the same way: the tools of a request, and the fields of a chat request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Any
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic
 
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
+from toolgate_core.errors import InvalidTools
+from toolgate_core.tools import OnInvalid, Tool, Words
 
-from ..chat.request.invalid_tools import InvalidTools, without
-from ..context import Notes
-from ..sealing import Sealer
-from ..settings import Settings
-from .shared.chat_request import as_sent
-from .surface import ANY_CLIENT, Client, Surface
+from ..features.feature import F, Used
+from ..request_fields import Fields
+from .shared.content_format import check_plain_only
+from .shared.history import Conversation
+from .shared.options import check_stream_options
+from .shared.parameter import ParsedParameters
+from .shared.sampling import make_sampling
+from .shared.template import reasoning_budget, reasoning_mode, template_kwargs
+from .shared.tools import Entry, Form, HostedTools, Taken, other_form, parse_entries, read_toolset
+from .surface import Reading
 
 
-class RequestReader:
-    """The only way from a body to a chat request: own route, LiteLLM's route and playground."""
+class ApiReader(Generic[F]):
+    """Reads one request. Each API has a subclass with its own form of tools. `used`: the features
+    of the request, which get its tools."""
 
-    def __init__(self, settings: Settings, sealer: Sealer) -> None:
-        self._settings = settings
-        self._sealer = None if settings.prefix_cache == "shared" else sealer
+    API: ClassVar[Form]
+    CLIENTS: ClassVar[Sequence[str | None]]
+    """Types of tools that clients define."""
+    PREFIX: ClassVar[str]
+    """Beginning of the ids of the API's responses."""
+    CONSTRAINTS: ClassVar[Sequence[str]]
+    """The parameters that add calls or a format, which others exclude."""
+    WORDS: ClassVar[Words] = ()
+    """What paths of chat completions are in the API."""
 
-    def searching(self, surface: Surface, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the body with a search for the tools that the settings leave out of the prompt."""
-        listed = self._settings.listed_tools
-        return body if listed is None else surface.with_search(body, listed)
+    def __init__(self, used: Used[F], reading: Reading) -> None:
+        self.used = used
+        self.hosted = HostedTools(reading.omit_hosted)
+        self._reading = reading
 
-    def read(
-        self,
-        surface: Surface,
-        body: Mapping[str, Any],
-        notes: Notes,
-        *,
-        model: str,
-        owner: str,
-        client: Client = ANY_CLIENT,
-        recalled: int = 0,
-    ) -> ChatRequest:
-        """Return the request without hosted and invalid tools, if the settings omit them, and note
-        in `notes` what was left out. `model`: the backend's name of the model. `owner`: whose
-        part of the prefix cache the request uses. `recalled`: as `surface.recall` returned it.
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What the model does not get of the request as it was sent, for its writer."""
+        changes = self.used.asked.history.changes
+        return {"omitted_tools": self.hosted.types, "history_changes": changes}
 
-        Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
-        settings = self._settings
-        invalid = InvalidTools(notes, omit=settings.invalid_tools == "omit")
-        request = surface.parse(
-            self.searching(surface, body),
-            model=model,
-            open_objects=settings.open_objects,
-            omit_hosted=settings.hosted_tools == "omit",
-            on_invalid=invalid.leave_out,
-            client=client,
-            recalled=recalled,
-            salt=as_sent if self._sealer is None else partial(salted, owner, self._sealer),
+    def own(self, entry: object, path: str) -> Taken:
+        """Read a tool that the client runs. Raise InvalidRequest, InvalidTools and
+        UnsupportedParameter."""
+        raise NotImplementedError
+
+    def read_tools(self, tools: Sequence[object]) -> None:
+        """Read the tools of the request. Raise InvalidRequest, InvalidTools and
+        UnsupportedParameter, which name the entry."""
+        taken = [self.taken(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
+        asked = self.used.asked
+        asked.shown = tuple(each.shown for each in taken if each.shown is not None)
+        entries = [entry for each in taken for entry in each.entries]
+        asked.tools = read_toolset(
+            [*self.prepared(entries), *self.used.more()],
+            self.parsed,
+            hosted=self.hosted,
+            on_invalid=self._reading.on_invalid,
+            optional=self.used.optional,
         )
-        request = without(request, invalid.errors)
-        notes.omitted_tools = request.omitted_tools
-        notes.history_changes = request.history_changes
-        return request
+
+    def taken(self, entry: object, path: str) -> Taken:
+        """Read an entry of `tools`: of a feature, a hosted tool that is left out, or one that the
+        client runs."""
+        if not isinstance(entry, dict):
+            return self._offered(entry, path)
+        kind = entry.get("type")
+        if kind in self.CLIENTS:
+            return self.own(entry, path)
+        feature = self.used.of_type(kind)
+        taken = None if feature is None else feature.take(Fields(entry, path))
+        return self._offered(entry, path) if taken is None else taken
+
+    def define(self, definition: object, path: str) -> tuple[Tool, ...]:
+        """Parse a definition in a message. It is empty if the tool is left out."""
+        return self.parsed(self._offered(definition, path).entries, self._reading.on_invalid)
+
+    def prepared(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the tools of the request in the form in which they are parsed."""
+        return entries
+
+    def parsed(self, entries: Iterable[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        return parse_entries(
+            [*entries], on_invalid, open_objects=self._reading.open_objects, words=self.WORDS
+        )
+
+    def check_form(self, entry: Mapping[str, Any], path: str) -> None:
+        """Raise InvalidTools for a tool in the form of another API."""
+        if (other := other_form(entry, self.API)) is not None:
+            raise InvalidTools(f"{path!r} is no tool of {self.API}. {other}", param=path)
+
+    def _offered(self, entry: object, path: str) -> Taken:
+        return Taken() if self.hosted.leaves_out(entry, path) else self.own(entry, path)
+
+    def request(
+        self,
+        parsed: ParsedParameters,
+        conversation: Conversation,
+        choice: ToolChoice,
+        content_format: Tool | None,
+        *,
+        template: Mapping[str, Any] | None = None,
+        budget: Mapping[str, Any] | None = None,
+    ) -> ChatRequest:
+        """Return the request with the fields that the rows of the table name, after tools and
+        messages were read. `template`, `budget`: the parameters that decide about the template and
+        the budget of reasoning, if not those of the body.
+
+        Raise InvalidRequest, InvalidTools, UnknownTool and UnsupportedParameter for parameters that
+        contradict each other."""
+        check_stream_options(parsed.values)
+        check_plain_only(parsed.values, *self.CONSTRAINTS)
+        used, tools, messages = self.used, self.used.asked.tools, conversation.messages
+        beginning, loaded = tools.beginning, tools.loaded
+        self.hosted.check_choice(choice, loaded)
+        values = parsed.values
+        fields = {"shortening": Shortening(**parsed.shortening), **parsed.request, **used.fields()}
+        mode = reasoning_mode(values)
+        fields["cache_salt"] = self._reading.salt(fields.get("cache_salt"))
+        if "request_id" in values:
+            fields["answer_id"] = f"{self.PREFIX}{values['request_id']}"
+        return ChatRequest(
+            request_id=f"{self.PREFIX}{secrets.token_hex(16)}",
+            model=self._reading.model,
+            messages=messages,
+            message_paths=conversation.paths,
+            tools=loaded,
+            listed_tools=None if beginning == loaded else beginning,
+            gateway_tools=used.runners(),
+            optional_tools=used.optional,
+            pending_calls=used.pending(),
+            tool_choice=tools.checked(choice),
+            content_format=content_format,
+            reasoning=mode,
+            template_kwargs=template_kwargs(values if template is None else template, mode),
+            sampling=make_sampling(parsed),
+            reasoning_budget=reasoning_budget(values if budget is None else budget),
+            echo=_text_of_last(messages) if values.get("echo") else "",
+            tokenizing=wire.Tokenizing(**parsed.tokenizing),
+            options=ToolgateOptions(**parsed.options),
+            extras=Extras(**parsed.extras),
+            **fields,
+        )
 
 
-def salted(owner: str, sealer: Sealer, own: str | None) -> str:
-    """Return the salt of a request's owner, the team or key that sent it: vLLM shares a cached
-    prefix only between requests that have the same salt. It is a keyed digest, the same at all
-    gateways with the same secret, and tells a backend nothing about the owner. `own`: the client's
-    `cache_salt`, which divides the cache of its owner further."""
-    return sealer.digest(f"{owner}\0{own or ''}", purpose="cache salt")
+def _text_of_last(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the last message, if it is the assistant's."""
+    last = messages[-1]
+    content = last.get("content") if last["role"] == "assistant" else None
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content)
+    return content or ""

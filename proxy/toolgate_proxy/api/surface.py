@@ -1,8 +1,8 @@
 """The interface of an API surface: one public API over the chat engine.
 
-A surface matches its paths, converts an HTTP body to a ChatRequest, and converts response events to
-the bytes of a response. It depends on neither the backends nor LiteLLM. `surfaces.py` lists all
-surfaces. Code that several surfaces need is in `shared/`: surfaces do not import each other.
+A surface matches its paths, and reads an HTTP body as a ChatRequest and a Writer, which makes the
+bytes of the response of events. It depends on neither the backends nor LiteLLM. `surfaces.py` lists
+all surfaces. Code that several surfaces need is in `shared/`: surfaces do not import each other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
@@ -21,7 +22,9 @@ from ..kept_values import KeptValues
 from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
-from .shared.chat_request import Salt, as_sent
+
+Salt = Callable[[str | None], str | None]
+"""Returns the salt of a request in the backend's prefix cache. Its argument is the client's own."""
 
 
 class Background(Protocol):
@@ -96,12 +99,31 @@ ANY_CLIENT = Client()
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How a body is read as a request."""
+
+    model: str
+    """The backend's name of the model."""
+    open_objects: bool = False
+    omit_hosted: bool = True
+    """Whether hosted tools are left out instead of refused."""
+    on_invalid: OnInvalid = refuse
+    """Gets the errors of tools with an invalid name or schema."""
+    client: Client = ANY_CLIENT
+    """The sender, whose seal opens what the gateway sealed for it."""
+    recalled: int = 0
+    """The number that `Surface.recall` returned."""
+    salt: Salt = lambda own: own
+    """Makes the request's `cache_salt`."""
+
+
+@dataclass(frozen=True)
 class Counting:
     """An operation of an API that counts the tokens of a prompt."""
 
     path: re.Pattern[str]
     prepared: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """Returns the body as a request for a response. It is parsed as such."""
+    """Returns the body as a request for a response. It is read as such."""
     body: Callable[[int, int | None], dict[str, Any]]
     """Returns the body of the response, given the number of tokens and of those that context edits
     removed, if the request has edits."""
@@ -136,6 +158,38 @@ class Whole(Protocol):
     def body(self) -> dict[str, Any]: ...
 
 
+@dataclass
+class Writer:
+    """Writes the responses to one request, and its errors, in the form of its API. Each API has a
+    subclass, with what only these need of the request."""
+
+    request: ChatRequest
+    """As it was sent to the engine: errors name its places."""
+    omitted_tools: tuple[str, ...] = field(default=(), kw_only=True)
+    """The types of hosted tools in the request, which the model is not offered."""
+    history_changes: tuple[HistoryChange, ...] = field(default=(), kw_only=True)
+    """What the model sees in another form than it was sent."""
+
+    async def accepted(self, model: str, client: Client) -> None:
+        """Store the response if it is generated in the background. Called when the request is
+        valid, before a backend gets it. `model` is the name that the client sent.
+
+        Raise ToolgateError."""
+
+    def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
+        """Return the response as a stream. `model` is the name that the client sent. The response
+        is stored for `client`."""
+        raise NotImplementedError
+
+    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
+        raise NotImplementedError
+
+    def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
+        """Return the body of an error of a later step, which names the places of the request in the
+        client's words. `request_id`: the value of `x-request-id`."""
+        raise NotImplementedError
+
+
 class Surface(Form, Protocol):
     name: str
     path: re.Pattern[str]
@@ -161,12 +215,6 @@ class Surface(Form, Protocol):
     def runs_in_background(self, body: Mapping[str, Any]) -> bool:
         """Return whether the response is generated without a client that waits for it."""
 
-    async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
-        """Store the response if it is generated in the background. Called when the request is
-        valid, before a backend gets it. `model` is the name that the client sent.
-
-        Raise ToolgateError."""
-
     def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a recalled body without the parts that only this gateway can read. Another
         provider gets it. Raise UnsupportedParameter if it could not respond to it."""
@@ -179,31 +227,9 @@ class Surface(Form, Protocol):
         """Return the body with a search for tools instead of those after the first `listed` ones,
         if the API has no form for such a search."""
 
-    def parse(
-        self,
-        body: Mapping[str, Any],
-        *,
-        model: str,
-        open_objects: bool = False,
-        omit_hosted: bool = True,
-        on_invalid: OnInvalid = refuse,
-        client: Client = ANY_CLIENT,
-        recalled: int = 0,
-        salt: Salt = as_sent,
-    ) -> ChatRequest:
-        """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
-        tools out instead of refusing them. `on_invalid` gets the errors of tools with an invalid
-        name or schema. `client`: the sender, whose seal opens what the gateway sealed for it.
-        `recalled`: the number that `recall` returned. `salt`: makes the request's `cache_salt`.
-
-        Raise InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
-        invalid field."""
-
-    def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
-        """Return the response as a stream. `model` is the name that the client sent. The response
-        is stored for `client`."""
-
-    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole: ...
+    def read(self, body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, Writer]:
+        """Read a body. Raise InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is
+        the path of the invalid field."""
 
 
 class Stateless:
@@ -215,9 +241,6 @@ class Stateless:
     def runs_in_background(self, body: Mapping[str, Any]) -> bool:
         return False
 
-    async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
-        pass
-
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         return body
 
@@ -227,5 +250,5 @@ class Stateless:
 
 def is_streamed(body: Mapping[str, Any]) -> bool:
     """Return whether the client requested a stream, in all APIs by the same parameter. An invalid
-    value counts as False: `parse` reports it."""
+    value counts as False: `read` reports it."""
     return body.get("stream") is True

@@ -3,5 +3,5 @@
 failover.py calls tool_loop.py, or what a feature responds with (features/compaction/), and that
 calls engine.py: plan → grammars → backend → segment → validate. A response (response.py) has a
 choice.py for each choice, which holds calls back (calls.py), and on an invalid one says where to
-continue (backtracking.py, resampling_state.py).
+continue (resampling_state.py).
 """

@@ -135,7 +135,7 @@ class Choice:
         """Adds what the client requested in addition: the echo and the token ids."""
         echo, self._echo = self._echo, ""
         extended: list[ChoiceEvent] = [*([ContentDelta(echo)] if echo else ()), *events]
-        if self._request.return_token_ids and (fresh := self._fresh_ids(ids)):
+        if self._request.extras.return_token_ids and (fresh := self._fresh_ids(ids)):
             # The finish event must remain the last event of a choice.
             extended.insert(len(extended) - self.finished, TokenIds(fresh))
         return extended

@@ -19,8 +19,8 @@ from ..grammars.service import NeededGrammars
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
-from .request.invalid_tools import InvalidTools, without
-from .request.preparation import Prepared, chat_prompt
+from .invalid_tools import LeftOut, without
+from .preparation import Prepared, chat_prompt
 from .resampling_state import Resample, resample_request
 
 NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.NeededGrammar, ...])
@@ -100,7 +100,7 @@ class ConstraintLoader:
     ) -> tuple[NeededGrammars, Prepared]:
         """Return the grammars of `tools`, and the request without those that are left out."""
         owner, optional = context.caller.sender, prepared.request.optional_tools
-        invalid = InvalidTools(context.notes, omit=self._omits_invalid, optional=optional)
+        invalid = LeftOut(context.notes, omit=self._omits_invalid, optional=optional)
         needed = await deployment.grammars.needed(tools, prepared.info, owner, invalid.leave_out)
         schemas = [tool for tool in tools if TEXT not in tool.parameters]
         checked = [tool for tool in schemas if tool.hash in needed.keys]
@@ -108,7 +108,7 @@ class ConstraintLoader:
         if not invalid.errors:
             return needed, prepared
         needed = needed.without(tool.hash for tool in tools if tool.name in invalid.errors)
-        request = without(prepared.request, invalid.errors)
+        request = without(prepared.request, invalid.errors, context.notes)
         plan = make_plan(request, prepared.dialect)
         return needed, replace(prepared, request=request, plan=plan)
 
@@ -151,13 +151,13 @@ def backend_request(
         # tokens costs less.
         stream=needs_each_token or metered,
         batched=True if metered and not needs_each_token else None,
-        fit_max_tokens=True if request.fit_max_tokens else None,
-        return_prompt_ids=request.return_token_ids,
-        return_prompt_text=request.return_prompt_text,
-        tokens_as_ids=request.tokens_as_ids,
+        fit_max_tokens=True if request.options.fit_max_tokens else None,
+        return_prompt_ids=request.extras.return_token_ids,
+        return_prompt_text=request.extras.return_prompt_text,
+        tokens_as_ids=request.extras.tokens_as_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
-        trace=True if request.trace else None,
+        trace=True if request.extras.trace else None,
     )
 
 

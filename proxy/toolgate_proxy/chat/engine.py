@@ -34,10 +34,10 @@ from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
-from .request.preparation import Preparation, prepared
-from .request.shortening import edited, fitted
+from .preparation import Preparation, prepared
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
+from .shortening import edited, fitted
 
 MAX_SENDS = 3
 """Maximum number of times a request is sent to a backend that described itself: again if new
@@ -71,13 +71,12 @@ class Engine:
     ) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
         _check_trace(request, context)
-        if request.images:
-            request = await self._preparation.with_images(request, deployment, context)
+        request = await self._preparation.with_images(request, deployment, context)
         request = await self.edited(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
         except ContextLengthExceeded:
-            if not request.drop_oldest:
+            if not request.shortening.drop_oldest:
                 raise
             info = await deployment.backend.info()
             count = partial(self._count, deployment=deployment, context=context)
@@ -102,7 +101,7 @@ class Engine:
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
             plan = constraints.prepared.plan
-            answers = None if request.trace else self.answers
+            answers = None if request.extras.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
             except GrammarsRefused as refused:
@@ -197,12 +196,12 @@ class Engine:
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> ChatRequest:
         """Return the request with its context edits applied. Raise ToolgateError."""
-        if not request.edits:
+        if not request.shortening.edits:
             return request
         info = await deployment.backend.info()
         count = partial(self._count, deployment=deployment, context=context)
         request = await edited(request, count, info.limits.max_model_len)
-        context.notes.cleared_tokens = sum(edit.tokens for edit in request.applied_edits)
+        context.notes.cleared_tokens = sum(edit.tokens for edit in request.shortening.applied)
         return request
 
     @asked_again
@@ -216,7 +215,7 @@ class Engine:
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:
     has_master_key = context.caller.authenticated and context.caller.key is None
-    if request.trace and not has_master_key:
+    if request.extras.trace and not has_master_key:
         raise PermissionDenied(
             "`stream_options.toolgate_trace` requires the gateway's master key, because the "
             "backend computes each mask of such a response twice."

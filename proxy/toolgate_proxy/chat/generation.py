@@ -20,7 +20,7 @@ from ..validation.service import ValidationService
 from .answers import Answers, KeptAnswer, Source, kept_answer, name_of
 from .calls import CallCheck
 from .constraints import Constraints
-from .request.preparation import Prepared
+from .preparation import Prepared
 from .resampling_state import choice_events
 from .response import ChatResponse, ResponseEvent
 

@@ -135,7 +135,7 @@ class ChatResponse:
                     new = await self._choice(event.choice).tokens(event)
                     fresh.setdefault(event.choice, []).extend(new)
                 case wire.TraceEvent():
-                    if self.request.trace and not self._choice(event.choice).finished:
+                    if self.request.extras.trace and not self._choice(event.choice).finished:
                         fresh.setdefault(event.choice, []).append(Traced(event.tokens))
                 case wire.EndEvent():
                     new = await self._choice(event.choice).end(event)

@@ -74,7 +74,8 @@ class Round:
         return all(self._hides(call) for call in self.calls)
 
     def _hides(self, call: Call) -> bool:
-        return call.start.name in self.response.sent.hidden_tools
+        tool = self.response.sent.gateway_tools.get(call.start.name)
+        return tool is not None and not tool.label.shown
 
     def note(self, events: Iterable[ResponseEvent]) -> list[ResponseEvent]:
         """Return the events without the end, which is kept, without reasoning that the client does
@@ -196,7 +197,7 @@ async def _rounds(
             results.append(
                 await tool_calls.run(tool, arguments, context, deadline, within_limit=admitted)
             )
-            if call.start.name not in response.sent.hidden_tools:
+            if tool.label.shown:
                 yield [ResponseEvent(0, GatewayCallRan(call.start, results[-1].shown))]
         if not written.goes_on:
             if written.finish is not None:

@@ -89,12 +89,12 @@ class Documents:
 
         Raise InvalidRequest, ChecksBusy and ChecksFailed, and RateLimited if the texts are more
         than the limits have room for."""
-        if not request.documents:
+        if PDF not in request.part_types:
             return request
         reading = _Reading(self, owner, context)
         messages = [await reading.read(message) for message in request.messages]
         await context.meter.admit_files(reading.texts)
-        return replace(request, messages=tuple(messages), documents=False)
+        return replace(request, messages=tuple(messages))
 
     async def result_of(self, pdf: Pdf, owner: str) -> PdfResult:
         """Return the text of a PDF, or its problem. Raise ChecksBusy and ChecksFailed."""

@@ -14,13 +14,17 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from toolgate_core.chat_request import ChatRequest, ToolChoice, Written
-from toolgate_core.gateway_tools import GatewayTool
+from toolgate_core.chat_request import ToolChoice
+from toolgate_core.gateway_tools import GatewayTool, PendingCall
 from toolgate_core.toolset import Toolset
 
 from ..api.shared.history import History
-from ..api.shared.tools import Entry
+from ..api.shared.tools import Entry, Shown, Taken
 from ..api.surface import Client
+from ..chat.response import ChatResponse
+from ..request_fields import Fields
+
+Out = TypeVar("Out")
 
 
 @dataclass
@@ -30,16 +34,18 @@ class Asked:
     client: Client
     values: Mapping[str, Any]
     """The parameters."""
-    history: History
+    history: History = field(default_factory=History)
     choice: ToolChoice = "auto"
     recalled: int = 0
     """The number of items of the conversation that are not the request's own."""
     tools: Toolset = field(default_factory=Toolset)
     """After the request's own tools were read. The conversation adds others."""
+    shown: tuple[Shown, ...] = ()
+    """The tools of the request as the response repeats them."""
 
 
-class Feature:
-    """One feature in one request to one API."""
+class Feature(Generic[Out]):
+    """One feature in one request to one API, and its part of the response."""
 
     TYPES: ClassVar[re.Pattern[str] | None] = None
     """Types of entries of `tools`."""
@@ -56,6 +62,11 @@ class Feature:
         them."""
         return frozenset()
 
+    def take(self, entry: Fields) -> Taken | None:
+        """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise
+        InvalidRequest and UnsupportedParameter."""
+        return None
+
     def more(self) -> Iterable[Entry]:
         """Return the tools that the model is offered beside those of entries of `tools`."""
         return ()
@@ -69,15 +80,22 @@ class Feature:
         InvalidRequest and UnsupportedParameter."""
         return {}
 
+    def pending(self) -> Iterable[PendingCall]:
+        """Return the calls that run before the response. Raise InvalidRequest."""
+        return ()
 
-F = TypeVar("F", bound=Feature)
-W = TypeVar("W", bound=Written)
+    def output(self, response: ChatResponse) -> Out | None:
+        """Return the part of a response."""
+        return None
 
 
-def written_as(kind: type[W], request: ChatRequest) -> W:
-    """Return what an API needs of a request for its response; the defaults for a request that it
-    has not read."""
-    return request.written if isinstance(request.written, kind) else kind()
+F = TypeVar("F", bound=Feature[Any])
+
+
+def outputs(features: Iterable[Feature[Out]], response: ChatResponse) -> list[Out]:
+    """Return the parts of a response that features make."""
+    made = (feature.output(response) for feature in features)
+    return [each for each in made if each is not None]
 
 
 class Used(Generic[F]):
@@ -105,6 +123,9 @@ class Used(Generic[F]):
     @property
     def optional(self) -> frozenset[str]:
         return frozenset(name for feature in self for name in feature.optional)
+
+    def pending(self) -> tuple[PendingCall, ...]:
+        return tuple(call for feature in self for call in feature.pending())
 
     def more(self) -> Iterator[Entry]:
         for feature in self:

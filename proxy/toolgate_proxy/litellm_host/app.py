@@ -137,7 +137,7 @@ def _with_missing_routes(original: Any) -> Any:
         if isinstance(context, RequestContext):
             context.outcome.code, request_id = missing.code, context.request_id
         surface = surface_of(request.url.path, request.headers)
-        body = surface.error(missing, None, request_id) if surface else missing.body()
+        body = surface.error(missing, request_id) if surface else missing.body()
         return JSONResponse(body, missing.status, error.headers)
 
     return handler

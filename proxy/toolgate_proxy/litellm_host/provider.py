@@ -16,8 +16,7 @@ from litellm.types.utils import ModelResponse, ModelResponseStream
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ..api.chat_completions.chunks import Chunk, Chunks
-from ..api.chat_completions.response import WholeResponse
+from ..api.chat_completions.output import ChatWriter, Chunk
 from ..api.surfaces import COMPLETIONS
 from ..chat.failover import Events
 from ..chat.response import ChatResponse
@@ -38,8 +37,8 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call, context = read_call(kwargs, stream=False), current()
         with errors_raised(call.placement.model):
-            async with _responding(call) as (answer, events):
-                whole = WholeResponse(answer)
+            async with _responding(call) as (writer, answer, events):
+                whole = writer.whole(answer)
                 async for pieces in events:
                     whole.add(pieces)
             context.meter.complete = True
@@ -48,15 +47,15 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
         call, context = read_call(kwargs, stream=True), current()
         with errors_raised(call.placement.model):
-            async with _responding(call) as (answer, events):
-                chunks, whole = Chunks(answer), WholeResponse(answer)
+            async with _responding(call) as (writer, answer, events):
+                chunks, whole = writer.chunks(answer), writer.whole(answer)
                 async for pieces in events:
                     whole.add(pieces)
                     for chunk in chunks.from_events(pieces):
                         yield ModelResponseStream(**_kept(chunk))
             context.meter.complete = True
-            if answer.request.include_usage:
-                yield ModelResponseStream(**chunks.usage())
+            for chunk in chunks.last():
+                yield ModelResponseStream(**chunk)
             note_whole(call.logging, ModelResponse(**whole.body()))
 
     async def aembedding(self, *_: Any, **__: Any) -> Any:
@@ -84,7 +83,7 @@ def _kept(chunk: Chunk) -> Chunk:
 
 
 @asynccontextmanager
-async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, Events]]:
+async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatWriter, ChatResponse, Events]]:
     """Respond with the deployment that LiteLLM selected, or with another one if that fails."""
     here, messages = gateway(), call.body["messages"]
     model = call.group or call.placement.model
@@ -93,7 +92,8 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, E
     call.logging.pre_call(messages, None, additional_args=base)
     context, model = current(), placement.model
     notes, owner = context.notes, call.owner
-    request = here.reader.read(COMPLETIONS, call.body, notes, model=model, owner=owner)
+    request, writer = here.reader.read(COMPLETIONS, call.body, notes, model=model, owner=owner)
+    assert isinstance(writer, ChatWriter)
     if any(tool.custom for tool in request.tools):
         raise UnsupportedParameter(
             "Custom tools are not supported on LiteLLM's route, which has no form for their calls. "
@@ -102,8 +102,8 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, E
         )
     request = await here.documents.read(request, owner, context)
     respond = here.failover.respond
-    async with respond(request, placement, call.alternatives, context) as responding:
-        yield responding
+    async with respond(request, placement, call.alternatives, context) as (answer, events):
+        yield writer, answer, events
 
 
 toolgate = register(Toolgate())

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core import errors
 
-from ..api.responses.output.stream import ENDS, error_event, first_events, last_event, numbered
+from ..api.responses.output import ENDS, error_event, first_events, last_event, numbered
 from ..api.surface import is_streamed
 from ..context import REQUEST_ID, SCOPE, context_of
 from ..limits.key_bounds import SMALL

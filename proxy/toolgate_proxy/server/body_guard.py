@@ -20,9 +20,9 @@ from toolgate_core.errors import (
 )
 
 from ..api.chat_completions.parameters import BY_NAME
-from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..api.shared.tools import MAX_TOOLS
+from ..api.shared.value_types import is_token_type
 from ..litellm_host.model_route import litellms_reason
 from ..litellm_host.refused import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.router import Asker, is_foreign, rows_of

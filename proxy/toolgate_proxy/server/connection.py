@@ -18,11 +18,10 @@ from typing import Any
 import orjson
 from starlette.types import Message, Receive, Send
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import RequestTimeout, ToolgateError
 
 from ..api.shared.output import COMMENT, data_event
-from ..api.surface import Stream
+from ..api.surface import Stream, Writer
 from ..context import RequestContext
 from ..keys.access import Header
 
@@ -57,14 +56,14 @@ class Reply:
         """The first event of `stream` was sent."""
         self.headers: tuple[Header, ...] = ()
         """Further headers of the response."""
-        self.request: ChatRequest | None = None
-        """The parsed request. Errors name its fields as the client sent them."""
+        self.writer: Writer | None = None
+        """Of the request, once it was read. Errors name its fields as the client sent them."""
         self.stream: Stream | None = None
         """What the client requested."""
 
     def restart(self) -> None:
         """Drop a response whose first event was not sent, since another model answers instead."""
-        self.stream = self.request = None
+        self.stream = self.writer = None
 
     @asynccontextmanager
     async def kept_alive(self, seconds: float, comment: bytes = COMMENT) -> AsyncIterator[None]:
@@ -143,7 +142,7 @@ class Reply:
         form = self._context.form
         if form is None:
             return error.body()
-        return form.error(error, self.request, self._context.request_id)
+        return (self.writer or form).error(error, self._context.request_id)
 
     def _event(self, shown: dict[str, Any]) -> bytes:
         """Return the event that reports an error."""

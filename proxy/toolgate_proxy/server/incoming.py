@@ -11,10 +11,8 @@ from typing import Any
 
 from starlette.types import Receive, Scope
 
-from toolgate_core.chat_request import ChatRequest
-
 from ..api.shared.parameter import without_unknown
-from ..api.surface import Client, Counting, Surface, is_streamed
+from ..api.surface import Client, Counting, Surface, Writer, is_streamed
 from ..context import RequestContext
 from ..litellm_host.admission import Admission
 from ..litellm_host.auth import asked
@@ -151,9 +149,10 @@ async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) ->
 
 async def chat_request(
     host: Admission, body: Mapping[str, Any], target: Target, admitted: Admitted, size: int
-) -> tuple[ChatRequest, Mapping[str, Any]]:
-    """Return the chat request of a body for one of our models, with the text of its PDFs and the
-    reasoning of earlier turns that was kept, and the body as hooks before the deployment leave it.
+) -> tuple[Writer, Mapping[str, Any]]:
+    """Return what writes the response to a body for one of our models, with its chat request, which
+    has the text of its PDFs and the reasoning of earlier turns that was kept, and the body as hooks
+    before the deployment leave it.
     `target`: the first deployment. `size`: of the body, in bytes. A long body and the tools of MCP
     servers are converted in a thread, so that other requests continue.
 
@@ -175,9 +174,10 @@ async def chat_request(
         recalled=recalled,
     )
     is_long = bool(recalled) or client.is_long or size > PARSED_IN_THREAD
-    request = await asyncio.to_thread(convert) if is_long else convert()
-    if request.documents:
+    request, writer = await asyncio.to_thread(convert) if is_long else convert()
+    if request.part_types - {"text"}:
         request = await here.documents.read(request, client.owner, context)
     if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)
-    return request, body
+    writer.request = request
+    return writer, body

@@ -126,9 +126,10 @@ def _history(notes: Notes) -> str:
 
 def _invalid_tools(notes: Notes) -> str:
     """Return the names, or places, and pointers, which have names of the client's schema."""
+    pointers = {name: getattr(error, "pointer", "") for name, error in notes.invalid_tools.items()}
     return ", ".join(
         f"{name}; at={quote(pointer, safe='/~$')}" if pointer else name
-        for name, pointer in notes.invalid_tools.items()
+        for name, pointer in pointers.items()
     )
 
 

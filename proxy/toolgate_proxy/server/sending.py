@@ -14,7 +14,7 @@ from starlette.types import Receive
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
-from ..api.surface import Client, Counting, Stream, Whole
+from ..api.surface import Client, Counting, Stream, Whole, Writer
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
 from ..litellm_host.response_cache import kept_answers
@@ -65,27 +65,25 @@ class Sending:
     first: Placement
     """If it fails, another deployment responds."""
 
-    async def respond(
-        self, request: ChatRequest, values: Mapping[str, Any], client: Client
-    ) -> None:
+    async def respond(self, writer: Writer, values: Mapping[str, Any], client: Client) -> None:
         """Generate the response and send it. `values`: the body that the request is of. Raise
         ToolgateError."""
-        here, host, surface = gateway(), self.host, self.host.surface
+        here, host, request = gateway(), self.host, writer.request
         observer, model = host.observer, host.fallbacks.model
-        await surface.accepted(request, model, client)
-        answers = kept_answers(surface.call_type, values, client.seal)
+        await writer.accepted(model, client)
+        answers = kept_answers(host.surface.call_type, values, client.seal)
         respond, others = here.failover.respond, host.fallbacks.alternatives
         responding = respond(request, self.first, others, host.context, answers)
         async with responding as (answer, events):
             await self._answers(stream=request.stream)
             if here.settings.keep_reasoning:
                 events = here.kept_reasoning.keeping(events, answer, model, client.seal)
-            whole = partial(surface.whole, answer, model, client)
+            whole = partial(writer.whole, answer, model, client)
             if not request.stream:
                 await self._whole(whole(), events, request)
                 return
             observer.begin(whole)
-            stream = surface.stream(
+            stream = writer.stream(
                 answer, model, client.without_store() if observer.reads else client
             )
             self.reply.stream = stream

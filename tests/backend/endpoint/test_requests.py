@@ -136,15 +136,17 @@ def test_every_sampling_field_exists_in_vllm():
     assert wire.Sampling.model_fields.keys() <= {*SamplingParams.__struct_fields__}
 
 
-@pytest.mark.parametrize("row", [row for row in SAMPLING if row.sampling], ids=lambda row: row.name)
-def test_valid_values_are_passed_to_vllm(vocabulary, row):
+FIELDS = [(row, field) for row in SAMPLING if (field := row.field_of("sampling"))]
+
+
+@pytest.mark.parametrize(("row", "field"), FIELDS, ids=[field for _, field in FIELDS])
+def test_valid_values_are_passed_to_vllm(vocabulary, row, field):
     """The bounds of the gateway's parameters are within vLLM's bounds."""
     assert row.type
-    assert row.sampling
     for value in valid(row.type):
         parsed = row.type.parse(value, row.name)
         params = sampling_params(
-            wire.Sampling(**{row.sampling: parsed}),
+            wire.Sampling(**{field: parsed}),
             None,
             vocabulary,
             {},
@@ -153,7 +155,7 @@ def test_valid_values_are_passed_to_vllm(vocabulary, row):
             hooked=False,
         )
         if isinstance(parsed, bool | int | float):
-            assert getattr(params, row.sampling) == parsed
+            assert getattr(params, field) == parsed
 
 
 def test_allowed_token_ids_are_passed_for_plain_content(vocabulary):

@@ -207,7 +207,7 @@ def values_of(table: Iterable[Parameter]) -> Values:
         {
             row.name: valid(row.type)
             for row in rows
-            if row.sampling and row.type and row.name not in DRAWN
+            if row.field_of("sampling") and row.type and row.name not in DRAWN
         },
         ["unheard_of", *(row.name for row in rows)],
         [(row.name, value) for row in rows if row.type for value in invalid(row.type)],

@@ -9,9 +9,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from tests.support.apis.chat_events import answer_to, batches
+from tests.support.apis.chat_events import WRITERS, read
 from tests.support.apis.messages_api import CLIENT
-from tests.support.servers.fake_backend import INFO
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
@@ -41,7 +40,7 @@ def each_api(names="api"):
 def parsed(api, body=None, *, client=CLIENT, **options):
     """A small request with the members of `body`."""
     given = BODIES[api] | (body or {})
-    return APIS[api].parse(given, model="tiny", client=client, **options)
+    return read(APIS[api], given, client=client, **options)
 
 
 def refused(api, body, **options):
@@ -59,8 +58,12 @@ def function(api, name="look", **more):
     return {"name": name, "input_schema": SCHEMA, **more}
 
 
+def writer_of(asked):
+    return WRITERS[asked.request_id]
+
+
 def changes(asked):
-    return [[each.kind, each.path] for each in asked.history_changes]
+    return [[each.kind, each.path] for each in writer_of(asked).history_changes]
 
 
 def names(asked):
@@ -68,8 +71,9 @@ def names(asked):
 
 
 def field_of(asked, name):
-    """A field of a request, or of what only its API needs of it."""
-    return getattr(asked if hasattr(asked, name) else asked.written, name)
+    """A field of a request, of what it consists of, or of what only its API needs of it."""
+    parts = (asked, asked.shortening, asked.options, asked.extras, writer_of(asked))
+    return next(getattr(part, name) for part in parts if hasattr(part, name))
 
 
 def plain(value):
@@ -87,13 +91,11 @@ def plain(value):
             return sorted(value)
     if not dataclasses.is_dataclass(value):
         return value
-    fields = {each.name: (getattr(value, each.name), each.default) for each in _fields(value)}
+    fields = {
+        each.name: (getattr(value, each.name), each.default) for each in dataclasses.fields(value)
+    }
     shown = {name: plain(given) for name, (given, default) in fields.items() if given != default}
     return {type(value).__name__: shown}
-
-
-def _fields(value):
-    return dataclasses.fields(value)
 
 
 def with_plain_ids(messages, body):
@@ -105,18 +107,6 @@ def with_plain_ids(messages, body):
     for at, each in enumerate(ids, 1):
         text = text.replace(json.dumps(each), f'"new {at}"')
     return json.loads(text)
-
-
-def answered(api, asked, sent, cuts=(), info=INFO):
-    """The stream and the whole response, made of the backend's events in batches."""
-    surface, answer = APIS[api], answer_to(asked, info)
-    stream, whole = surface.stream(answer, "tiny"), surface.whole(answer, "tiny")
-    data = b""
-    for pieces in batches(answer, sent, cuts):
-        if pieces:
-            data += stream.events(pieces)
-        whole.add(pieces)
-    return data + stream.end(), whole.body()
 
 
 def flat(topics):

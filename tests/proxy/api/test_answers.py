@@ -11,15 +11,15 @@ from openai.types.chat import ChatCompletionMessageCustomToolCall
 from orjson import dumps
 
 from tests.support.apis import replies
-from tests.support.apis.chat_events import events
+from tests.support.apis.chat_events import answered, events
 from tests.support.apis.read_responses import of_whole
 from tests.support.effort import repeats, rotating
 from tests.support.servers.script import call
-from toolgate_proxy.api.chat_completions.chunks import DONE
+from toolgate_proxy.api.chat_completions.output import DONE
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_verify.terms import Api
 
-from .kit import answered, function, parsed, rows
+from .kit import function, parsed, rows
 
 API = {"chat": Api.CHAT, "responses": Api.RESPONSES, "messages": Api.MESSAGES}
 CASES = {f"{api}: {row['name']}": (api, row) for row in rows("answers") for api in row["read"]}
@@ -100,7 +100,7 @@ def parts(api, body):
 def read(api, row, cuts):
     """The whole response, what the stream adds up to, and what clients read. Both have the same,
     and keep the rules of the API."""
-    data, whole = answered(api, asked(api, row), written(row), cuts)
+    data, whole = answered(asked(api, row), written(row), cuts)
     streamed_replies = replies.read(API[api], data, streamed=True)
     whole_replies = replies.read(API[api], dumps(whole), streamed=False)
     sum_ = streamed_replies[0].body
@@ -138,7 +138,7 @@ def test_streamed_equals_whole_for_any_split(name, cuts):
 def test_litellm_makes_the_same_response_of_the_body(name):
     """On LiteLLM's way the body goes through its `ModelResponse`."""
     _, row = CASES[name]
-    _, whole = answered("chat", asked("chat", row), written(row))
+    _, whole = answered(asked("chat", row), written(row))
     made = ModelResponse(**whole).model_dump()
     assert of_whole(made) == of_whole(whole)
     for field in ("id", "object", "created", "model", "system_fingerprint"):
@@ -158,7 +158,7 @@ def test_custom_calls_of_chat_have_the_same_input_whole_and_streamed(logprobs, c
     shell = {"type": "custom", "custom": {"name": "shell"}}
     text = call("shell", {"input": TEXT}) + "\n" + call("look", {})
     request = parsed("chat", {"tools": [shell, function("chat")]})
-    data, whole = answered("chat", request, events(text, logprobs=logprobs), cuts)
+    data, whole = answered(request, events(text, logprobs=logprobs), cuts)
     calls = []
     for chunk in map(json.loads, SseParser().feed(data.removesuffix(DONE))):
         parts = [part for each in chunk["choices"] for part in each["delta"].get("tool_calls", ())]
@@ -174,5 +174,5 @@ def test_custom_calls_of_chat_have_the_same_input_whole_and_streamed(logprobs, c
     assert calls[0]["custom"] == {"name": "shell", "input": TEXT}
     ChatCompletionMessageCustomToolCall.model_validate(calls[0], strict=True)
     named = parsed("chat", {"tools": [shell], "tool_choice": shell})
-    _, whole = answered("chat", named, events(call("shell", {"input": "ls"})), cuts)
+    _, whole = answered(named, events(call("shell", {"input": "ls"})), cuts)
     assert whole["choices"][0]["finish_reason"] == "stop"

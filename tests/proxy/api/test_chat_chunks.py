@@ -15,6 +15,7 @@ from tests.support.apis.read_responses import collected, of_whole
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
+from toolgate_core.chat_request import Extras
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
@@ -23,10 +24,7 @@ from toolgate_core.deltas import (
     Finish,
     ReasoningDelta,
 )
-from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
-from toolgate_proxy.api.chat_completions.feature import ChatWritten
-from toolgate_proxy.api.chat_completions.response import WholeResponse
-from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
+from toolgate_proxy.api.chat_completions.output import DONE, ChatWriter, server_sent
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.choice import ChoiceStarted, TokenIds
 from toolgate_proxy.chat.metrics import REPETITIONS
@@ -37,15 +35,8 @@ LONG = {"where": "north of the old stone bridge, past the second mill, left at t
 
 def plain_answer(**changes):
     """What chunks are made of, besides the events; each call id is `call_1`."""
-    names = ("legacy_functions", "continuous_usage", "call_done")
-    written = {name: changes.pop(name) for name in names if name in changes}
     return SimpleNamespace(
         head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
-        request=SimpleNamespace(
-            include_usage=changes.pop("include_usage", False),
-            gateway_tools={},
-            written=ChatWritten(**written),
-        ),
         prompt_token_ids=changes.pop("prompt_token_ids", None),
         prompt_text=None,
         prompt_logprobs=None,
@@ -54,6 +45,7 @@ def plain_answer(**changes):
     )
 
 
+WRITER = ChatWriter(request())
 TEXTS = st.text(max_size=8)
 LOGPROB = wire.TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
 LOGPROBS = st.sampled_from([(), (LOGPROB,)])
@@ -101,13 +93,9 @@ def without_null_content(event):
 @given(BATCHES, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
 def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done, prompt):
     """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
-    given_to = plain_answer(
-        legacy_functions=legacy,
-        continuous_usage=continuous,
-        call_done=call_done,
-        prompt_token_ids=prompt,
-    )
-    chunks, stream = Chunks(given_to), ChatCompletionStream(given_to, "asked-for")
+    given_to = plain_answer(prompt_token_ids=prompt)
+    writer = ChatWriter(request(), legacy=legacy, continuous_usage=continuous, call_done=call_done)
+    chunks, stream = writer.chunks(given_to), writer.stream(given_to, "asked-for")
     shaped = [chunk for batch in batches for chunk in chunks.from_events(batch)]
     expected = [as_litellm_writes(chunk, "asked-for") for chunk in shaped]
     written = b"".join(stream.events(batch) for batch in batches)
@@ -116,13 +104,13 @@ def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done
 
 
 def test_the_events_of_a_batch_are_encoded_together_and_end_with_the_requested_usage():
-    stream = ChatCompletionStream(plain_answer(), "m")
+    stream = WRITER.stream(plain_answer(), "m")
     deltas = [(0, ContentDelta("a")), (0, ReasoningDelta("b")), (1, Finish("stop"))]
     assert len(parsed(stream.events([ResponseEvent(at, each) for at, each in deltas]))) == 5
     assert stream.events([ResponseEvent(0, CallEnd(0))]) == b""
     assert stream.events([]) == server_sent([]) == b""
-    assert ChatCompletionStream(plain_answer(), "m").end() == DONE
-    end = ChatCompletionStream(plain_answer(include_usage=True), "m").end()
+    assert WRITER.stream(plain_answer(), "m").end() == DONE
+    end = ChatWriter(request(), include_usage=True).stream(plain_answer(), "m").end()
     assert end.endswith(DONE)
     [event] = parsed(end.removesuffix(DONE))
     assert (event["model"], event["choices"]) == ("m", [])
@@ -135,7 +123,7 @@ def test_a_text_with_line_separators_stays_in_one_line(character):
     server-sent events."""
     text = f"a{character}b{character * 2}c"
     sent = [ResponseEvent(0, ContentDelta(text))]
-    written = ChatCompletionStream(plain_answer(), "m").events(sent)
+    written = WRITER.stream(plain_answer(), "m").events(sent)
     lines = [line for line in written.decode().splitlines() if line]
     assert all(line.startswith("data: ") for line in lines)
     deltas = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
@@ -145,13 +133,13 @@ def test_a_text_with_line_separators_stays_in_one_line(character):
 def test_the_model_is_named_as_the_client_named_it():
     sent = [ResponseEvent(0, ContentDelta("a"))]
     for chunks, name in (
-        (Chunks(plain_answer(), "b"), "b"),
-        (Chunks(plain_answer()), "backend-model"),
+        (WRITER.chunks(plain_answer(), "b"), "b"),
+        (WRITER.chunks(plain_answer()), "backend-model"),
     ):
         assert {chunk["model"] for chunk in chunks.from_events(sent)} == {name}
     answer = answer_to(request())
     pieces = fed(answer, events("Hello"))
-    for whole, name in ((WholeResponse(answer, "alias"), "alias"), (WholeResponse(answer), "tiny")):
+    for whole, name in ((WRITER.whole(answer, "alias"), "alias"), (WRITER.whole(answer), "tiny")):
         whole.add(pieces)
         assert whole.body()["model"] == name
 
@@ -173,8 +161,8 @@ def test_a_long_call_that_is_read_late_is_split_into_several_chunks():
 
 
 def test_continuous_usage_grows_with_the_chunks():
-    asked, sent = request(written=ChatWritten(continuous_usage=True)), events("Hello there, you")
-    chunks, _ = responses(asked, sent, list(range(len(sent))))
+    sent = events("Hello there, you")
+    chunks, _ = responses(request(), sent, list(range(len(sent))), continuous_usage=True)
     counted = [chunk["usage"]["completion_tokens"] for chunk in chunks]
     assert counted == sorted(counted)
     assert counted[0] <= 2
@@ -194,9 +182,7 @@ def ends_of_calls(chunks):
 def test_the_end_of_a_call_is_marked_on_request():
     sent = events("I look." + call("look", LONG) + "\n" + call("walk", {}))
     plain, _ = responses(request(), sent, list(range(len(sent))))
-    marked, whole = responses(
-        request(written=ChatWritten(call_done=True)), sent, list(range(len(sent)))
-    )
+    marked, whole = responses(request(), sent, list(range(len(sent))), call_done=True)
     assert ends_of_calls(plain) == []
     (first, index), (_, last_index) = ends_of_calls(marked)
     assert (index, last_index) == (0, 1)
@@ -205,7 +191,7 @@ def test_the_end_of_a_call_is_marked_on_request():
     assert texts[-1] == ""
     assert {**collected(marked)[0], "extensions": {}} == of_whole(whole)[0]
     cut = events(call("look", LONG)[:60], finish="length")
-    assert ends_of_calls(responses(request(written=ChatWritten(call_done=True)), cut, [])[0]) == []
+    assert ends_of_calls(responses(request(), cut, [], call_done=True)[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -218,7 +204,7 @@ def test_the_end_of_a_call_is_marked_on_request():
     ],
 )  # fmt: skip
 def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
-    chunks = Chunks(plain_answer(call_done=True, legacy_functions=legacy))
+    chunks = ChatWriter(request(), legacy=legacy, call_done=True).chunks(plain_answer())
     *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
     assert choice["delta"] == delta
@@ -228,7 +214,7 @@ def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
 @pytest.mark.parametrize("text", [call("look", {}), ""])
 def test_a_first_token_without_text_starts_the_stream(text):
     answer = answer_to(request())
-    [first] = Chunks(answer).from_events(fed(answer, events(text)[:2]))
+    [first] = WRITER.chunks(answer).from_events(fed(answer, events(text)[:2]))
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": None}
 
 
@@ -252,7 +238,7 @@ def test_fields_about_the_prompt_are_in_the_response_and_in_the_first_chunk():
     start = wire.StartEvent(prompt_tokens=5, reasoning_open=False, prompt_text="<user>hi")
     sent[0] = start.model_copy(update={"prompt_token_ids": (1, 2, 3)})
     sent[1] = sent[1].model_copy(update={"prompt_logprobs": (None, {7: logprob})})
-    asked = request(n=2, return_token_ids=True, answer_id="chatcmpl-mine")
+    asked = request(n=2, extras=Extras(return_token_ids=True), answer_id="chatcmpl-mine")
     chunks, whole = responses(asked, sent, [3, 5])
     assert (whole["id"], whole["prompt_text"]) == ("chatcmpl-mine", "<user>hi")
     assert whole["prompt_logprobs"] == [None, {"7": logprob.model_dump()}]

@@ -15,11 +15,10 @@ from toolgate_core.errors import (
     ModelNotFound,
     SchemaNotEnforceable,
 )
-from toolgate_proxy.api.messages.surface import error_body
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
 from toolgate_proxy.backend_client.event_stream import SseParser
 
-from .kit import APIS, each_api, function, parsed, refused, rows
+from .kit import APIS, each_api, function, parsed, refused, rows, writer_of
 
 OUTSIDE = {"type": "object", "properties": {"a": {"$ref": "http://example.com/schema"}}}
 PLACES = {
@@ -51,7 +50,7 @@ def test_an_error_is_the_same_object_in_a_body_and_in_a_stream(api):
 
 
 def test_an_error_before_the_first_event():
-    body = MESSAGES.error(BackendLost("Gone."), None, "req_1")
+    body = MESSAGES.error(BackendLost("Gone."), "req_1")
     [data] = SseParser().feed(MESSAGES.error_event(body))
     assert json.loads(data) == body
     assert body["request_id"] == "req_1"
@@ -95,7 +94,7 @@ BLOCKS = rows("tables")["blocks"]
 )  # fmt: skip
 def test_errors_name_the_places_of_the_request(api, body, param, shown):
     error = InvalidRequest(f"What is at '{param}' is wrong.", param=param)
-    made = APIS[api].error(error, parsed(api, body))["error"]
+    made = writer_of(parsed(api, body)).error(error)["error"]
     assert made["param"] == shown
     if api != "messages":
         assert made["message"] == f"What is at '{shown}' is wrong."
@@ -105,16 +104,16 @@ def test_errors_name_the_places_of_the_request(api, body, param, shown):
 
 def test_words_of_responses_and_types_of_messages():
     text = "max_tokens allows 5 tokens, but a call takes 9. Set max_tokens to 9."
-    error = RESPONSES.error(BudgetTooSmall(text, least=9, param="max_tokens"), parsed("responses"))
+    error = writer_of(parsed("responses")).error(BudgetTooSmall(text, least=9, param="max_tokens"))
     shown = error["error"]
     assert (shown["param"], shown["code"]) == ("max_output_tokens", "max_tokens_too_small")
     assert shown["message"].count("max_output_tokens") == 2
     assert RESPONSES.error(InvalidRequest("x", param="messages"))["error"]["param"] == "input"
-    body = MESSAGES.error(ModelNotFound("No.", param="model"), None, "req_1")
+    body = MESSAGES.error(ModelNotFound("No.", param="model"), "req_1")
     assert (body["type"], body["request_id"]) == ("error", "req_1")
     found = {name: body["error"][name] for name in ("type", "code", "param")}
     assert found == {"type": "not_found_error", "code": "model_not_found", "param": "model"}
-    thread = error_body(refused("messages", {"thread": {"type": "create"}}), None, None)
+    thread = MESSAGES.error(refused("messages", {"thread": {"type": "create"}}))
     assert thread["error"]["details"]["error_code"] == "thread_unsupported_request"
 
 
@@ -143,7 +142,7 @@ def test_the_length_of_a_prompt_is_in_words_that_clients_recognize(error, shown)
 def test_the_tokens_of_a_prompt_that_nobody_counts_are_estimated():
     """Claude Code drops turns by the difference of the numbers before it tries again."""
     long = parsed("messages", {"messages": [{"role": "user", "content": "word " * 40_000}]})
-    message = MESSAGES.error(of_tokens(4096), long)["error"]["message"]
+    message = writer_of(long).error(of_tokens(4096))["error"]["message"]
     numbers = CLAUDE_CODE.search(message)
     assert numbers is not None, message
     prompt, context = map(int, numbers.groups())

@@ -11,8 +11,7 @@ from openai.types.responses import ResponseInputItemParam
 from tests.support.apis.messages_api import SEAL
 from tests.support.apis.value_examples import tool_types
 from toolgate_core.chat_request import HistoryChange
-from toolgate_proxy.api.messages.conversation.call_ids import original_id, shown_id
-from toolgate_proxy.api.messages.conversation.signature import sign
+from toolgate_proxy.api.messages.opaque import original_id, shown_id, sign
 from toolgate_proxy.api.responses.items import FIELDS
 from toolgate_proxy.api.shared.history import (
     MAX_PLACES,

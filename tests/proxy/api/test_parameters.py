@@ -7,20 +7,12 @@ import pytest
 
 from tests.support.apis.value_examples import invalid, valid
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, Extras, ToolgateOptions
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions import parameters as chat
-from toolgate_proxy.api.chat_completions.feature import ChatWritten
+from toolgate_proxy.api.chat_completions.output import ChatWriter
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES
 from toolgate_proxy.api.responses import parameters as responses
-from toolgate_proxy.api.shared.collection_types import (
-    Array,
-    JsonObject,
-    Object,
-    Texts,
-    TokenBiases,
-    TokenIds,
-)
 from toolgate_proxy.api.shared.parameter import (
     FOREIGN,
     MAX_LISTED,
@@ -31,14 +23,20 @@ from toolgate_proxy.api.shared.parameter import (
 from toolgate_proxy.api.shared.value_types import (
     INT64_MAX,
     INT64_MIN,
+    Array,
     Choice,
     Flag,
     Integer,
+    JsonObject,
     Number,
+    Object,
     Text,
+    Texts,
+    TokenBiases,
+    TokenIds,
 )
 
-from .kit import APIS, each_api, field_of, parsed, refused, rows
+from .kit import APIS, each_api, parsed, refused, rows, writer_of
 
 TABLES = {"chat": chat.PARAMETERS, "responses": responses.PARAMETERS, "messages": MESSAGES}
 BESIDE = {
@@ -47,15 +45,20 @@ BESIDE = {
         "top_logprobs": {"logprobs": True},
         "logprob_token_ids": {"logprobs": True},
     },
-    "responses": {},
-    "messages": {},
 }
 """Other parameters that a parameter requires."""
 ROWS = [row for table in TABLES.values() for row in table]
 
 
+def received(request, to, name):
+    """What receives the value of a parameter or member."""
+    kind, _, field = to.partition(".")
+    held = {"request": request, "writer": writer_of(request)}
+    return getattr(held[kind] if kind in held else getattr(request, kind), field or name)
+
+
 def given(api, row, value):
-    return parsed(api, BESIDE[api].get(row.name, {}) | {row.name: value})
+    return parsed(api, BESIDE.get(api, {}).get(row.name, {}) | {row.name: value})
 
 
 @pytest.mark.parametrize(
@@ -65,18 +68,14 @@ def test_valid_values_reach_the_field_of_the_row(row):
     assert row.type
     for value in valid(row.type):
         request, read = given("chat", row, value), row.type.parse(value, row.name)
-        if row.sampling and row.sampling not in ("logprob_token_ids", "repetition_detection"):
-            assert getattr(request.sampling, row.sampling) == read
-        if row.tokenizing:
-            assert getattr(request.tokenizing, row.tokenizing) == read
-        if row.request:
-            assert getattr(request, row.request) == read
+        if row.to and row.name not in ("logprob_token_ids", "repetition_detection"):
+            assert received(request, row.to, row.name) == read
     for member in row.members:
         assert isinstance(row.type, Object)
         kind = row.type.members[member]
         for value in valid(kind):
             request = given("chat", row, {member: value})
-            assert field_of(request, row.members[member]) == kind.parse(value, "")
+            assert received(request, row.members[member], member) == kind.parse(value, "")
 
 
 @each_api()
@@ -85,7 +84,7 @@ def test_invalid_values_are_errors_that_name_the_parameter(api):
     for row, value in cases:
         if row.name == "input" and isinstance(value, str):
             continue
-        error = refused(api, BESIDE[api].get(row.name, {}) | {row.name: value})
+        error = refused(api, BESIDE.get(api, {}).get(row.name, {}) | {row.name: value})
         param = error.param or ""
         assert (param.split(".")[0] if isinstance(row.type, Object) else param) == row.name
         assert row.name in error.message
@@ -120,15 +119,20 @@ def test_tables_are_consistent():
         assert bool(row.defaults) == (row.support == "default only")
         assert row.note
     table = chat.PARAMETERS
-    renamed = {row.name: row.sampling for row in table if row.sampling not in (None, row.name)}
+    places = [(row.to, row.name) for row in table if row.to]
+    places += [(to, member) for row in table for member, to in row.members.items()]
+    filled = {}
+    for to, name in places:
+        kind, _, field = to.partition(".")
+        filled.setdefault(kind, {})[name] = field or name
+    renamed = {name: field for name, field in filled["sampling"].items() if name != field}
     assert renamed == {"max_completion_tokens": "max_tokens", "top_logprobs": "logprobs"}
-    assert all(row.tokenizing in (None, row.name) for row in table)
-    assert {row.sampling for row in table if row.sampling} == wire.Sampling.model_fields.keys()
-    tokenizing = {row.tokenizing for row in table if row.tokenizing}
-    assert tokenizing == wire.Tokenizing.model_fields.keys()
-    request = {row.request for row in table if row.request}
-    request |= {name for row in table for name in row.members.values()}
-    assert request < {each.name for kind in (ChatRequest, ChatWritten) for each in fields(kind)}
+    for kind, model in (("sampling", wire.Sampling), ("tokenizing", wire.Tokenizing)):
+        assert {*filled.pop(kind).values()} == model.model_fields.keys()
+    kinds = {"request": ChatRequest, "extras": Extras, "writer": ChatWriter}
+    for kind, model in (kinds | {"options": ToolgateOptions}).items():
+        assert {*filled.pop(kind).values()} <= {each.name for each in fields(model)}
+    assert not filled
     with pytest.raises(ValueError, match="'temperature'"):
         make_table([chat.BY_NAME["temperature"]] * 2)
     # All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.apis.chat_events import events
-from tests.support.apis.messages_api import SEAL, accumulated, check_error, streamed_and_whole
+from tests.support.apis.chat_events import answered, events
+from tests.support.apis.messages_api import SEAL, accumulated, check_error
+from tests.support.apis.read_responses import read_events
 from tests.support.documents.pdfs import CALLED
 from tests.support.servers.script import call
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_proxy.api.messages.conversation.signature import sign
+from toolgate_proxy.api.messages.opaque import sign
 from toolgate_proxy.api.surface import Client
-from toolgate_proxy.api.surfaces import MESSAGES, RESPONSES
 from toolgate_proxy.pdf import PDF, Pdf
 
 from .kit import (
@@ -39,6 +39,8 @@ READ = {
     "tools": names,
     "listed": lambda asked: [tool.name for tool in asked.prompt_tools],
     "changes": changes,
+    "images": lambda asked: "image_url" in asked.part_types,
+    "documents": lambda asked: PDF in asked.part_types,
     "definitions": lambda asked: [tool.definition for tool in asked.tools],
     "tool_params": lambda asked: [tool.param for tool in asked.tools],
 }
@@ -82,7 +84,7 @@ def test_a_refusal_names_the_parameter_and_the_rule(api, change, param, code, wo
         assert any(each in error.message for each in (repr(param), last, repr(above)))
     for foreign in FOREIGN.get(api, ()):
         assert foreign not in error.message or foreign.strip("'") in str(change)
-    body = APIS[api].error(error, None, "req_1")
+    body = APIS[api].error(error, "req_1")
     shown = body["error"]
     assert (shown["message"], shown["param"], shown["code"]) == (error.message, param, code)
     if api == "messages":
@@ -111,7 +113,7 @@ def recorded(name):
 def of_claude(name):
     request = recorded(name)
     client = Client(headers={"anthropic-beta": request["anthropic-beta"]}, seal=SEAL)
-    return MESSAGES.parse(request["body"], model="tiny", client=client)
+    return parsed("messages", request["body"], client=client)
 
 
 @pytest.mark.parametrize("name", [each for each in CLAUDE if each not in (DEFERRED, *SEARCHING)])
@@ -126,11 +128,11 @@ def test_a_request_of_claude_code_gets_an_answer(name):
 
     text = "Yes.\n" + call("Read", {"file_path": "/project/a"})
     thought = "<think>\nSo.\n</think>\n\n" if request.reasoning == "on" else ""
-    made, whole = streamed_and_whole(request, events(thought + text))
+    data, whole = answered(request, events(thought + text))
     kinds = [block["type"] for block in whole["content"]]
     assert kinds == [*(["thinking"] if thought else []), "text", "tool_use"]
     assert whole["stop_reason"] == "tool_use"
-    assert accumulated(made)["content"][-1]["input"] == {"file_path": "/project/a"}
+    assert accumulated(read_events(data))["content"][-1]["input"] == {"file_path": "/project/a"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -142,14 +144,14 @@ def test_results_and_images_of_claude_code_follow_their_calls(version):
     results = [each["tool_call_id"] for each in messages if each["role"] == "tool"]
     assert results == [each["id"] for each in turn["tool_calls"]]
     shown = of_claude(f"{version}-image")
-    assert shown.images
+    assert "image_url" in shown.part_types
     assert "image_url" in str(shown.messages[-1])
 
 
 @pytest.mark.parametrize("name", SEARCHING)
 def test_a_web_search_is_left_out(name):
     request = of_claude(name)
-    assert (request.tools, request.omitted_tools) == ((), ("web_search_20250305",))
+    assert (request.tools, field_of(request, "omitted_tools")) == ((), ("web_search_20250305",))
 
 
 def test_deferred_tools_are_not_offered():
@@ -165,7 +167,7 @@ def codex(name):
 
 
 def of_codex(name):
-    return RESPONSES.parse(codex(name), model="tiny")
+    return parsed("responses", codex(name))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def of_codex(name):
 def test_tools_of_codex_are_offered_and_hosted_ones_left_out(name, offered):
     asked = of_codex(name)
     assert offered <= {*names(asked)}
-    assert asked.omitted_tools == ("web_search",)
+    assert field_of(asked, "omitted_tools") == ("web_search",)
     assert asked.parallel_tool_calls == codex(name)["parallel_tool_calls"]
     for tool in asked.tools:
         if tool.name == "tool_search":
@@ -266,7 +268,8 @@ def test_a_text_file_is_text_with_its_name(api, in_result):
     for data in (LAMPS, f"data:text/markdown;charset=utf-8;base64,{LAMPS}"):
         request = parsed(api, body(api, part(api, data, "a.txt"), in_result=in_result))
         assert content(request) == [{"type": "text", "text": shown}]
-        assert (request.documents, request.history_changes) == (False, ())
+        assert PDF not in request.part_types
+        assert changes(request) == []
 
 
 @pytest.mark.parametrize("in_result", [False, True])
@@ -277,8 +280,10 @@ def test_a_pdf_is_kept_until_its_text_is_read(api, in_result):
         request = parsed(api, body(api, part(api, data, "a.pdf"), in_result=in_result))
         place = PATHS[api][in_result]
         expected = {"type": PDF, PDF: Pdf(PDF_DATA, place, FIELDS[api], "a.pdf")}
-        assert (content(request), request.documents) == ([expected], True)
-    assert parsed(api, body(api, part(api, HEAD + LAMPS), in_result=in_result)).documents
+        assert content(request) == [expected]
+        assert PDF in request.part_types
+    kept = parsed(api, body(api, part(api, HEAD + LAMPS), in_result=in_result))
+    assert PDF in kept.part_types
 
 
 UNREADABLE = {

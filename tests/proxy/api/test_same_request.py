@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.long.fuzz.checks import values_of
+from tests.support.apis.chat_events import read
 from tests.support.apis.messages_api import CLIENT, LOOK, SEAL, check_error
 from tests.support.apis.neutral_bodies import (
     Assistant,
@@ -26,24 +27,23 @@ from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
-from toolgate_proxy.api.messages.conversation.signature import sign
+from toolgate_proxy.api.messages.opaque import sign
 from toolgate_proxy.api.messages.parameters import BY_NAME as MESSAGES
 from toolgate_proxy.api.responses.parameters import BY_NAME as RESPONSES
 from toolgate_proxy.api.surfaces import SURFACES
 
-from .kit import APIS, each_api, parsed, rows
+from .kit import APIS, changes, each_api, field_of, parsed, rows
 
 ROWS = rows("same_request")
-PARSERS = {surface.name: surface.parse for surface in SURFACES}
+BY_NAME = {surface.name: surface for surface in SURFACES}
 OWN = {
     "request_id": "an id of the API",
-    "written": "fields that only the response needs",
     "message_paths": "paths in the body",
     "include_reasoning": "the Messages API shows reasoning only if it is asked for",
-    "fit_max_tokens": "clients of the Messages API must send some `max_tokens`",
+    "options": "clients of the Messages API must send some `max_tokens`",
 }
 """Fields that differ between APIs, and why."""
-MAY_DIFFER = ("include_reasoning", "fit_max_tokens")
+MAY_DIFFER = ("include_reasoning", "options")
 """Fields in which only the Messages API differs."""
 COMPARED = [each.name for each in dataclasses.fields(ChatRequest) if each.name not in OWN]
 
@@ -166,8 +166,7 @@ RICH = NeutralRequest(
 @given(requests())
 def test_a_request_means_the_same_in_every_api(asked):
     parsed = {
-        name: PARSERS[name](body, model="tiny", client=CLIENT)
-        for name, body in bodies(asked).items()
+        name: read(BY_NAME[name], body, client=CLIENT) for name, body in bodies(asked).items()
     }
     first, *others = parsed
     for other in others:
@@ -187,10 +186,8 @@ def test_a_damaged_history_means_the_same_in_every_api():
     turns = [each for each in messages["messages"] if isinstance(each["content"], list)]
     block = next(b for turn in turns for b in turn["content"] if b["type"] == "tool_use")
     block["input"] = cut
-    parsed = [PARSERS[name](body, model="tiny", client=CLIENT) for name, body in made.items()]
-    assert [[change.kind for change in each.history_changes] for each in parsed] == [
-        ["arguments"]
-    ] * 3
+    parsed = [read(BY_NAME[name], body, client=CLIENT) for name, body in made.items()]
+    assert [[kind for kind, _ in changes(each)] for each in parsed] == [["arguments"]] * 3
     first, *others = (each.messages for each in parsed)
     assert all(other == first for other in others)
     assert '"arguments": "{}"' in json.dumps(first)
@@ -263,11 +260,11 @@ def test_a_damaged_request_is_parsed_or_refused(api, data):
     try:
         asked = parsed(api, body)
     except InvalidRequest as error:
-        shown = APIS[api].error(error, None, "req_1")
+        shown = APIS[api].error(error, "req_1")
         assert shown["error"]["param"]
         if api == "messages":
             check_error(shown)
         return
     assert len(asked.messages) == len(asked.message_paths)
     if api == "messages":
-        assert len(asked.messages) == len(asked.written.part_paths)
+        assert len(asked.messages) == len(field_of(asked, "part_paths"))

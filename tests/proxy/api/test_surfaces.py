@@ -5,9 +5,15 @@ import pytest
 from litellm.proxy import proxy_server
 from litellm.proxy.anthropic_endpoints import endpoints
 
-from toolgate_proxy.api.reader import RequestReader
 from toolgate_proxy.api.surface import is_streamed
-from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, SURFACES, surface_of
+from toolgate_proxy.api.surfaces import (
+    COMPLETIONS,
+    MESSAGES,
+    RESPONSES,
+    SURFACES,
+    RequestReader,
+    surface_of,
+)
 from toolgate_proxy.context import Notes
 from toolgate_proxy.keys.access import may_open
 from toolgate_proxy.sealing import Sealer
@@ -84,7 +90,7 @@ SHARED = RequestReader(Settings(prefix_cache="shared"), Sealer(b"s" * 32))
 
 def salt(reader, owner, sent=None):
     body = {"messages": HI, "cache_salt": sent}
-    request = reader.read(COMPLETIONS, body, Notes(), model="tiny", owner=owner)
+    request, _ = reader.read(COMPLETIONS, body, Notes(), model="tiny", owner=owner)
     return request.cache_salt
 
 

@@ -15,15 +15,15 @@ from toolgate_backend.endpoint.histories import AddedTools
 from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.schema.preparation.prepare import prepare
-from toolgate_proxy.api.responses.request import parse_request
 from toolgate_proxy.api.shared.tools import HostedTools
 from toolgate_proxy.chat.constraints import chat_prompt
-from toolgate_proxy.chat.request.invalid_tools import without
+from toolgate_proxy.chat.invalid_tools import without
+from toolgate_proxy.context import Notes
 from toolgate_proxy.features.client_tools.messages import TOOLSETS
 from toolgate_proxy.features.client_tools.responses import BUILTIN_TOOLS, BY_TYPE
 from toolgate_proxy.features.client_tools.table import TABLE
 
-from .kit import HI, SCHEMA, TURNS, each_api, function, names, parsed, refused, rows
+from .kit import HI, SCHEMA, TURNS, each_api, field_of, function, names, parsed, refused, rows
 
 WEB = {"type": "web_search_20260209", "name": "web_search", "max_uses": 5}
 HOSTED = [WEB, {"type": "mcp", "server_label": "a"}, {"type": "web_search"}]
@@ -63,8 +63,9 @@ def test_hosted_tools_are_left_out_or_refused(api):
 @each_api()
 def test_a_choice_can_not_require_what_was_left_out(api):
     required = {"tool_choice": REQUIRED[api]}
+    asked = parsed(api, {"tools": HOSTED, **required})
     with pytest.raises(InvalidTools, match=r"'web_search_20260209'.*'mcp'") as error:
-        without(parsed(api, {"tools": HOSTED, **required}), {})
+        without(asked, {}, Notes(omitted_tools=field_of(asked, "omitted_tools")))
     assert error.value.param == "tools"
     assert parsed(api, {"tools": [*HOSTED, function(api)], **required}).tools
     assert parsed(api, {"tools": HOSTED}).tools == ()
@@ -142,7 +143,7 @@ def test_searches_are_run_and_found_tools_stay():
         *HI,
     ]
     body = {"input": items, "tools": [{"type": "tool_search", "execution": "client"}]}
-    assert names(parse_request(body, model="tiny", recalled=3)) == ["tool_search", "look"]
+    assert names(parsed("responses", body, recalled=3)) == ["tool_search", "look"]
 
 
 TEMPLATE = jinja2.Environment().from_string(
@@ -297,7 +298,7 @@ def test_the_client_runs_them_where_hosted_tools_are_refused():
     tools = [{"type": kind} for kind in BY_TYPE]
     asked = parsed("responses", {"tools": tools}, omit_hosted=False)
     assert names(asked) == [tool.type for tool in BUILTIN_TOOLS]
-    assert asked.omitted_tools == ()
+    assert field_of(asked, "omitted_tools") == ()
     remote = {"type": "shell", "environment": {"type": "container_auto"}}
     with pytest.raises(UnsupportedParameter):
         parsed("responses", {"tools": [remote, function("responses")]}, omit_hosted=False)

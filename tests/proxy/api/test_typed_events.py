@@ -8,19 +8,20 @@ import pytest
 from orjson import dumps
 
 from tests.support.apis import messages_api, responses_api
-from tests.support.apis.chat_events import answer_to, events, fed
+from tests.support.apis.chat_events import answer_to, answered, events, fed
 from tests.support.apis.messages_api import SEAL, BlockGrammar
 from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import check_event, check_response
 from tests.support.servers.script import call
+from toolgate_core.chat_request import Shortening
 from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses
 from toolgate_core.errors import BackendLost
-from toolgate_proxy.api.messages.conversation.signature import verified
+from toolgate_proxy.api.messages.opaque import verified
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES
 from toolgate_proxy.litellm_host.response_forms import completion_of
 
-from .kit import APIS, answered, each_api, function, parsed, rows
+from .kit import APIS, each_api, field_of, function, parsed, rows, writer_of
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 TWO_CALLS = "<think>hm</think>\n\nI look.\n" + call("look", LONG) + "\n" + call("walk", {})
@@ -41,7 +42,7 @@ def tools(api):
 
 def made(api, body, text, finish="stop", **how):
     """The events of the stream, and the whole response."""
-    data, whole = answered(api, parsed(api, body), events(text, finish=finish, **how))
+    data, whole = answered(parsed(api, body), events(text, finish=finish, **how))
     return read_events(data), whole
 
 
@@ -56,7 +57,7 @@ def types(sent, at=None):
 @each_api()
 def test_usage_counts_cached_and_reasoning_tokens(api):
     body = {"thinking": THINKING} if api == "messages" else {}
-    _, whole = answered(api, parsed(api, body), events(REASONED))
+    _, whole = answered(parsed(api, body), events(REASONED))
     usage = whole["usage"]
     if api == "messages":
         counts = [usage[f"{each}_input_tokens"] for each in ("cache_read", "cache_creation")]
@@ -168,9 +169,9 @@ def test_numbers_of_messages_of_any_size_keep_their_spelling(number):
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager):
-    answer = answer_to(parsed("messages", EAGER if eager else tools("messages")))
-    sent = events(call("look", LONG))
-    data = MESSAGES.stream(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
+    asked = parsed("messages", EAGER if eager else tools("messages"))
+    answer, sent = answer_to(asked), events(call("look", LONG))
+    data = writer_of(asked).stream(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
     assert ("content_block_delta" in types(read_events(data))) is eager
 
 
@@ -179,7 +180,7 @@ def test_the_tool_decides_on_eager_streaming_before_the_beta_header(betas, given
     client = Client({"anthropic-beta": betas}, SEAL)
     tool = {**function("messages"), "eager_input_streaming": given}
     asked = parsed("messages", {"tools": [tool]}, client=client)
-    assert asked.written.eager == ({"look"} if eager else set())
+    assert field_of(asked, "eager") == ({"look"} if eager else set())
 
 
 @pytest.mark.parametrize("display", [None, "omitted"])
@@ -230,10 +231,11 @@ def test_the_first_events_of_responses_have_the_response_as_it_begins():
 def test_an_error_in_a_stream_ends_it(api, text):
     """Without the end of what had begun: a client would use it."""
     body = EAGER | {"thinking": THINKING} if api == "messages" else tools(api)
-    answer = answer_to(parsed(api, body))
-    stream = APIS[api].stream(answer, "tiny")
+    asked = parsed(api, body)
+    answer = answer_to(asked)
+    stream = writer_of(asked).stream(answer, "tiny")
     data = stream.events(fed(answer, events(text, finish="length")[:-2]))
-    error = APIS[api].error(BackendLost("The backend is gone."), None, "req_1")["error"]
+    error = APIS[api].error(BackendLost("The backend is gone."), "req_1")["error"]
     *sent, failed = read_events(data + stream.failed(error))
     if api == "messages":
         grammar = BlockGrammar()
@@ -264,9 +266,10 @@ def test_applied_edits_are_shown():
         AppliedEdit(ClearThinking(thinking), 2, 100),
         AppliedEdit(ClearToolUses(uses), 3, 5000),
     )
-    _, whole = answered("messages", asked, events("Hello"))
+    _, whole = answered(asked, events("Hello"))
     assert whole["context_management"] == {"applied_edits": []}
-    data, whole = answered("messages", replace(asked, applied_edits=applied), events("Hello"))
+    edited = replace(asked, shortening=Shortening(applied=applied))
+    data, whole = answered(edited, events("Hello"))
     assert whole["context_management"]["applied_edits"] == [
         {"type": thinking, "cleared_thinking_turns": 2, "cleared_input_tokens": 100},
         {"type": uses, "cleared_tool_uses": 3, "cleared_input_tokens": 5000},

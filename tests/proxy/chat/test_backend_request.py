@@ -11,14 +11,15 @@ import pytest
 from tests.support.servers.fake_backend import INFO
 from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, Extras
 from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.answers import name_of
 from toolgate_proxy.chat.constraints import backend_request, chat_prompt
-from toolgate_proxy.chat.request.invalid_tools import without
+from toolgate_proxy.chat.invalid_tools import without
+from toolgate_proxy.context import Notes
 from toolgate_proxy.grammars.service import NeededGrammars
 
 LOOK, WALK = parse_tools(
@@ -34,7 +35,7 @@ REQUEST = ChatRequest(
     messages=(),
     tools=(LOOK, WALK),
     content_format=CONTENT,
-    trace=True,
+    extras=Extras(trace=True),
 )
 PLAN = make_plan(REQUEST, QWEN3)
 NEEDED = NeededGrammars(
@@ -113,7 +114,7 @@ def test_ids_of_turns_with_the_same_seed_differ(seed):
 
 @pytest.mark.parametrize("trace", [False, True])
 def test_a_trace_is_asked_for_only_if_the_request_has_one(trace):
-    message = backend_request(replace(REQUEST, trace=trace), PLAN, NEEDED, None)
+    message = backend_request(replace(REQUEST, extras=Extras(trace=trace)), PLAN, NEEDED, None)
     assert ('"trace":true' in message.model_dump_json(exclude_none=True)) is trace
 
 
@@ -130,7 +131,7 @@ def test_a_tool_that_is_left_out_is_shown_nowhere():
     result = {"role": "tool", "tool_call_id": "c", "content": [definitions]}
     request = replace(REQUEST, messages=({"role": "user", "content": "hi"}, result))
     error = InvalidRequest("No.", param="tools[0]")
-    left = without(replace(request, listed_tools=(LOOK,)), {"look": error})
+    left = without(replace(request, listed_tools=(LOOK,)), {"look": error}, Notes())
     assert (left.tools, left.prompt_tools) == ((WALK,), ())
     assert left.messages[0] == request.messages[0]
     assert left.messages[1]["content"][0]["tools"] == [WALK.definition]

@@ -17,8 +17,8 @@ import pytest
 
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy import public_fetch
-from toolgate_proxy.chat.request import images as images_module
-from toolgate_proxy.chat.request.images import LEFT_OUT, Images, without_images_in_results
+from toolgate_proxy.chat import images as images_module
+from toolgate_proxy.chat.images import LEFT_OUT, Images, without_images_in_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
 URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"

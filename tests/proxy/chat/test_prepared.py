@@ -10,16 +10,17 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.support.apis.chat_events import read
 from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
-from toolgate_proxy.api.chat_completions.request import parse_request
+from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.backend_client import message_json
 from toolgate_proxy.backend_client.message_json import encoded
-from toolgate_proxy.chat.request import preparation
-from toolgate_proxy.chat.request.preparation import with_family_ids, with_reasoning_switch
+from toolgate_proxy.chat import preparation
+from toolgate_proxy.chat.preparation import with_family_ids, with_reasoning_switch
 
 LIMITS = wire.Limits(
     max_model_len=10, max_logprobs=20, max_grammars=64, vocabulary=1000, max_token_bytes=20
@@ -30,7 +31,7 @@ ROLE = len("role" + "user" + "content")
 
 def request(text: str = "hi", **more: Any) -> ChatRequest:
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}]}
-    return parse_request(body | more, model="tiny")
+    return read(COMPLETIONS, body | more)
 
 
 def check(request: ChatRequest, info: wire.Info) -> None:

@@ -27,7 +27,6 @@ from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
 from toolgate_core.pointer import escape
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.chat.backtracking import value_starts
 from toolgate_proxy.chat.calls import CallCheck, InvalidCall
 from toolgate_proxy.chat.resampling_state import (
     Resample,
@@ -36,6 +35,7 @@ from toolgate_proxy.chat.resampling_state import (
     choice_events,
     derived_seed,
     resample_request,
+    value_starts,
 )
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.validation.validator import Violation

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.apis.chat_events import answer_to, events, fed, request, responses
+from tests.support.apis.chat_events import answer_to, events, fed, read, request, responses
 from tests.support.apis.read_responses import collected, of_whole
 from tests.support.effort import NIGHTLY, SAMPLE
 from tests.support.servers.fake_backend import INFO
@@ -20,7 +20,7 @@ from toolgate_core.chat_request import NamedTool
 from toolgate_core.deltas import CallStart, ContentDelta
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
-from toolgate_proxy.api.chat_completions.request import parse_request
+from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.chat.calls import CallIds
 
 STEP = 1 if NIGHTLY else 4
@@ -125,7 +125,7 @@ def recorded(name: str, stop: tuple[str, ...], cuts: list[int]) -> dict[int, dic
     """The choices of the response, the same whole and streamed, cut there. -1: everywhere."""
     info = wire.Info.model_validate(RECORDED["info"])
     user = {"messages": [{"role": "user", "content": "What is the weather?"}], "stream": True}
-    asked = replace(parse_request(user | STREAMS[name]["params"], model="tiny"), stop=stop)
+    asked = replace(read(COMPLETIONS, user | STREAMS[name]["params"]), stop=stop)
     sent = wire.stream_events.validate_python(STREAMS[name]["events"])
     everywhere = [*range(len(sent))]
     chunks, whole = responses(asked, sent, everywhere if cuts == [-1] else cuts, info)

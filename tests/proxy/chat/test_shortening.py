@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, Shortening
 from toolgate_core.context_edits import ClearThinking, ClearToolUses, ContextEdit
 from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.wire import TOOL_DEFINITIONS
-from toolgate_proxy.chat.request.shortening import (
+from toolgate_proxy.chat.shortening import (
     BYTES_PER_TOKEN,
     CLEARED,
     droppable,
@@ -62,7 +62,9 @@ def contents(messages: Sequence[Message]) -> str:
 
 def asked(messages: Sequence[Message], *edits: ContextEdit, output: int = 10) -> ChatRequest:
     sampling = wire.Sampling(max_tokens=output)
-    return ChatRequest("x", "tiny", tuple(messages), sampling=sampling, edits=edits)
+    return ChatRequest(
+        "x", "tiny", tuple(messages), sampling=sampling, shortening=Shortening(edits=edits)
+    )
 
 
 class Counter:
@@ -73,7 +75,7 @@ class Counter:
         self.asked: list[int] = []
 
     async def __call__(self, request: ChatRequest) -> int:
-        assert not request.edits
+        assert not request.shortening.edits
         tokens = sum(len(str(message["content"])) for message in request.messages)
         self.asked.append(tokens)
         if tokens > self.context:
@@ -192,19 +194,19 @@ SAVED = 3 * (len(LONG) - len(CLEARED))
 async def test_an_edit_applies_when_it_is_due(fields, output, applies):
     edit = ClearToolUses(USES, keep=1, **fields)
     made = await edited(asked(HISTORY, edit, output=output), Counter(), 10**6)
-    assert made.edits == ()
+    assert made.shortening.edits == ()
     if not applies:
-        assert (made.messages, made.applied_edits) == (tuple(HISTORY), ())
+        assert (made.messages, made.shortening.applied) == (tuple(HISTORY), ())
         return
     assert contents(made.messages) == "---+"
-    [applied] = made.applied_edits
+    [applied] = made.shortening.applied
     assert (applied.edit, applied.cleared, applied.tokens) == (edit, 3, SAVED)
 
 
 async def test_a_prompt_beyond_the_context_is_edited_and_its_tokens_are_estimated():
     edit = ClearToolUses(USES, keep=1, at_least=100)
     made = await edited(asked(HISTORY, edit), Counter(2000), 2000)
-    [applied] = made.applied_edits
+    [applied] = made.shortening.applied
     assert applied.tokens == SAVED // BYTES_PER_TOKEN
 
 
@@ -212,13 +214,13 @@ async def test_edits_apply_one_after_the_other_and_cost_no_count_if_they_are_not
     edits = (ClearThinking(THINKING), ClearToolUses(USES, trigger=0))
     counter = Counter()
     made = await edited(asked([*THOUGHTS, *HISTORY], *edits), counter, 10**6)
-    assert [(each.edit.type, each.cleared) for each in made.applied_edits] == [
+    assert [(each.edit.type, each.cleared) for each in made.shortening.applied] == [
         (THINKING, 3), (USES, 3)
     ]  # fmt: skip
     assert len(counter.asked) == 3, "before, between and after"
     counter = Counter()
     made = await edited(asked([user(), *turn("look"), user()], *edits), counter, 10**6)
-    assert (counter.asked, made.applied_edits) == ([], ())
+    assert (counter.asked, made.shortening.applied) == ([], ())
 
 
 turns = st.lists(

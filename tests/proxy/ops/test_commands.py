@@ -10,6 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.proxy.kit import beside
+from tests.support.apis.chat_events import read
 from tests.support.effort import NIGHTLY, SAMPLE
 from tests.support.installed import needs_vllm
 from toolgate_core.dialects.registry import DIALECTS
@@ -19,7 +20,7 @@ from toolgate_core.turn_text import NotInDialect
 from toolgate_core.turn_text import parse as parse_turn
 from toolgate_core.version import VERSION
 from toolgate_proxy import removed
-from toolgate_proxy.api.chat_completions.request import parse_request
+from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.ops.cli import COMMANDS, app
 from toolgate_proxy.ops.dialects import body_of
 from toolgate_proxy.ops.stack.processes import free_port
@@ -120,7 +121,7 @@ def test_a_removed_parameter_is_refused_with_its_replacement(place):
     name, _, member = place.partition(".")
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
     with pytest.raises(UnsupportedParameter) as refused:
-        parse_request(body | {name: {member: True} if member else True}, model="tiny")
+        read(COMPLETIONS, body | {name: {member: True} if member else True})
     assert refused.value.param == place
     assert removed.PARAMETERS[place] in str(refused.value)
 

@@ -14,8 +14,8 @@ from tests.support.effort import rotating
 from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT_PARAMETERS
+from toolgate_proxy.api.messages import content, messages
 from toolgate_proxy.api.messages import tools as messages_tools
-from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES_PARAMETERS
 from toolgate_proxy.api.responses import items
 from toolgate_proxy.api.responses import tools as responses_tools

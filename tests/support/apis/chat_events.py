@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from tests.support.apis.read_responses import read_events
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import tokenize
 from toolgate_core import wire
@@ -14,9 +13,8 @@ from toolgate_core.chat_request import ChatRequest, ToolChoice
 from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.api.chat_completions.chunks import Chunks
-from toolgate_proxy.api.chat_completions.response import WholeResponse
-from toolgate_proxy.api.surface import Surface
+from toolgate_proxy.api.chat_completions.output import ChatWriter
+from toolgate_proxy.api.surface import Reading, Surface, Writer
 from toolgate_proxy.chat.calls import CallCheck
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.validation.service import ValidationService
@@ -28,6 +26,16 @@ TOOLS = parse_tools(
     ]
 )
 VALIDATORS = ValidationService()
+
+
+WRITERS: dict[str, Writer] = {}
+"""By id of the requests that were read: what writes their responses."""
+
+
+def read(surface: Surface, body: dict[str, Any], **options: Any) -> ChatRequest:
+    made, writer = surface.read(body, Reading("tiny", **options))
+    WRITERS[made.request_id] = writer
+    return made
 
 
 def request(
@@ -106,11 +114,16 @@ def events(
 
 
 def responses(
-    asked: ChatRequest, sent: list[wire.StreamEvent], cuts: list[int], info: wire.Info = INFO
+    asked: ChatRequest,
+    sent: list[wire.StreamEvent],
+    cuts: list[int],
+    info: wire.Info = INFO,
+    **options: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The chunks and the whole response made from the batches. The last chunk has the usage."""
-    answer = answer_to(asked, info)
-    chunks, whole = Chunks(answer), WholeResponse(answer)
+    """The chunks and the whole response made from the batches. The last chunk has the usage.
+    `options`: of the writer."""
+    answer, writer = answer_to(asked, info), ChatWriter(asked, **options)
+    chunks, whole = writer.chunks(answer), writer.whole(answer)
     streamed: list[dict[str, Any]] = []
     for pieces in batches(answer, sent, cuts):
         whole.add(pieces)
@@ -119,15 +132,19 @@ def responses(
     return streamed, whole.body()
 
 
-def streamed_and_whole(
-    surface: Surface, asked: ChatRequest, sent: list[wire.StreamEvent], cuts: Iterable[int] = ()
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The typed events of the stream and the whole response, made from the batches."""
-    answer = answer_to(asked)
-    stream, whole = surface.stream(answer, "tiny"), surface.whole(answer, "tiny")
+def answered(
+    asked: ChatRequest,
+    sent: list[wire.StreamEvent],
+    cuts: Iterable[int] = (),
+    info: wire.Info = INFO,
+) -> tuple[bytes, dict[str, Any]]:
+    """The stream and the whole response to a request that was read, made of the backend's events in
+    batches."""
+    answer, writer = answer_to(asked, info), WRITERS[asked.request_id]
+    stream, whole = writer.stream(answer, "tiny"), writer.whole(answer, "tiny")
     data = b""
     for pieces in batches(answer, sent, cuts):
         if pieces:
             data += stream.events(pieces)
         whole.add(pieces)
-    return read_events(data + stream.end()), whole.body()
+    return data + stream.end(), whole.body()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from anthropic.types import Message, RawMessageStreamEvent
@@ -10,9 +10,6 @@ from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from anthropic.types.shared import ErrorResponse
 from pydantic import TypeAdapter
 
-from tests.support.apis import chat_events
-from toolgate_core.chat_request import ChatRequest
-from toolgate_proxy.api.messages.surface import Messages
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
@@ -21,18 +18,6 @@ LOOK = {"name": "look", "input_schema": {"type": "object"}}
 SEAL = OwnerSeal(Sealer(b"secret"), "team a")
 CLIENT = Client(seal=SEAL)
 HI = [{"role": "user", "content": "hi"}]
-
-
-def parsed(messages: Any = HI, *, client: Client = CLIENT, **params: Any) -> ChatRequest:
-    body = {"model": "tiny", "max_tokens": 100, "messages": messages, **params}
-    return Messages().parse(body, model="tiny", client=client)
-
-
-streamed_and_whole = partial(chat_events.streamed_and_whole, Messages())
-
-
-def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], dict[str, Any]]:
-    return streamed_and_whole(asked, chat_events.events(text, **more))
 
 
 @lru_cache

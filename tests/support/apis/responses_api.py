@@ -1,16 +1,11 @@
 """Responses requests, and checks of events and response objects by OpenAI's own models."""
 
 import json
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
-
-from tests.support.apis import chat_events
-from toolgate_core.chat_request import ChatRequest
-from toolgate_proxy.api.responses.request import parse_request
-from toolgate_proxy.api.responses.surface import Responses
 
 Event = dict[str, Any]
 LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
@@ -22,14 +17,6 @@ OWN_FIELDS = ("presence_penalty", "frequency_penalty")
 """Fields of the Open Responses specification that OpenAI's model of a response lacks."""
 UNTYPED = ("response.shell_call_command", "response.apply_patch_call_operation_diff")
 """Beginnings of the types of events that the pinned version of OpenAI's SDK does not declare."""
-
-
-def parsed(given: Any = "hi", *, omit_hosted: bool = True, **params: Any) -> ChatRequest:
-    body = {"model": "tiny", "input": given, **params}
-    return parse_request(body, model="tiny", omit_hosted=omit_hosted)
-
-
-streamed_and_whole = partial(chat_events.streamed_and_whole, Responses())
 
 
 @lru_cache

@@ -4,26 +4,24 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from toolgate_proxy.api.shared.collection_types import (
-    MAX_TOKEN_IDS,
-    Array,
-    JsonObject,
-    Object,
-    TextMap,
-    Texts,
-    TokenBiases,
-    TokenIds,
-)
 from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_proxy.api.shared.value_types import (
     INT32_MAX,
     INT64_MIN,
+    MAX_TOKEN_IDS,
     Anything,
+    Array,
     Choice,
     Flag,
     Integer,
+    JsonObject,
     Number,
+    Object,
     Text,
+    TextMap,
+    Texts,
+    TokenBiases,
+    TokenIds,
     ValueType,
 )
 

@@ -13,7 +13,7 @@ from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt
-from toolgate_proxy.api.reader import RequestReader
+from toolgate_proxy.api.surfaces import RequestReader
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.constraints import ConstraintLoader

@@ -13,8 +13,8 @@ from toolgate_core.toolset import Toolset
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ..shared.documents import FILE_ID, read_file, refuse_references
-from ..shared.history import History, function_call, with_results
-from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
+from ..shared.history import Conversation, History, Turns, function_call
+from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .feature import ChatFeature
 
 SYSTEM_ROLES = ("system", "developer")
@@ -27,35 +27,33 @@ fault of the client."""
 PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
-def parse_messages(
-    messages: object,
-    used: Used[ChatFeature],
-    define: Define,
-) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """The messages in the order of the prompt, and their paths in the request. Unknown fields are
-    passed on unchanged, because a template may use them. `define` parses the definition of a
-    tool. `used`: the features of the request."""
+def parse_messages(messages: object, used: Used[ChatFeature], define: Define) -> Conversation:
+    """The messages in the order of the prompt. Unknown fields are passed on unchanged, because a
+    template may use them. `define` parses the definition of a tool. `used`: the features of the
+    request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
     history = used.asked.history
+    turns = Turns(history, used.asked.tools)
     reader = _Reader(history, used.asked.tools, define)
-    placed: list[tuple[dict[str, Any], str]] = []
+    path = ""
     for at, each in enumerate(messages):
-        path = f"messages[{at}]"
-        message = reader.read(each, path)
+        message = reader.read(each, f"messages[{at}]")
         if message is None:
             continue
+        path = f"messages[{at}]"
         message = _without_function(message, path, history)
         for turn in _with_turns(message, path, history, used):
-            placed += [(more, path) for feature in used for more in feature.before(turn)]
-            placed.append((turn, path))
-    if placed:
-        last = placed[-1][1]
-        placed += [(more, last) for feature in used for more in feature.at_end()]
-    paired = with_results(placed, history)
-    if not paired:
+            for more in (more for feature in used for more in feature.before(turn)):
+                turns.begin(more, path)
+            turns.begin(turn, path)
+    if turns.count:
+        for more in (more for feature in used for more in feature.at_end()):
+            turns.begin(more, path)
+    conversation = turns.finished()
+    if not conversation.messages:
         raise InvalidRequest("'messages' must have a message with content.", param="messages")
-    return tuple(message for message, _ in paired), tuple(path for _, path in paired)
+    return conversation
 
 
 def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
@@ -78,21 +76,18 @@ class _Reader:
 
     def read(self, message: object, param: str) -> dict[str, Any] | None:
         """The message; None for one that only changes the tools at the beginning."""
-        if not isinstance(message, dict):
-            raise invalid_value(param, "an object", message)
-        fields = Fields(message, param)
-        role = fields.text("role")
-        if not role:
-            # The template defines the roles: some support more than OpenAI's five.
-            raise fields.wrong("role", "a non-empty string")
+        fields = Fields.of(message, param)
+        # The template defines the roles: some support more than OpenAI's five.
+        role = fields.required_text("role")
         for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
             fields.text(name)
-        if message.get("audio") is not None:
+        if fields.values.get("audio") is not None:
             self.history.note("left_out", fields.path("audio"))
         if role not in SYSTEM_ROLES:
             self.tools.begin()
-        content = self._content(message.get("content"), fields.path("content"), role)
-        if content == [] and message["content"] and role in SYSTEM_ROLES:
+        given = fields.values.get("content")
+        content = self._content(given, fields.path("content"), role)
+        if content == [] and given and role in SYSTEM_ROLES:
             return None
         if content is None and role == "assistant":
             content = fields.text("refusal")  # the text of the message, if it has no content
@@ -174,30 +169,26 @@ def _part(part: object, param: str, role: str, history: History) -> dict[str, An
     """A part with text, with an image, which images.py checks, or with a file; None if it is left
     out."""
     if isinstance(part, str):
-        return {"type": "text", "text": part}
-    if not isinstance(part, dict):
-        raise invalid_value(param, "an object", part)
-    kind = part.get("type")
+        return text_part(part)
+    fields = Fields.of(part, param)
+    kind = fields.values.get("type")
     if kind == "image_url" and role in MEDIA_ROLES:
-        return _image(Fields(part, param))
+        return _image(fields)
     if kind == "file" and role in MEDIA_ROLES:
         try:
-            return _file(Fields(part, param))
+            return _file(fields)
         except UnsupportedParameter:
             if role not in RESULT_ROLES:
                 raise
     if kind in ("text", "refusal"):
-        text = Fields(part, param).text(kind)
-        if text is None and role in FOREIGN_ROLES:
+        if fields.text(kind) is None and role in FOREIGN_ROLES:
             history.note("left_out", param)
             return None
-        if text is None:
-            raise Fields(part, param).wrong(kind, "a string")
-        return {"type": "text", "text": text}
+        return text_part(fields.given_text(kind))
     if role in FOREIGN_ROLES and isinstance(kind, str):
         read = history.result_text if role in RESULT_ROLES else history.text
-        text = read(part, param)
-        return {"type": "text", "text": text} if text else None
+        text = read(fields.values, param)
+        return text_part(text) if text else None
     raise UnsupportedParameter(
         f"A content part of the type {kind!r} is not supported in this message. Use text, or "
         "image_url or file in a message of the role user or tool.",
@@ -215,10 +206,7 @@ def _image(fields: Fields) -> dict[str, Any]:
 
 
 def _file(fields: Fields) -> dict[str, Any]:
-    file = fields.mapping("file")
-    if file is None:
-        raise fields.wrong("file", "an object with file_data")
-    inner = Fields(file, fields.path("file"))
+    inner = fields.inner("file", "an object with file_data")
     refuse_references(inner, {"file_id": FILE_ID}, "file_data")
     return read_file(inner, "file_data", fields, title=inner.text("filename"))
 
@@ -226,41 +214,26 @@ def _file(fields: Fields) -> dict[str, Any]:
 def _calls(fields: Fields) -> list[Any]:
     calls = fields.items("tool_calls") or []
     if calls and fields.values.get("role") != "assistant":
-        path = fields.path("tool_calls")
-        raise InvalidRequest(
-            f"{path!r} is only allowed in a message with the role assistant.", param=path
-        )
+        problem = "is only allowed in a message with the role assistant."
+        raise fields.refusal("tool_calls", problem, InvalidRequest)
     return calls
 
 
 def _call(call: object, param: str, history: History) -> dict[str, Any] | None:
     """The call of a function; None for one of another service, which has none."""
-    if not isinstance(call, dict):
-        raise invalid_value(param, "an object", call)
-    fields = Fields(call, param)
-    if call.get("type") == "custom":
-        return _custom_call(call, fields, history)
-    function = fields.mapping("function")
-    if function is None and call.get("type", "function") != "function":
+    fields = Fields.of(call, param)
+    kind, rest = fields.values.get("type", "function"), {**fields.values, "type": "function"}
+    if kind == "custom":
+        # As the call of a function, which templates can render.
+        named = fields.inner("custom", "an object with a name and an input")
+        text = history.custom_input(named.values.get("input"), named.path("input"))
+        del rest["type"], rest["custom"]
+        function = function_call(named.required_text("name"), text)
+        return {**rest, "type": "function", "function": function}
+    if fields.mapping("function") is None and kind != "function":
         history.note("left_out", param)
         return None
-    if function is None:
-        raise fields.wrong("function", "an object with a name and arguments")
-    named = Fields(function, fields.path("function"))
-    if not named.text("name"):
-        raise named.wrong("name", "a non-empty string")
-    arguments = history.arguments(function.get("arguments"), named.path("arguments"))
-    return call | {"type": "function", "function": function | {"arguments": arguments}}
-
-
-def _custom_call(call: dict[str, Any], fields: Fields, history: History) -> dict[str, Any]:
-    """A call of a custom tool as the call of a function, which templates can render."""
-    custom = fields.mapping("custom")
-    if custom is None:
-        raise fields.wrong("custom", "an object with a name and an input")
-    named = Fields(custom, fields.path("custom"))
-    name, text = named.text("name"), history.custom_input(custom.get("input"), named.path("input"))
-    if not name:
-        raise named.wrong("name", "a non-empty string")
-    rest = {key: value for key, value in call.items() if key not in ("type", "custom")}
-    return rest | {"type": "function", "function": function_call(name, text)}
+    named = fields.inner("function", "an object with a name and arguments")
+    named.required_text("name")
+    arguments = history.arguments(named.values.get("arguments"), named.path("arguments"))
+    return {**rest, "function": {**named.values, "arguments": arguments}}

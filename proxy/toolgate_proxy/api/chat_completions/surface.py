@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import orjson
@@ -11,16 +11,17 @@ import orjson
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
-from ...chat.response import ChatResponse, ResponseEvent
 from ...features.all import CHAT
+from ...features.feature import Asked, Used
 from ...form import RateLimitHeaders
+from ..shared.content_format import RESPONSE_FORMAT, content_format, read_response_format
 from ..shared.output import COMMENT, data_event
-from ..surface import ANY_CLIENT, Client, Counting, Stateless
-from .chunks import DONE, Chunks, server_sent
-from .messages import in_order_of_request
-from .parameters import BY_NAME
-from .request import parse_request
-from .response import WholeResponse
+from ..shared.parameter import read_parameters
+from ..surface import Counting, Reading, Stateless
+from .messages import parse_messages
+from .output import ChatWriter
+from .parameters import BY_NAME, with_extra_body
+from .tools import ChatReader, choice_of, is_legacy
 
 PATH = re.compile(
     r"(?:/v1)?(?:/chat/completions"
@@ -29,18 +30,27 @@ PATH = re.compile(
 """The paths that LiteLLM accepts. Azure and OpenAI's older API have the model in the path."""
 
 
-class ChatCompletionStream(Stateless):
-    def __init__(self, response: ChatResponse, model: str) -> None:
-        self._chunks = Chunks(response, model)
-
-    def events(self, events: Iterable[ResponseEvent]) -> bytes:
-        return server_sent(self._chunks.from_events(events))
-
-    def end(self) -> bytes:
-        return server_sent(self._chunks.last()) + DONE
-
-    def failed(self, error: Mapping[str, Any]) -> bytes:
-        return data_event(orjson.dumps({"error": error}))
+def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, ChatWriter]:
+    """Read a body, as `Surface.read` describes it."""
+    parsed = read_parameters(with_extra_body(body), BY_NAME)
+    values, given = parsed.values, parsed.request
+    legacy = is_legacy(values)
+    choice = choice_of(values)
+    used = Used(CHAT, Asked(reading.client, values, choice=choice))
+    reader = ChatReader(used, reading)
+    if "functions" in values:
+        reader.functions(values["functions"])
+    else:
+        reader.read_tools(values.get("tools", ()))
+    conversation = parse_messages(values.get("messages"), used, reader.define)
+    if legacy:
+        given["parallel_tool_calls"] = False
+    if values.get("reasoning", {}).get("exclude"):
+        given.setdefault("include_reasoning", False)
+    formats = {RESPONSE_FORMAT: values.get(RESPONSE_FORMAT)}
+    form = content_format(values, formats, read_response_format, reading.open_objects)
+    request = reader.request(parsed, conversation, choice, form)
+    return request, ChatWriter(request, tuple(used), legacy, **parsed.writer, **reader.noted)
 
 
 class ChatCompletions(Stateless):
@@ -52,7 +62,7 @@ class ChatCompletions(Stateless):
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     counting: Counting | None = None
-    parse = staticmethod(parse_request)
+    read = staticmethod(read)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         for feature in CHAT:
@@ -68,24 +78,8 @@ class ChatCompletions(Stateless):
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
 
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> ChatCompletionStream:
-        return ChatCompletionStream(response, model)
-
-    def whole(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> WholeResponse:
-        return WholeResponse(response, model)
-
-    def error(
-        self,
-        error: ToolgateError,
-        request: ChatRequest | None = None,
-        request_id: str | None = None,
-    ) -> dict[str, Any]:
-        body = error.body()
-        return in_order_of_request(body, request.message_paths) if request else body
+    def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
+        return error.body()
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
         return data_event(orjson.dumps(shown))

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
-from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.toolset import Toolset
 
-from ...features.feature import Used
 from ...request_fields import Fields, invalid_value, unknown_value
+from ..reader import ApiReader
+from ..shared.content_format import RESPONSE_FORMAT, STRUCTURED_OUTPUTS
 from ..shared.tools import (
     DEFERRED,
     MODES,
     Entry,
-    HostedTools,
+    Taken,
     deferred_flag,
     function_entry,
     function_name,
-    other_form,
     parse_entries,
     read_tool_choice,
-    read_toolset,
 )
 from .feature import ChatFeature
 
@@ -48,65 +45,37 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
     return "functions" in values or "function_call" in values
 
 
-def read_definitions(
-    values: Mapping[str, Any],
-    hosted: HostedTools,
-    used: Used[ChatFeature],
-    *,
-    open_objects: bool,
-    on_invalid: OnInvalid = refuse,
-) -> Toolset:
-    """Return the tools of a request, with those of its features (`used`). `on_invalid` gets the
-    errors of names and schemas. Raise InvalidRequest, InvalidTools, whose `param` is the invalid
-    entry, and UnsupportedParameter."""
-    if "functions" in values:
-        functions = enumerate(values["functions"])
-        entries = [function_entry(f"functions[{at}]", each) for at, each in functions]
-        return Toolset(parse_entries(entries, on_invalid, open_objects=open_objects, words=FLAT))
-    entries = [*_entries(values.get("tools", ()), hosted, used), *used.more()]
-    return read_toolset(
-        entries,
-        partial(parse_entries, open_objects=open_objects),
-        hosted=hosted,
-        on_invalid=on_invalid,
-        optional=used.optional,
-    )
+class ChatReader(ApiReader[ChatFeature]):
+    API = "chat completions"
+    CLIENTS = OFFERED
+    PREFIX = "chatcmpl-"
+    CONSTRAINTS = ("tools", "functions", RESPONSE_FORMAT, STRUCTURED_OUTPUTS)
 
+    def functions(self, functions: Sequence[object]) -> None:
+        """Read the deprecated form. Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
+        reading = self._reading
+        entries = [function_entry(f"functions[{at}]", each) for at, each in enumerate(functions)]
+        self.used.asked.tools = Toolset(
+            parse_entries(
+                entries, reading.on_invalid, open_objects=reading.open_objects, words=FLAT
+            )
+        )
 
-def define(
-    definition: object, path: str, *, open_objects: bool, on_invalid: OnInvalid
-) -> tuple[Tool, ...]:
-    """Parse a definition in a message."""
-    return parse_entries([_entry(definition, path)], on_invalid, open_objects=open_objects)
-
-
-def _entries(tools: Sequence[Any], hosted: HostedTools, used: Used[ChatFeature]) -> Iterator[Entry]:
-    for at, entry in enumerate(tools):
-        path = f"tools[{at}]"
-        kind = entry.get("type") if isinstance(entry, dict) else None
-        feature = None if kind in OFFERED else used.of_type(kind)
-        taken = None if feature is None else feature.take(Fields(entry, path))
-        if taken is not None:
-            yield from taken
-        elif kind in OFFERED or not hosted.leaves_out(entry, path):
-            yield _entry(entry, path)
-
-
-def _entry(tool: object, path: str) -> Entry:
-    """Return a tool without `defer_loading`, which is a member of the tool or of the function."""
-    if not isinstance(tool, dict):
-        return Entry(path, tool)
-    if (other := other_form(tool, "chat completions")) is not None:
-        raise InvalidTools(f"{path!r} is no tool of chat completions. {other}", param=path)
-    inner = tool.get("function")
-    if DEFERRED not in tool and not (isinstance(inner, dict) and DEFERRED in inner):
-        return Entry(path, tool)
-    Fields(tool, path).flag(DEFERRED)
-    kept = {name: value for name, value in tool.items() if name != DEFERRED}
-    if isinstance(inner, dict) and DEFERRED in inner:
-        Fields(inner, f"{path}.function").flag(DEFERRED)
-        kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
-    return Entry(path, kept, deferred_flag(tool) is True)
+    def own(self, entry: object, path: str) -> Taken:
+        """Return a tool without `defer_loading`, which is a member of the tool or of the
+        function."""
+        if not isinstance(entry, dict):
+            return Taken([Entry(path, entry)])
+        self.check_form(entry, path)
+        inner = entry.get("function")
+        if DEFERRED not in entry and not (isinstance(inner, dict) and DEFERRED in inner):
+            return Taken([Entry(path, entry)])
+        Fields(entry, path).flag(DEFERRED)
+        kept = {name: value for name, value in entry.items() if name != DEFERRED}
+        if isinstance(inner, dict) and DEFERRED in inner:
+            Fields(inner, f"{path}.function").flag(DEFERRED)
+            kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
+        return Taken([Entry(path, kept, deferred_flag(entry) is True)])
 
 
 def choice_of(values: Mapping[str, Any]) -> ToolChoice:

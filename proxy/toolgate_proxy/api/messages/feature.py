@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from toolgate_core.chat_request import ChatRequest, Written
-
-from ...chat.response import ChatResponse
-from ...features.feature import Feature, written_as
+from ...features.feature import Feature
 from ...request_fields import Fields
-from ..shared.tools import DEFERRED, Entry
-from .conversation.content import Content, check_fields
-from .conversation.turns import Turns
+from ..shared.history import Content, Turns
+from ..shared.tools import DEFERRED
+from .content import check_fields
 
 Event = dict[str, Any]
 
@@ -75,15 +72,10 @@ class Output:
         return {}
 
 
-class MessagesFeature(Feature):
+class MessagesFeature(Feature[Output]):
     USES: ClassVar[Mapping[str, Sequence[str] | None]] = {}
     """By type of blocks with calls that the gateway or another service ran: the names of the tools;
     None: all names."""
-
-    def take(self, entry: Fields) -> Sequence[Entry] | None:
-        """Return the tools that the model is offered for an entry of `tools` of one of the
-        feature's types; None if it is not taken. Raise InvalidRequest and UnsupportedParameter."""
-        return None
 
     def known(self, entry: Fields, kind: str) -> Sequence[str] | None:
         """Return the fields of an entry for a tool that the client runs and whose schema the
@@ -108,27 +100,6 @@ class MessagesFeature(Feature):
         read."""
         return ""
 
-    def output(self, response: ChatResponse) -> Output | None:
-        return None
-
-
-@dataclass(frozen=True)
-class MessagesWritten(Written):
-    features: tuple[MessagesFeature, ...] = ()
-    """Those of the request."""
-    eager: frozenset[str] = frozenset()
-    """The names of tools whose input is streamed before it is complete."""
-    omits_thinking: bool = False
-    """Whether the client gets only the signatures of thinking."""
-    sign: Callable[[str], str] = lambda _: ""
-    """Returns the signature of thinking."""
-    part_paths: Sequence[Sequence[str]] = ()
-    """The paths of the parts of each message's content."""
-
-
-def written_of(request: ChatRequest) -> MessagesWritten:
-    return written_as(MessagesWritten, request)
-
 
 GATEWAY_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
 """Fields of the entries of all tools that the gateway runs."""
@@ -138,7 +109,4 @@ def tool_name(fields: Fields, known: Sequence[str]) -> str:
     """Return the name in an entry of a tool that the gateway runs. `known`: its fields. Raise
     InvalidRequest and UnsupportedParameter."""
     check_fields(fields, known)
-    name = fields.text("name")
-    if not name:
-        raise fields.wrong("name", "the name of the tool")
-    return name
+    return fields.required_text("name", "the name of the tool")

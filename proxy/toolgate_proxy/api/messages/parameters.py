@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..shared.collection_types import Array, JsonObject, Object, Texts
-from ..shared.content_format import CONTENT_FORMAT
-from ..shared.options import OPTIONS, UNSUPPORTED
+from ..shared.options import shared_rows
 from ..shared.parameter import (
     Origin,
     Parameter,
@@ -22,11 +20,21 @@ from ..shared.parameter import (
     make_table,
     over_defaults,
     rejected,
+    rows,
 )
-from ..shared.sampling import MAX_STOPS, SAMPLING
-from ..shared.template import REASONING, TEMPLATE
+from ..shared.sampling import MAX_STOPS
 from ..shared.tools import MAX_TOOLS, Mode
-from ..shared.value_types import Anything, Choice, Flag, Integer, Text
+from ..shared.value_types import (
+    Anything,
+    Array,
+    Choice,
+    Flag,
+    Integer,
+    JsonObject,
+    Object,
+    Text,
+    Texts,
+)
 
 ON_DEMAND = Object({"type": Choice(("summarize",)), "instructions": Text()}, required=("type",))
 FORMAT_TYPE = Object(
@@ -46,108 +54,95 @@ CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
 CHOICE = f"an object with the type {CHOICE_KINDS}"
 
 OWN: tuple[Parameter, ...] = (
-    Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),
-    Parameter(
-        "messages",
-        Anything("a non-empty array of messages"),
-        note="See [messages](messages.md#messages).",
-    ),
-    Parameter(
-        "system",
-        Anything("a string or an array of text blocks"),
-        note="The first system message of the prompt.",
+    *rows(
+        "OpenAI",
+        model=(Text(), "A model of the gateway or a LoRA adapter."),
+        messages=(
+            Anything("a non-empty array of messages"),
+            "See [messages](messages.md#messages).",
+        ),
+        system=(
+            Anything("a string or an array of text blocks"),
+            "The first system message of the prompt.",
+        ),
+        tools=(Array("tools", MAX_TOOLS), "See [tools](messages.md#tools)."),
+        tool_choice=(Anything(CHOICE), "`disable_parallel_tool_use` allows at most one call."),
+        thinking=(
+            Object(
+                {
+                    "type": Choice(("enabled", "adaptive", "disabled")),
+                    "budget_tokens": Integer(1),
+                    "display": Choice(("summarized", "updates", "omitted")),
+                    "block_binding": JsonObject(),
+                },
+                required=("type",),
+            ),
+            "enabled and adaptive turn reasoning on and show it. enabled requires "
+            "`budget_tokens`. Without `thinking` the model's default applies, and reasoning is "
+            "not shown. `display` omitted leaves out its text. summarized and updates show it as "
+            "it is: there are no summaries. `block_binding` has no effect: thinking of another "
+            "model or key is left out.",
+        ),
+        context_management=(
+            Object({"edits": Array("edits", maximum=100)}),
+            "See [context editing](messages.md#context-editing).",
+        ),
+        compaction=(
+            ON_DEMAND,
+            "The response is a summary alone ([context editing](messages.md#context-editing)).",
+        ),
+        mcp_servers=(
+            Array("MCP servers", maximum=20),
+            "[MCP servers](gateway.md#mcp-servers) of LiteLLM.",
+        ),
     ),
     Parameter(
         "max_tokens",
         Integer(1),
-        sampling="max_tokens",
-        note="Required. Maximum number of tokens, thinking included. It must allow a required "
-        "call.",
+        "Required. Maximum number of tokens, thinking included. It must allow a required call.",
+        to="sampling",
     ),
-    Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
-    Parameter("tools", Array("tools", MAX_TOOLS), note="See [tools](messages.md#tools)."),
-    Parameter(
-        "tool_choice",
-        Anything(CHOICE),
-        note="`disable_parallel_tool_use` allows at most one call.",
-    ),
-    Parameter(
-        "thinking",
-        Object(
-            {
-                "type": Choice(("enabled", "adaptive", "disabled")),
-                "budget_tokens": Integer(1),
-                "display": Choice(("summarized", "updates", "omitted")),
-                "block_binding": JsonObject(),
-            },
-            required=("type",),
-        ),
-        note="enabled and adaptive turn reasoning on and show it. enabled requires "
-        "`budget_tokens`. Without `thinking` the model's default applies, and reasoning is not "
-        "shown. `display` omitted leaves out its text. summarized and updates show it as it is: "
-        "there are no summaries. `block_binding` has no effect: thinking of another model or key "
-        "is left out.",
-    ),
+    Parameter("stream", Flag(), "Send the response as server-sent events.", to="request"),
     Parameter(
         "output_config",
         Object({"effort": Choice(EFFORTS), "format": FORMAT_TYPE}),
-        note="The format has the type json_schema. Its schema is always enforced. The effort is "
+        "The format has the type json_schema. Its schema is always enforced. The effort is "
         "passed to the model's template, and sets the budget of thinking that has none.",
         without_effect=("format.name", "format.strict"),
     ),
     Parameter(
         "output_format",
         FORMAT_TYPE,
-        note="Same as `output_config.format`.",
+        "Same as `output_config.format`.",
         without_effect=("name", "strict"),
     ),
     Parameter(
         "stop_sequences",
         Texts(MAX_STOPS),
-        request="stop",
-        note="Strings that end the text. They have no effect in thinking and in tool calls.",
+        "Strings that end the text. They have no effect in thinking and in tool calls.",
+        to="request.stop",
     ),
     Parameter(
         "user",
         Text(maximum=1024),
-        note="It identifies the end user.",
+        "It identifies the end user.",
         origin="LiteLLM",
         support="ignored",
     ),
     Parameter(
         "metadata",
         Object({"user_id": Text(maximum=1024)}, extensible=True),
-        note="It identifies the end user.",
+        "It identifies the end user.",
         support="ignored",
     ),
     Parameter(
         "service_tier",
         Choice(("auto", "standard_only")),
-        note="There is one tier, `standard`.",
+        "There is one tier, `standard`.",
         support="ignored",
     ),
-    Parameter(
-        "cache_control",
-        JsonObject(),
-        note="Prefix caching works without it.",
-        support="ignored",
-    ),
-    Parameter(
-        "context_management",
-        Object({"edits": Array("edits", maximum=100)}),
-        note="See [context editing](messages.md#context-editing).",
-    ),
-    Parameter(
-        "compaction",
-        ON_DEMAND,
-        note="The response is a summary alone ([context editing](messages.md#context-editing)).",
-    ),
+    Parameter("cache_control", JsonObject(), "Prefix caching works without it.", support="ignored"),
     default_only("Anthropic", "speed", "standard", note="There is one speed."),
-    Parameter(
-        "mcp_servers",
-        Array("MCP servers", maximum=20),
-        note="[MCP servers](gateway.md#mcp-servers) of LiteLLM.",
-    ),
     *ignored(
         "Anthropic",
         anthropic_version="The API has one version.",
@@ -195,11 +190,7 @@ def _shared(row: Parameter) -> Parameter:
 
 PARAMETERS: tuple[Parameter, ...] = (
     *(replace(row, origin="Anthropic") if row.origin == "OpenAI" else row for row in OWN),
-    *(
-        _shared(row)
-        for row in (*SAMPLING, *REASONING, *TEMPLATE, *CONTENT_FORMAT, *OPTIONS, *UNSUPPORTED)
-        if row.name not in OTHERS and not (row in UNSUPPORTED and row.origin == "OpenAI")
-    ),
+    *(_shared(row) for row in shared_rows(OTHERS)),
 )
 BY_NAME = make_table(PARAMETERS)
 

@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from toolgate_core.chat_request import ChatRequest, Written
 from toolgate_core.deltas import CallStart
-from toolgate_core.errors import UnsupportedParameter
-from toolgate_core.gateway_tools import PendingCall
 
-from ...chat.response import ChatResponse
-from ...features.feature import Feature, written_as
+from ...features.feature import Feature
 from ...request_fields import Fields
-from ..shared.tools import DEFERRED, Entry
+from ..shared.tools import DEFERRED, Shown
 from .output_items import Call, Event, Item
-from .turns import Turns
-
-
-class Shown(NamedTuple):
-    """A tool as the response repeats it."""
-
-    body: dict[str, Any]
-    name: str | None = None
-    """The name by which the model knows it; None: the response repeats it in any case."""
-    inner: tuple[Shown, ...] | None = None
-    """The tools of a namespace."""
-
+from .turns import ItemTurns
 
 IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
 """Fields without effect. Without a search of the client, deferred tools are loaded at once."""
@@ -38,11 +22,8 @@ def check_entry(entry: Fields, known: Sequence[str]) -> None:
     entry.check_known((*known, *IGNORED_FIELDS))
     callers = entry.values.get("allowed_callers")
     if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
-        path = entry.path("allowed_callers")
-        raise UnsupportedParameter(
-            f"{path!r} must contain 'direct'. Programs of the model can't call tools here.",
-            param=path,
-        )
+        problem = "must contain 'direct'. Programs of the model can't call tools here."
+        raise entry.refusal("allowed_callers", problem)
 
 
 def repeated_entry(entry: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
@@ -60,15 +41,6 @@ def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> lis
         elif inner := chosen_of(tool.inner, is_chosen):
             kept.append({**tool.body, "tools": inner})
     return kept
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a feature makes of an entry of `tools`."""
-
-    entries: Sequence[Entry]
-    """The tools that the model is offered."""
-    shown: Shown
 
 
 class Output:
@@ -91,7 +63,7 @@ class Output:
         return ()
 
 
-class ResponsesFeature(Feature):
+class ResponsesFeature(Feature[Output]):
     ITEMS: ClassVar[Mapping[str, str]] = {}
     """By type of item: the beginning of its id."""
     FIELDS: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -106,42 +78,11 @@ class ResponsesFeature(Feature):
         """Whether deferred tools stay deferred, because the model or the client finds them."""
         return False
 
-    def take(self, entry: Fields) -> Taken | None:
-        """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise
-        InvalidRequest and UnsupportedParameter."""
-        return None
-
     def chosen(self, kind: str) -> str | None:
         """Return the name of the tool that `tool_choice` names by its type."""
         return None
 
-    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """Read an item of the conversation. Return False if it is shown as its text, since it is
         damaged. Raise InvalidRequest."""
         return False
-
-    def pending(self) -> Iterable[PendingCall]:
-        """Return the calls that run before the response. Raise InvalidRequest."""
-        return ()
-
-    def output(self, response: ChatResponse) -> Output | None:
-        return None
-
-
-@dataclass(frozen=True)
-class ResponsesWritten(Written):
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """The parameters of the request."""
-    tools: tuple[Shown, ...] = ()
-    features: tuple[ResponsesFeature, ...] = ()
-    """Those of the request."""
-    input: Any = None
-    """The request's own, without the items of earlier turns."""
-    retained: Sequence[Any] = ()
-    """All items, if some of them stay beside a summary."""
-    seal_reasoning: Callable[[str], str] | None = None
-    """Encrypts the reasoning, if the request asks for it."""
-
-
-def written_of(request: ChatRequest) -> ResponsesWritten:
-    return written_as(ResponsesWritten, request)

@@ -15,11 +15,10 @@ from toolgate_core.toolset import Toolset
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.history import History, function_call, text_of, tool_call, tool_of
-from .content import read_content
+from ..shared.history import Conversation, History, function_call, text_of, tool_call, tool_of
 from .feature import ResponsesFeature
 from .tools import full_name
-from .turns import Define, Message, Turns
+from .turns import Define, ItemTurns, read_content
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
@@ -51,16 +50,17 @@ def parse_input(
     define: Define,
     *,
     recalled: int = 0,
-) -> tuple[list[Message], tuple[str, ...]]:
-    """The messages, and the path of each message in the request's body. `used`: the features of the
-    request. `define`: parses tools in items. `recalled`: number of items at the beginning that are
-    not the request's own.
+) -> Conversation:
+    """The messages. `used`: the features of the request. `define`: parses tools in items.
+    `recalled`: number of items at the beginning that are not the request's own.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = Turns(instructions, used.asked.history, used.asked.tools, define)
+    turns = ItemTurns(used.asked.history, used.asked.tools, define)
+    if instructions:
+        turns.message("system", instructions, "instructions")
     if isinstance(given, str) and given:
         turns.message("user", given, "input")
-        return turns.ordered()
+        return turns.finished()
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
@@ -69,17 +69,15 @@ def parse_input(
         _add(item, f"input[{at}]", turns, used)
     if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
-    return turns.ordered()
+    return turns.finished()
 
 
-def _add(item: object, path: str, turns: Turns, used: Used[ResponsesFeature]) -> None:
+def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
-    if not isinstance(item, dict):
-        raise invalid_value(path, "an object", item)
-    fields, history = Fields(item, path), turns.history
-    kind = fields.text("type") or ("message" if "role" in item else None)
+    fields, history = Fields.of(item, path), turns.history
+    kind = fields.text("type") or ("message" if "role" in fields.values else None)
     if kind is None:
         raise fields.wrong("type", "the type of an item")
     if kind not in FIELDS:
@@ -94,7 +92,7 @@ def _add(item: object, path: str, turns: Turns, used: Used[ResponsesFeature]) ->
                 "nothing else. Send the item itself.",
                 param=fields.path("type"),
             )
-        if text := history.text(item, path):
+        if text := history.text(fields.values, path):
             turns.other_result(tool_of(kind), text, path)
         return
     _check(fields, FIELDS[kind], history, any_status=False)
@@ -114,7 +112,8 @@ def _add(item: object, path: str, turns: Turns, used: Used[ResponsesFeature]) ->
             call_id = fields.required_text("call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
         case "reasoning":
-            turns.reasoning(_reasoning(fields, used.asked.client.seal, history), path)
+            if text := _reasoning(fields, used.asked.client.seal, history):
+                turns.reasoning(text, path)
 
 
 def _check(fields: Fields, known: Sequence[str], history: History, *, any_status: bool) -> None:
@@ -135,13 +134,13 @@ def _name(fields: Fields, tools: Toolset) -> str:
     return name if namespace == name and not tools.has(full) else full
 
 
-def _call(fields: Fields, turns: Turns) -> dict[str, Any]:
+def _call(fields: Fields, turns: ItemTurns) -> dict[str, Any]:
     arguments = turns.history.arguments(fields.values.get("arguments"), fields.path("arguments"))
     name = _name(fields, turns.tools)
     return tool_call(fields.required_text("call_id"), name, arguments)
 
 
-def _custom_call(fields: Fields, turns: Turns) -> dict[str, Any]:
+def _custom_call(fields: Fields, turns: ItemTurns) -> dict[str, Any]:
     text = turns.history.custom_input(fields.values.get("input"), fields.path("input"))
     function = function_call(_name(fields, turns.tools), text)
     return {"id": fields.required_text("call_id"), "type": "function", "function": function}

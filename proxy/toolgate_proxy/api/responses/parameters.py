@@ -12,14 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from ... import removed
-from ..shared.collection_types import Array, Object, TextMap
-from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
-from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
-from ..shared.parameter import Parameter, ignored, make_table, over_defaults, rejected
-from ..shared.sampling import SAMPLING
-from ..shared.template import EFFORT_BUDGETS, REASONING, TEMPLATE
+from ..shared.content_format import JSON_SCHEMA, OF_TYPE
+from ..shared.options import PROMPT_CACHE_KEY, shared_rows
+from ..shared.parameter import Parameter, ignored, make_table, over_defaults, rejected, rows
+from ..shared.template import EFFORT_BUDGETS
 from ..shared.tools import MAX_TOOLS, TOOL_CHOICES
-from ..shared.value_types import Anything, Choice, Flag, Integer, Text
+from ..shared.value_types import Anything, Array, Choice, Flag, Integer, Object, Text, TextMap
 
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
@@ -36,43 +34,65 @@ INCLUDES = (
 SUMMARIES = ("auto", "concise", "detailed", "none")
 
 RESPONSES: tuple[Parameter, ...] = (
-    Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),
-    Parameter(
-        "input",
-        Anything("a non-empty string or a non-empty array of items"),
-        note="See [items](responses.md#input).",
+    *rows(
+        "OpenAI",
+        model=(Text(), "A model of the gateway or a LoRA adapter."),
+        input=(
+            Anything("a non-empty string or a non-empty array of items"),
+            "See [items](responses.md#input).",
+        ),
+        instructions=(Text(), "The first system message of the prompt."),
+        tools=(Array("tools", MAX_TOOLS), "See [tools](responses.md#tools)."),
+        tool_choice=(
+            Anything(TOOL_CHOICES),
+            "The object has the type `function`, `custom` or `allowed_tools`.",
+        ),
+        include=(
+            Array("names of additional output"),
+            f"`{LOGPROBS}` returns logprobs, `{ENCRYPTED}` the encrypted "
+            "reasoning. OpenAI's other values have no effect.",
+        ),
+        metadata=(TextMap(16, name=64, length=512), "Returned with the response."),
+        store=(
+            Flag(),
+            "Whether the response is [stored](responses.md#stored-responses). Default: true.",
+        ),
+        previous_response_id=(
+            Text(minimum=1, maximum=256),
+            "Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
+            "not inherited.",
+        ),
+        context_management=(
+            Array("objects of the type compaction", maximum=10),
+            "See [compaction](responses.md#compaction).",
+        ),
+        background=(
+            Flag(),
+            "Generate the response [in the background](responses.md#background). It must be "
+            "stored.",
+        ),
     ),
-    Parameter("instructions", Text(), note="The first system message of the prompt."),
     Parameter(
         "max_output_tokens",
         Integer(1),
-        sampling="max_tokens",
-        note="Maximum number of tokens, reasoning included. It must allow a required call.",
+        "Maximum number of tokens, reasoning included. It must allow a required call.",
+        to="sampling.max_tokens",
     ),
-    Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
+    *rows(
+        "OpenAI",
+        "request",
+        stream=(Flag(), "Send the response as server-sent events."),
+        parallel_tool_calls=(Flag(), "false allows at most one call."),
+        max_tool_calls=(
+            Integer(1),
+            "The most calls that the gateway runs. The model sees that further ones did not run.",
+        ),
+    ),
     Parameter(
         "stream_options",
         Object({"include_obfuscation": Flag()}),
-        note="Requires `stream`.",
+        "Requires `stream`.",
         without_effect=("include_obfuscation",),
-    ),
-    Parameter("tools", Array("tools", MAX_TOOLS), note="See [tools](responses.md#tools)."),
-    Parameter(
-        "tool_choice",
-        Anything(TOOL_CHOICES),
-        note="The object has the type `function`, `custom` or `allowed_tools`.",
-    ),
-    Parameter(
-        "parallel_tool_calls",
-        Flag(),
-        request="parallel_tool_calls",
-        note="false allows at most one call.",
-    ),
-    Parameter(
-        "max_tool_calls",
-        Integer(1),
-        request="max_tool_calls",
-        note="The most calls that the gateway runs. The model sees that further ones did not run.",
     ),
     Parameter(
         "text",
@@ -82,7 +102,7 @@ RESPONSES: tuple[Parameter, ...] = (
                 "verbosity": Choice(("low", "medium", "high")),
             }
         ),
-        note="The format has the type text, json_object or json_schema. Its schema is always "
+        "The format has the type text, json_object or json_schema. Its schema is always "
         "enforced. The templates of open models do not support `verbosity`.",
         without_effect=("format.name", "format.description", "format.strict", "verbosity"),
     ),
@@ -97,65 +117,29 @@ RESPONSES: tuple[Parameter, ...] = (
                 "mode": Choice(("standard",)),
             }
         ),
-        stands_for={"effort": "reasoning_effort"},
-        note='The effort "none" turns reasoning off; other values turn it on and set its budget. '
+        'The effort "none" turns reasoning off; other values turn it on and set its budget. '
         "With `summary`, the reasoning is sent as the summary.",
+        stands_for={"effort": "reasoning_effort"},
         without_effect=("context", "mode"),
-    ),
-    Parameter(
-        "include",
-        Array("names of additional output"),
-        note=f"`{LOGPROBS}` returns logprobs, `{ENCRYPTED}` the encrypted "
-        "reasoning. OpenAI's other values have no effect.",
-    ),
-    Parameter(
-        "metadata",
-        TextMap(16, name=64, length=512),
-        note="Returned with the response.",
-    ),
-    Parameter(
-        "store",
-        Flag(),
-        note="Whether the response is [stored](responses.md#stored-responses). Default: true.",
-    ),
-    Parameter(
-        "previous_response_id",
-        Text(minimum=1, maximum=256),
-        note="Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
-        "not inherited.",
     ),
     PROMPT_CACHE_KEY,
     Parameter(
         "prompt_cache_retention",
         Choice(("in_memory", "in-memory", "24h")),
-        note="vLLM manages the prefix cache.",
+        "vLLM manages the prefix cache.",
         support="ignored",
     ),
     Parameter(
-        "safety_identifier",
-        Text(maximum=1024),
-        note="It identifies the end user.",
-        support="ignored",
+        "safety_identifier", Text(maximum=1024), "It identifies the end user.", support="ignored"
     ),
-    Parameter("user", Text(maximum=1024), note="It identifies the end user.", support="ignored"),
+    Parameter("user", Text(maximum=1024), "It identifies the end user.", support="ignored"),
     Parameter(
         "truncation",
         Choice(("auto", "disabled")),
-        request="drop_oldest",
-        means={"auto": True, "disabled": False},
-        note='"auto" drops the oldest turns of an `input` that exceeds the context, a call with '
+        '"auto" drops the oldest turns of an `input` that exceeds the context, a call with '
         "its result.",
-    ),
-    Parameter(
-        "context_management",
-        Array("objects of the type compaction", maximum=10),
-        note="See [compaction](responses.md#compaction).",
-    ),
-    Parameter(
-        "background",
-        Flag(),
-        note="Generate the response [in the background](responses.md#background). It must be "
-        "stored.",
+        to="shortening.drop_oldest",
+        means={"auto": True, "disabled": False},
     ),
     *ignored(
         "OpenAI",
@@ -183,8 +167,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     *RESPONSES,
     *(
         replace(row, note=NOTES.get(row.name, row.note).replace("max_tokens", "max_output_tokens"))
-        for row in (*SAMPLING, *REASONING, *TEMPLATE, *CONTENT_FORMAT, *OPTIONS, *UNSUPPORTED)
-        if row.name not in CHAT_ONLY and not (row in UNSUPPORTED and row.origin == "OpenAI")
+        for row in shared_rows(CHAT_ONLY)
     ),
 )
 BY_NAME = make_table(PARAMETERS)

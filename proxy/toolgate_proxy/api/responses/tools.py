@@ -4,24 +4,16 @@ hosted tools, which no model is offered. A response repeats them."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
-from toolgate_core.tools import OnInvalid, Tool, Words, refuse
-from toolgate_core.toolset import Toolset
+from toolgate_core.tools import OnInvalid, Tool
 
-from ...features.feature import Used
 from ...request_fields import Fields
-from ..shared.tools import (
-    DEFERRED,
-    Entry,
-    HostedTools,
-    other_form,
-    parse_entries,
-    read_toolset,
-)
-from .feature import ResponsesFeature, Shown, check_entry, chosen_of, repeated_entry
+from ..reader import ApiReader
+from ..shared.content_format import STRUCTURED_OUTPUTS
+from ..shared.tools import DEFERRED, Entry, Shown, Taken
+from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 CLIENTS = ("function", "custom")
 """Types of tools that clients define."""
@@ -33,111 +25,96 @@ FIELDS: dict[str, tuple[str, ...]] = {
 """By type of tool: its fields."""
 DEFAULT_NAMESPACE = "functions"
 """The namespace in which Codex puts tools without one."""
-WORDS: Words = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
 
 
-@dataclass
-class ToolReader:
-    """Parses the tools of one request. `used`: its features. `on_invalid` gets the errors of names
-    and schemas."""
-
-    hosted: HostedTools
-    used: Used[ResponsesFeature]
-    open_objects: bool = False
-    on_invalid: OnInvalid = refuse
-    shown: tuple[Shown, ...] = ()
-    """The tools of the request as the response repeats them."""
+class ResponsesReader(ApiReader[ResponsesFeature]):
+    API = "the Responses API"
+    CLIENTS = CLIENTS
+    PREFIX = "resp_"
+    CONSTRAINTS = ("tools", "text", STRUCTURED_OUTPUTS)
+    WORDS = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
-    def toolset(self, tools: Sequence[object]) -> Toolset:
-        """Raise InvalidRequest, InvalidTools and UnsupportedParameter, which name the entry."""
-        entries: list[Entry] = []
-        shown = [self._read(entry, f"tools[{at}]", entries) for at, entry in enumerate(tools)]
-        self.shown = tuple(tool for tool in shown if tool is not None)
+    def define_all(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
+        """Parse the tools of an item. `path`: of the array."""
+        taken = [self.taken(entry, f"{path}[{at}]") for at, entry in enumerate(tools)]
+        entries = [entry for each in taken for entry in each.entries]
+        return self.parsed(entries, self._reading.on_invalid)
+
+    def prepared(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Without a search, deferred tools are loaded at once."""
         self._alone = frozenset(
             entry.name
             for entry in entries
             if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
         )
-        if not any(feature.finds_deferred for feature in self.used):
-            entries = [each._replace(deferred=False) if each.deferred else each for each in entries]
-        return read_toolset(
-            entries,
-            self._parsed,
-            hosted=self.hosted,
-            on_invalid=self.on_invalid,
-            optional=self.used.optional,
-        )
+        if any(feature.finds_deferred for feature in self.used):
+            return entries
+        return [each._replace(deferred=False) if each.deferred else each for each in entries]
 
-    def define(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
-        """Parse the tools of an item. `path`: of the array."""
-        entries: list[Entry] = []
-        for at, entry in enumerate(tools):
-            self._read(entry, f"{path}[{at}]", entries)
-        return self._parsed(entries, self.on_invalid)
+    def parsed(self, entries: Iterable[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        return super().parsed(map(self._in_namespace, entries), on_invalid)
 
-    def _read(
-        self, entry: object, path: str, entries: list[Entry], namespace: str = ""
-    ) -> Shown | None:
-        """The tool as the response repeats it; None if it is left out. Its functions and custom
-        tools are added to `entries`."""
-        if not isinstance(entry, dict):
-            raise InvalidTools(f"{path!r} must be an object.", param=path)
-        kind = entry.get("type")
-        if (other := other_form(entry, "the Responses API")) is not None:
-            raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
-        if kind in CLIENTS:
-            entries.append(client_entry(kind, entry, path, namespace))
-            name = entry.get("name")
-            name = full_name(namespace, name) if namespace and isinstance(name, str) else name
-            repeated = repeated_entry(entry, FIELDS[kind])
-            if kind == "custom" and repeated["format"] is None:
-                repeated["format"] = {"type": "text"}
-            return Shown(repeated, str(name))
-        if kind == "namespace" and not namespace:
-            return self._read_namespace(entry, path, entries)
-        feature = None if namespace else self.used.of_type(kind)
-        taken = None if feature is None else feature.take(Fields(entry, path))
-        if taken is not None:
-            entries += taken.entries
-            return taken.shown
-        if self.hosted.leaves_out(entry, path):
-            return None
-        raise unknown_type(kind, path)
-
-    def _read_namespace(self, entry: dict[str, Any], path: str, entries: list[Entry]) -> Shown:
-        fields = Fields(entry, path)
-        check_entry(fields, FIELDS["namespace"])
-        name, description = fields.text("name"), fields.text("description")
-        if not name:
-            raise InvalidTools(f"{path}.name must be a non-empty string.", param=f"{path}.name")
-        inner = fields.items("tools")
-        if not inner:
-            raise InvalidTools(
-                f"{path}.tools must be a non-empty array of functions and custom tools.",
-                param=f"{path}.tools",
+    def chosen(self, fields: Fields) -> str:
+        """Return the name of a tool in `tool_choice`. Raise InvalidRequest and
+        UnsupportedParameter."""
+        kind = fields.text("type")
+        feature = self.used.of_type(kind)
+        if kind is not None and feature is not None and (name := feature.chosen(kind)) is not None:
+            return name
+        if kind not in CLIENTS:
+            others = ", ".join(name for each in self.used.known for name in each.CHOICES)
+            raise fields.refusal(
+                "type",
+                f"must be 'function', 'custom' or one of {others}, but is {kind!r}. Other tools "
+                "can't be called here.",
             )
-        tools = [
-            self._read(each, f"{path}.tools[{at}]", entries, name) for at, each in enumerate(inner)
-        ]
-        # OpenAI's model of a response requires the description.
-        body = {"type": "namespace", "name": name, "description": description or ""}
-        return Shown(body, inner=tuple(tool for tool in tools if tool is not None))
-
-    def _parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        return parse_entries(
-            [self._in_namespace(entry) for entry in entries],
-            on_invalid,
-            open_objects=self.open_objects,
-            words=WORDS,
-        )
+        return fields.required_text("name", "the name of a tool")
 
     def _in_namespace(self, entry: Entry) -> Entry:
         """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
         that is its name."""
         is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return entry._replace(namespace=entry.name or "") if is_alone else entry
+
+    def own(self, entry: object, path: str, namespace: str = "") -> Taken:
+        if not isinstance(entry, dict):
+            raise InvalidTools(f"{path!r} must be an object.", param=path)
+        self.check_form(entry, path)
+        kind = entry.get("type")
+        if kind == "namespace" and not namespace:
+            return self._namespace(Fields(entry, path))
+        if kind not in CLIENTS:
+            raise unknown_type(kind, path)
+        name = entry.get("name")
+        name = full_name(namespace, name) if namespace and isinstance(name, str) else name
+        repeated = repeated_entry(entry, FIELDS[kind])
+        if kind == "custom" and repeated["format"] is None:
+            repeated["format"] = {"type": "text"}
+        return Taken([client_entry(kind, entry, path, namespace)], Shown(repeated, str(name)))
+
+    def _namespace(self, fields: Fields) -> Taken:
+        check_entry(fields, FIELDS["namespace"])
+        name, description = fields.text("name"), fields.text("description")
+        if not name:
+            where = f"{fields.place}.name"
+            raise InvalidTools(f"{where} must be a non-empty string.", param=where)
+        inner, where = fields.items("tools"), f"{fields.place}.tools"
+        if not inner:
+            raise InvalidTools(
+                f"{where} must be a non-empty array of functions and custom tools.", param=where
+            )
+        taken = [
+            self.own(each, f"{where}[{at}]", name)
+            for at, each in enumerate(inner)
+            if not self.hosted.leaves_out(each, f"{where}[{at}]")
+        ]
+        # OpenAI's model of a response requires the description.
+        body = {"type": "namespace", "name": name, "description": description or ""}
+        shown = tuple(each.shown for each in taken if each.shown is not None)
+        entries = [entry for each in taken for entry in each.entries]
+        return Taken(entries, Shown(body, inner=shown))
 
 
 def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:

@@ -1,4 +1,4 @@
-"""Messages under construction, in the form of chat templates.
+"""Messages that items of `input` become, and their content: text, or an array of parts.
 
 An item of an assistant's turn begins a new message where the current one already has its kind of
 content.
@@ -9,97 +9,52 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields
-from ..shared.history import History, lost_call, with_results
-from ..shared.tool_changes import ToolChanges
-from .content import Content
+from ...request_fields import Fields, invalid_value
+from ..shared.documents import FILE_ID, FILE_URL, read_file, refuse_references
+from ..shared.history import Content, History, Message, Turn, Turns
+from ..shared.tool_changes import ToolChanges, text_part
 
-Message = dict[str, Any]
 Define = Callable[[Sequence[object], str], tuple[Tool, ...]]
 
 
-class Turns:
-    def __init__(
-        self, instructions: str | None, history: History, tools: Toolset, define: Define
-    ) -> None:
+class ItemTurns(Turns):
+    def __init__(self, history: History, tools: Toolset, define: Define) -> None:
         """`define`: parses an array of tools at its path."""
-        self.history = history
+        super().__init__(history, tools)
         self._define = define
-        self.tools = tools
-        self._messages: list[Message] = []
-        self._paths: list[str] = []
-        self._call_ids: set[str] = set()
-        if instructions:
-            self._append({"role": "system", "content": instructions}, "instructions")
 
-    @property
-    def count(self) -> int:
-        """The number of messages so far."""
-        return len(self._messages)
-
-    def ordered(self) -> tuple[list[Message], tuple[str, ...]]:
-        pairs = with_results(zip(self._messages, self._paths, strict=True), self.history)
-        return [message for message, _ in pairs], tuple(path for _, path in pairs)
+    def begin(self, message: Message, path: str) -> Turn:
+        if message["role"] != "system":
+            self.tools.begin()
+        return super().begin(message, path)
 
     def message(self, role: str, content: Content, path: str) -> None:
-        last = self._messages[-1] if self._messages else {}
-        if role == "assistant" and last.get("role") == "assistant" and last["content"] is None:
-            last["content"] = content
-            return
-        self._append({"role": role, "content": content}, path)
+        last = self.last("assistant") if role == "assistant" else None
+        if last is not None and not last.has_content:
+            last.message["content"] = content
+        else:
+            self.begin({"role": role, "content": content}, path)
 
-    def reasoning(self, text: str, path: str) -> None:
-        if not text:
-            return
-        last = self._messages[-1] if self._messages else {}
-        if "reasoning_content" in last and last["content"] is None and "tool_calls" not in last:
-            last["reasoning_content"] += f"\n\n{text}"
-            return
-        self._append({"role": "assistant", "content": None, "reasoning_content": text}, path)
-
-    def call(self, call: dict[str, Any], path: str) -> None:
-        self._call_ids.add(call["id"])
-        last = self._messages[-1] if self._messages else {}
-        if last.get("role") != "assistant":
-            last = {"role": "assistant", "content": None}
-            self._append(last, path)
-        last.setdefault("tool_calls", []).append(call)
-
-    def has_call(self, call_id: str) -> bool:
-        return call_id in self._call_ids
-
-    def result(self, call_id: str, content: Content, path: str) -> None:
-        if not self.has_call(call_id):
+    def result(self, call_id: str, content: Content, path: str, *, name: str = "") -> Turn:
+        """Raise InvalidRequest for a result without a call, unless the name finds it."""
+        if not name and not self.has_call(call_id):
             param = f"{path}.call_id"
             raise InvalidRequest(
                 f"{param!r}: no function call with this call_id precedes it. Include that item in "
                 "`input`.",
                 param=param,
             )
-        self._append({"role": "tool", "tool_call_id": call_id, "content": content}, path)
+        return super().result(call_id, content, path, name=name)
 
     def replace_result(self, content: str, new: str) -> None:
         """Replace the content of a result."""
-        for message in self._messages:
-            if message["role"] == "tool" and message["content"] == content:
-                message["content"] = new
-
-    def other_result(self, name: str, text: str, path: str) -> None:
-        """The text of a tool that another service ran, as the result of a call of it."""
-        call_id = f"other_{len(self._messages)}"
-        self.call(lost_call(call_id, name), path)
-        self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
-
-    def named_result(self, call_id: str, name: str, content: Content, path: str) -> None:
-        """A result whose call is found by its id, or if it has none, by the name of its tool."""
-        result = {"role": "tool", "tool_call_id": call_id}
-        if not call_id:
-            result["name"] = name
-        self._append({**result, "content": content}, path)
+        for turn in self._turns:
+            if turn.message["role"] == "tool" and turn.message["content"] == content:
+                turn.message["content"] = new
 
     def defined(self, item: Fields) -> tuple[Tool, ...]:
         """Parse the tools of an item."""
@@ -110,25 +65,85 @@ class Turns:
         changes = ToolChanges(self.tools)
         changes.define(tools)
         if parts := changes.parts(heading=True):
-            self._append({"role": "system", "content": parts}, path)
+            self.begin({"role": "system", "content": parts}, path)
 
-    def compacted(
-        self,
-        remaining: Callable[[Sequence[str]], Sequence[int]],
-        messages: Sequence[Message],
-        path: str,
-    ) -> None:
-        """Replace the conversation so far. `remaining`: returns the places of the messages that
-        stay, by the roles of all."""
-        stays = remaining([message["role"] for message in self._messages])
-        self._messages = [self._messages[at] for at in stays]
-        self._paths = [self._paths[at] for at in stays]
-        for message in messages:
-            self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
-            self._append(message, path)
 
-    def _append(self, message: Message, path: str) -> None:
-        if message["role"] != "system":
-            self.tools.begin()
-        self._messages.append(message)
-        self._paths.append(path)
+PART_FIELDS = {
+    "input_text": ("text",),
+    "output_text": ("text", "annotations", "logprobs"),
+    "refusal": ("refusal",),
+    "input_image": ("image_url", "detail", "file_id"),
+    "input_file": ("file_data", "filename", "detail", "file_id", "file_url"),
+}
+"""By type of part: its fields. Those of a response's parts may be sent back."""
+IGNORED_FIELDS = ("type", "prompt_cache_breakpoint")
+KINDS = {
+    "assistant": ("output_text", "refusal", "input_text"),
+    "user": ("input_text", "input_image", "input_file", "output_text"),
+    "system": ("input_text", "output_text"),
+    "tool": ("input_text", "input_image", "input_file", "output_text"),
+}
+"""By role: the types of parts. Some clients send `output_text` and `input_text` with any role."""
+FOREIGN_ROLES = ("assistant", "tool")
+"""Roles whose content models and tools have written."""
+
+
+def read_content(fields: Fields, name: str, role: str, history: History) -> Content:
+    """The content in the form of chat templates. Raises InvalidRequest and UnsupportedParameter."""
+    content = fields.values.get(name)
+    if isinstance(content, str):
+        return content
+    if content is None and role in FOREIGN_ROLES:
+        return ""
+    path = fields.path(name)
+    if not isinstance(content, list):
+        raise invalid_value(path, "a string or an array of content parts", content)
+    parts = (_part(part, f"{path}[{at}]", role, history) for at, part in enumerate(content))
+    return [part for part in parts if part is not None]
+
+
+def _part(part: object, path: str, role: str, history: History) -> dict[str, Any] | None:
+    """None for a part that is left out."""
+    fields = Fields.of(part, path)
+    kind = fields.given_text("type", "the type of a content part")
+    if role == "tool":
+        return _result_part(fields, kind, history)
+    if role == "assistant" and kind not in KINDS[role]:
+        shown = history.text(fields.values, path)
+        return text_part(shown) if shown else None
+    if kind not in KINDS[role]:
+        raise UnsupportedParameter(
+            f"A content part of the type {kind!r} is not supported in a message of the role "
+            f"{role}. Use {' or '.join(KINDS[role][:2])}.",
+            param=f"{path}.type",
+        )
+    return _known_part(fields, kind, history)
+
+
+def _result_part(fields: Fields, kind: str, history: History) -> dict[str, Any]:
+    """A part of the result of a call, or the text that stands for it."""
+    if kind in KINDS["tool"]:
+        try:
+            return _known_part(fields, kind, history)
+        except UnsupportedParameter:
+            pass  # a file that is not in the request, or of another type
+    return text_part(history.result_text(fields.values, fields.place))
+
+
+def _known_part(fields: Fields, kind: str, history: History) -> dict[str, Any]:
+    history.note_unknown(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
+    if kind == "input_image":
+        return _image(fields)
+    if kind == "input_file":
+        refuse_references(fields, {"file_id": FILE_ID, "file_url": FILE_URL}, "file_data")
+        return read_file(fields, "file_data", fields, title=fields.text("filename"))
+    return text_part(fields.given_text("refusal" if kind == "refusal" else "text"))
+
+
+def _image(fields: Fields) -> dict[str, Any]:
+    """`detail` has no effect."""
+    if fields.values.get("file_id") is not None:
+        problem = "is not supported, because files are not stored. Use image_url."
+        raise fields.refusal("file_id", problem)
+    url = fields.required_text("image_url", "the image's URL or a data URI")
+    return {"type": "image_url", "image_url": {"url": url}}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.tools import Tool, content_format, text_format
+from toolgate_core.tools import Tool, text_format
+from toolgate_core.tools import content_format as json_format
 
 from ...request_fields import Fields
-from .collection_types import JsonObject, Object
 from .parameter import Parameter
-from .value_types import Choice, Flag, Text, ValueType
+from .value_types import Choice, Flag, JsonObject, Object, Text, ValueType
 
 STRUCTURED_OUTPUTS = "structured_outputs"
 RESPONSE_FORMAT = "response_format"
@@ -34,11 +34,7 @@ JSON_SCHEMA: Mapping[str, ValueType] = {
 }
 """The members that a schema of the content has in OpenAI's APIs."""
 RESPONSE_FORMAT_TYPE = Object(
-    {
-        "type": Choice(tuple(OF_TYPE)),
-        "json_schema": Object(JSON_SCHEMA),
-        "schema": JsonObject(),
-    },
+    {"type": Choice(tuple(OF_TYPE)), "json_schema": Object(JSON_SCHEMA), "schema": JsonObject()},
     required=("type",),
 )
 
@@ -46,8 +42,8 @@ CONTENT_FORMAT: tuple[Parameter, ...] = (
     Parameter(
         STRUCTURED_OUTPUTS,
         JsonObject(expected="an object with one of json, json_object, choice, regex"),
+        "Constrain the content, as the format of the API does.",
         origin="vLLM",
-        note="Constrain the content, as the format of the API does.",
     ),
 )
 
@@ -67,34 +63,57 @@ def check_plain_only(values: Mapping[str, Any], *constraints: str) -> None:
                     )
 
 
-def read_response_format(given: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
+ReadFormat = Callable[[Mapping[str, Any], str, bool], Tool | None]
+"""Reads a format of an API at its path; None for text. The last argument: `open_objects`."""
+
+
+def content_format(
+    values: Mapping[str, Any],
+    formats: Mapping[str, Mapping[str, Any] | None],
+    read: ReadFormat,
+    open_objects: bool,
+) -> Tool | None:
+    """Return the format of the content; None for text. `formats`: those of the API, by path. Raise
+    InvalidRequest, and UnsupportedParameter for more than one format."""
+    given = {path: form for path, form in formats.items() if form is not None}
+    structured = values.get(STRUCTURED_OUTPUTS)
+    if structured is not None:
+        given = {path: form for path, form in given.items() if form.get("type") != "text"}
+        given[STRUCTURED_OUTPUTS] = structured
+    if len(given) > 1:
+        first, second, *_ = given
+        raise UnsupportedParameter(
+            f"{second!r} can't be combined with {first!r}. Remove one of them.", param=second
+        )
+    if structured is not None:
+        return read_structured_outputs(structured, open_objects)
+    return next((read(form, path, open_objects) for path, form in given.items()), None)
+
+
+def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
     """`response_format` of chat completions. None for text. The schema is in `json_schema`, or
     beside the type, as Together, Fireworks and llama.cpp have it."""
-    fields = Fields(given, RESPONSE_FORMAT)
+    fields = Fields(given, path)
     kind = fields.text("type")
     for name in ("json_schema", "schema"):
         if given.get(name) is not None and name not in OF_TYPE[kind or ""]:
-            path = fields.path(name)
             other = ". Use the type json_schema" if kind == "json_object" else ""
-            raise UnsupportedParameter(
-                f"{path!r} has no effect in a format of the type {kind!r}{other}.", param=path
-            )
+            problem = f"has no effect in a format of the type {kind!r}{other}."
+            raise fields.refusal(name, problem)
     inner, schema = fields.mapping("json_schema"), fields.mapping("schema")
     if inner is None:
         if kind == "json_schema" and schema is None:
             raise fields.wrong("json_schema", "an object with a name and a schema")
-        return read_format(given, RESPONSE_FORMAT, open_objects=open_objects, named=False)
+        return read_format(given, path, open_objects, named=False)
     if schema is not None:
-        path = fields.path("schema")
-        raise UnsupportedParameter(
-            f"{path!r} can't be combined with 'json_schema'. Remove one of them.", param=path
-        )
+        problem = "can't be combined with 'json_schema'. Remove one of them."
+        raise fields.refusal("schema", problem)
     within = inner | {"type": "json_schema"}
-    return read_format(within, fields.path("json_schema"), open_objects=open_objects)
+    return read_format(within, fields.path("json_schema"), open_objects)
 
 
 def read_format(
-    given: Mapping[str, Any], path: str, *, open_objects: bool, named: bool = True
+    given: Mapping[str, Any], path: str, open_objects: bool, *, named: bool = True
 ) -> Tool | None:
     """A format of the type text, json_object or json_schema, with its schema beside the type. None
     for text. `named`: whether a schema needs a name."""
@@ -105,7 +124,7 @@ def read_format(
     schema = fields.mapping("schema")
     if kind == "json_object":
         if schema is None:
-            return content_format(ANY_OBJECT, param=path)
+            return json_format(ANY_OBJECT, param=path)
     elif kind != "json_schema":
         raise UnsupportedParameter(
             f"A {path!r} of the type {kind!r} is not supported. Use the type text, json_object or "
@@ -117,31 +136,17 @@ def read_format(
     elif named and not fields.text("name"):
         raise fields.wrong("name", "a name, which OpenAI's API requires")
     fields.flag("strict")  # every schema is enforced, strict or not
-    return content_format(schema, param=fields.path("schema"), open_objects=open_objects)
+    return json_format(schema, param=fields.path("schema"), open_objects=open_objects)
 
 
-def read_structured_outputs(
-    given: Mapping[str, Any],
-    *,
-    open_objects: bool,
-    other: Mapping[str, Any] | None = None,
-    path: str = RESPONSE_FORMAT,
-) -> Tool | None:
-    """vLLM's `structured_outputs` with one of json, json_object, choice and regex. `other`: the
-    format of the API that the request has as well, at `path`."""
-    if other is not None and other.get("type") != "text":
-        raise UnsupportedParameter(
-            f"{STRUCTURED_OUTPUTS!r} can't be combined with {path!r}. Remove one of them.",
-            param=STRUCTURED_OUTPUTS,
-        )
+def read_structured_outputs(given: Mapping[str, Any], open_objects: bool) -> Tool | None:
+    """vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
     given = {name: value for name, value in given.items() if value is not None}
     fields = Fields(given, STRUCTURED_OUTPUTS)
     for name in given:
         if name not in ("json", "json_object", "choice", "regex"):
-            path = fields.path(name)
-            raise UnsupportedParameter(
-                f"{path!r} is not supported. Use json, json_object, choice or regex.", param=path
-            )
+            problem = "is not supported. Use json, json_object, choice or regex."
+            raise fields.refusal(name, problem)
     if len(given) > 1:
         raise InvalidRequest(
             f"{STRUCTURED_OUTPUTS!r} must have one member, but has {len(given)}: "
@@ -155,10 +160,10 @@ def read_structured_outputs(
             raise fields.wrong("regex", f"a pattern of 1 to {MAX_REGEX} characters")
         return text_format("regex", regex, param=STRUCTURED_OUTPUTS)
     if fields.flag("json_object"):
-        return content_format(ANY_OBJECT, param=STRUCTURED_OUTPUTS)
+        return json_format(ANY_OBJECT, param=STRUCTURED_OUTPUTS)
     if "json" not in given:
         return None
-    return content_format(_schema(fields), param=fields.path("json"), open_objects=open_objects)
+    return json_format(_schema(fields), param=fields.path("json"), open_objects=open_objects)
 
 
 def _choices(fields: Fields) -> list[str]:

@@ -32,17 +32,12 @@ def read_file(
 
     Raises InvalidRequest for a part without data, and UnsupportedParameter for data that can't be
     read, or is neither a PDF nor text."""
-    data = fields.text(name)
-    path = fields.path(name)
-    if not data:
-        raise fields.wrong(name, "the file in base64")
+    data, path = fields.required_text(name, "the file in base64"), fields.path(name)
     if data.startswith("data:"):
         head = DATA_URL.match(data)
         if head is None:
-            raise UnsupportedParameter(
-                f"{path!r} must be a data URL with base64, such as data:{PDF_TYPE};base64,…",
-                param=path,
-            )
+            problem = f"must be a data URL with base64, such as data:{PDF_TYPE};base64,…"
+            raise fields.refusal(name, problem)
         media_type, data = head["type"], data[head.end() :]
     begin = _decoded(data[: 2 * BEGIN_WITHIN], path)
     if media_type.lower() == PDF_TYPE or is_pdf(begin):
@@ -58,11 +53,8 @@ def refuse_references(fields: Fields, references: Mapping[str, str], instead: st
     by the name of the field. `instead`: the field to use."""
     for name, reason in references.items():
         if fields.values.get(name) is not None:
-            path = fields.path(name)
-            raise UnsupportedParameter(
-                f"{path!r} is not supported, because {reason}. Send the file in {instead!r}.",
-                param=path,
-            )
+            problem = f"is not supported, because {reason}. Send the file in {instead!r}."
+            raise fields.refusal(name, problem)
 
 
 def _decoded(data: str, path: str) -> bytes:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.chat_request import Change, HistoryChange
 from toolgate_core.custom_tools import INPUT
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields
 
@@ -131,6 +132,135 @@ def _is_object(text: str) -> bool:
 Message = dict[str, Any]
 Placed = tuple[Message, str]
 """A message and its path in the request's body."""
+Part = dict[str, Any]
+Content = str | list[Part]
+
+
+def joined(parts: list[Part]) -> Content:
+    """The content of a message: one text, or the parts."""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        text: str = parts[0]["text"]
+        return text
+    return parts
+
+
+@dataclass(frozen=True)
+class Conversation:
+    messages: tuple[Message, ...]
+    paths: tuple[str, ...]
+    """The path of each message in the request's body."""
+    part_paths: tuple[Sequence[str], ...]
+    """The paths of the parts of each message's content, where they were read one by one."""
+
+
+@dataclass
+class Turn:
+    """A message whose content may be read in parts."""
+
+    message: Message
+    path: str
+    parts: list[Part] = field(default_factory=list)
+    part_paths: list[str] = field(default_factory=list)
+
+    @property
+    def has_content(self) -> bool:
+        return bool(self.parts) or self.message.get("content") is not None
+
+    def extend(self, parts: Iterable[tuple[Part, str]]) -> None:
+        """Add parts of the content, at their paths."""
+        if not self.parts and (content := self.message.get("content")):
+            whole = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            self.parts, self.part_paths = [*whole], [self.path] * len(whole)
+        for part, path in parts:
+            self.parts.append(part)
+            self.part_paths.append(path)
+
+
+class Turns:
+    """Messages under construction, in the form of chat templates. What an assistant's turn consists
+    of may be several items or blocks of an API; in a template it is one message."""
+
+    def __init__(self, history: History, tools: Toolset) -> None:
+        self.history = history
+        self.tools = tools
+        self._turns: list[Turn] = []
+        self._call_ids: set[str] = set()
+
+    @property
+    def count(self) -> int:
+        """The number of messages so far."""
+        return len(self._turns)
+
+    def begin(self, message: Message, path: str) -> Turn:
+        self._turns.append(Turn(message, path))
+        return self._turns[-1]
+
+    def last(self, role: str) -> Turn | None:
+        """Return the last message, if it has this role."""
+        last = self._turns[-1] if self._turns else None
+        return last if last is not None and last.message["role"] == role else None
+
+    def assistant(self, last: Turn | None, path: str) -> Turn:
+        """Return the message that goes on, otherwise a new one of the assistant."""
+        return last or self.begin({"role": "assistant", "content": None}, path)
+
+    def reasoning(self, text: str, path: str) -> None:
+        last = self.last("assistant")
+        if last is not None and (last.has_content or "tool_calls" in last.message):
+            last = None
+        message = self.assistant(last, path).message
+        earlier = message.get("reasoning_content")
+        message["reasoning_content"] = f"{earlier}\n\n{text}" if earlier else text
+
+    def call(self, call: dict[str, Any], path: str) -> None:
+        self._call_ids.add(call["id"])
+        message = self.assistant(self.last("assistant"), path).message
+        message.setdefault("tool_calls", []).append(call)
+
+    def has_call(self, call_id: str) -> bool:
+        return call_id in self._call_ids
+
+    def result(self, call_id: str, content: Content, path: str, *, name: str = "") -> Turn:
+        """`name`: of the tool, by which the call is found if it has no id."""
+        result = {"role": "tool", "tool_call_id": call_id}
+        if name and not call_id:
+            result["name"] = name
+        return self.begin({**result, "content": content}, path)
+
+    def other_result(self, name: str, content: Content, path: str) -> None:
+        """What a tool returned that another service ran, as the result of a call of it."""
+        call_id = f"other_{len(self._turns)}"
+        self.call(lost_call(call_id, name), path)
+        self.result(call_id, content, path)
+
+    def compacted(
+        self,
+        remaining: Callable[[Sequence[str]], Sequence[int]],
+        messages: Iterable[Message],
+        path: str,
+    ) -> None:
+        """Replace the conversation so far. `remaining`: returns the places of the messages that
+        stay, by the roles of all."""
+        stays = remaining([turn.message["role"] for turn in self._turns])
+        self._turns = [self._turns[at] for at in stays]
+        for message in messages:
+            self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
+            self.begin({**message}, path)
+
+    def finished(self) -> Conversation:
+        """Return the messages with each result after its call."""
+        for turn in self._turns:
+            if turn.parts:
+                turn.message["content"] = joined(turn.parts)
+        part_paths = {id(turn.message): turn.part_paths for turn in self._turns}
+        pairs = with_results([(turn.message, turn.path) for turn in self._turns], self.history)
+        return Conversation(
+            messages=tuple(message for message, _ in pairs),
+            paths=tuple(path for _, path in pairs),
+            part_paths=tuple(part_paths.get(id(message), ()) for message, _ in pairs),
+        )
+
+
 NO_RESULT = "[no result]"
 UNKNOWN = "unknown"
 """The name of a call that is not in the history, if its result has none."""
@@ -165,7 +295,7 @@ def lost_call(call_id: str, name: str) -> dict[str, Any]:
 
 
 @dataclass
-class _Turn:
+class _Answered:
     message: Message
     path: str
     results: list[list[Placed]] = field(init=False)
@@ -186,7 +316,7 @@ class _Turn:
 class _OpenCalls:
     """The calls of a turn that have no result, in their order and by their names."""
 
-    def __init__(self, turn: _Turn) -> None:
+    def __init__(self, turn: _Answered) -> None:
         self._turn = turn
         self._open = {at for at, results in enumerate(turn.results) if not results}
         self._all = deque(sorted(self._open))
@@ -211,9 +341,9 @@ class _Pairing:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._turns: list[_Turn] = []
+        self._turns: list[_Answered] = []
         """The messages that are no results."""
-        self._calls: dict[str, deque[tuple[_Turn, int]]] = {}
+        self._calls: dict[str, deque[tuple[_Answered, int]]] = {}
         """By id: the calls of the latest turn that has it, until only one is left. Some services
         use an id again."""
         self._unassigned: list[Placed] = []
@@ -244,10 +374,10 @@ class _Pairing:
                     yield missing, turn.path
                 yield from results
 
-    def _begin(self, message: Message, path: str) -> _Turn:
-        turn = _Turn(message, path)
+    def _begin(self, message: Message, path: str) -> _Answered:
+        turn = _Answered(message, path)
         self._turns.append(turn)
-        own: dict[str, deque[tuple[_Turn, int]]] = {}
+        own: dict[str, deque[tuple[_Answered, int]]] = {}
         for at, call in enumerate(turn.calls):
             call_id = str(call.get("id") or "")
             calls = own.setdefault(call_id, deque())

@@ -3,14 +3,27 @@ caching, fallbacks and extra output, and those that have no effect here or are r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 
-from .collection_types import Array, JsonObject, Object, Texts
-from .parameter import Parameter, default_only, ignored, rejected
-from .value_types import INT64_MAX, INT64_MIN, Anything, Flag, Integer, Text
+from .content_format import CONTENT_FORMAT
+from .parameter import Parameter, default_only, ignored, rejected, rows
+from .sampling import SAMPLING
+from .template import REASONING, TEMPLATE
+from .value_types import (
+    INT64_MAX,
+    INT64_MIN,
+    Anything,
+    Array,
+    Flag,
+    Integer,
+    JsonObject,
+    Object,
+    Text,
+    Texts,
+)
 
 PROMPT_CACHE_KEY = Parameter(
     "prompt_cache_key",
@@ -21,39 +34,30 @@ PROMPT_CACHE_KEY = Parameter(
 """Of OpenAI's APIs."""
 
 LITELLM: tuple[Parameter, ...] = (
-    Parameter(
-        "fallbacks",
-        Anything("an array of models"),
-        origin="LiteLLM",
-        note="Models to try if the model fails, instead of those that the operator has "
-        "configured ([fallbacks](gateway.md#fallbacks)).",
+    *rows(
+        "LiteLLM",
+        fallbacks=(
+            Anything("an array of models"),
+            "Models to try if the model fails, instead of those that the operator has "
+            "configured ([fallbacks](gateway.md#fallbacks)).",
+        ),
+        guardrails=(
+            Array("guardrails", maximum=100),
+            "Configured [guardrails](gateway.md#guardrails-and-hooks) to run besides those that "
+            "run for every request. Unknown ones are ignored, as in LiteLLM.",
+        ),
+        tags=(
+            Texts(100, length=256),
+            "For tag routing, if the operator has configured it, and for callbacks.",
+        ),
+        cache=(
+            JsonObject(),
+            "`no-cache`, `no-store`, `use-cache`, `namespace`, `ttl` and `s-maxage` (seconds) for "
+            "the [response cache](gateway.md#response-cache), if the operator has configured it.",
+        ),
     ),
     Parameter(
-        "guardrails",
-        Array("guardrails", maximum=100),
-        origin="LiteLLM",
-        note="Configured [guardrails](gateway.md#guardrails-and-hooks) to run besides those that "
-        "run for every request. Unknown ones are ignored, as in LiteLLM.",
-    ),
-    Parameter(
-        "tags",
-        Texts(100, length=256),
-        origin="LiteLLM",
-        note="For tag routing, if the operator has configured it, and for callbacks.",
-    ),
-    Parameter(
-        "litellm_metadata",
-        JsonObject(),
-        origin="LiteLLM",
-        note="For callbacks.",
-        support="ignored",
-    ),
-    Parameter(
-        "cache",
-        JsonObject(),
-        origin="LiteLLM",
-        note="`no-cache`, `no-store`, `use-cache`, `namespace`, `ttl` and `s-maxage` (seconds) for "
-        "the [response cache](gateway.md#response-cache), if the operator has configured it.",
+        "litellm_metadata", JsonObject(), "For callbacks.", origin="LiteLLM", support="ignored"
     ),
 )
 """Parameters that LiteLLM's hooks, callbacks and router read. The response does not depend on the
@@ -87,71 +91,53 @@ OPTIONS: tuple[Parameter, ...] = (
                 "repetition_guard": Flag(),
             }
         ),
-        origin="Toolgate",
-        members={
-            "call_tokens": "call_tokens",
-            "fit_max_tokens": "fit_max_tokens",
-            "repetition_guard": "repetition_guard",
-        },
-        note="`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
+        "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
         "`fit_max_tokens` lowers `max_tokens` to what the context leaves. It is true in Messages. "
         "`repetition_guard` false lets [calls and formats repeat "
         "themselves](enforcement.md#repetition) up to `max_tokens`.",
+        origin="Toolgate",
+        members=dict.fromkeys(("call_tokens", "fit_max_tokens", "repetition_guard"), "options"),
     ),
-    Parameter(
-        "priority",
-        Integer(INT64_MIN, INT64_MAX),
-        origin="vLLM",
-        request="priority",
-        note="Priority for vLLM's scheduler, with `--scheduling-policy priority`.",
+    *rows(
+        "vLLM",
+        "request",
+        priority=(
+            Integer(INT64_MIN, INT64_MAX),
+            "Priority for vLLM's scheduler, with `--scheduling-policy priority`.",
+        ),
+        cache_salt=(
+            Text(minimum=1, maximum=1024),
+            "Share cached prefixes only with requests of the same owner that have the same salt "
+            "([prefix cache](security.md#prefix-cache)).",
+        ),
+        include_reasoning=(Flag(), "false leaves the reasoning out of the response."),
     ),
-    Parameter(
-        "cache_salt",
-        Text(minimum=1, maximum=1024),
-        origin="vLLM",
-        request="cache_salt",
-        note="Share cached prefixes only with requests of the same owner that have the same salt "
-        "([prefix cache](security.md#prefix-cache)).",
-    ),
-    Parameter(
-        "include_reasoning",
-        Flag(),
-        origin="vLLM",
-        request="include_reasoning",
-        note="false leaves the reasoning out of the response.",
-    ),
-    Parameter(
-        "return_token_ids",
-        Flag(),
-        origin="vLLM",
-        request="return_token_ids",
-        note="Return `token_ids` and `prompt_token_ids`: of each choice, or in the last event.",
-    ),
-    Parameter(
-        "return_prompt_text",
-        Flag(),
-        origin="vLLM",
-        request="return_prompt_text",
-        note="Return `prompt_text`, the prompt that the template rendered.",
+    *rows(
+        "vLLM",
+        "extras",
+        return_token_ids=(
+            Flag(),
+            "Return `token_ids` and `prompt_token_ids`: of each choice, or in the last event.",
+        ),
+        return_prompt_text=(Flag(), "Return `prompt_text`, the prompt that the template rendered."),
     ),
     Parameter(
         "return_tokens_as_token_ids",
         Flag(),
+        "Write the tokens of logprobs as `token_id:<id>`.",
         origin="vLLM",
-        request="tokens_as_ids",
-        note="Write the tokens of logprobs as `token_id:<id>`.",
+        to="extras.tokens_as_ids",
     ),
-    Parameter(
-        "request_id",
-        Text(minimum=1, maximum=128, in_path=True),
-        origin="vLLM",
-        note="Return this ID, with the prefix of the API. The header x-request-id is independent.",
-    ),
-    Parameter(
-        "echo",
-        Flag(),
-        origin="vLLM",
-        note="Start the content with the message that `continue_final_message` continues.",
+    *rows(
+        "vLLM",
+        request_id=(
+            Text(minimum=1, maximum=128, in_path=True),
+            "Return this ID, with the prefix of the API. The header x-request-id is independent.",
+        ),
+        echo=(
+            Flag(),
+            "Start the content with the message that `continue_final_message` continues.",
+        ),
     ),
 )
 
@@ -205,3 +191,13 @@ UNSUPPORTED: tuple[Parameter, ...] = (
         "LiteLLM", timeout="Set it in the client. A request ends when its client disconnects."
     ),
 )
+SHARED = (*SAMPLING, *REASONING, *TEMPLATE, *CONTENT_FORMAT, *OPTIONS, *UNSUPPORTED)
+"""The rows of all APIs, and those of OpenAI's that are not about sampling."""
+
+
+def shared_rows(others: Sequence[str]) -> Iterator[Parameter]:
+    """Yield the rows for an API with other names than chat completions. `others`: those that it
+    writes in another way, or for which it has no field."""
+    for row in SHARED:
+        if row.name not in others and not (row in UNSUPPORTED and row.origin == "OpenAI"):
+            yield row

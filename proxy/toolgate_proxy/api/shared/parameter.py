@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal
 
 import orjson
@@ -21,6 +21,7 @@ import orjson
 from toolgate_core.errors import UnsupportedParameter
 
 from ... import removed
+from ...request_fields import nearest
 from .value_types import ValueType
 
 Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "OpenRouter", "Toolgate"]
@@ -36,17 +37,13 @@ class Parameter:
     note: str
     """What the parameter does. For one that is not supported: the reason, and what to do."""
     origin: Origin = "OpenAI"
-    sampling: str | None = None
-    """Field of `wire.Sampling` that receives the value."""
-    tokenizing: str | None = None
-    """Field of `wire.Tokenizing` that receives the value."""
-    request: str | None = None
-    """Field of `ChatRequest` that receives the value. A value without a field is read from
-    `ParsedParameters.values`."""
+    to: str = ""
+    """What receives the value: a member of `ParsedParameters`, and the field of it (`request.stop`)
+    if that has another name than the parameter. Other values are read from `values`."""
     means: Mapping[object, object] = field(default_factory=dict)
     """What the field receives instead of a value of the parameter."""
     members: Mapping[str, str] = field(default_factory=dict)
-    """By member of the value: the field of `ChatRequest` that receives it."""
+    """By member of the value: what receives it, as in `to`."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
     """By member of the value: the parameter that it sets, unless the request sets that one."""
     support: Support = "supported"
@@ -54,6 +51,11 @@ class Parameter:
     """The accepted values of a parameter whose support is `default only`."""
     without_effect: tuple[str, ...] = ()
     """Paths of members of the value that are checked and have no effect."""
+
+    def field_of(self, kind: str) -> str | None:
+        """Return the field of a member of `ParsedParameters` that receives the value."""
+        member, _, named = self.to.partition(".")
+        return (named or self.name) if member == kind else None
 
     def check_unsupported(self, value: object) -> None:
         """Raise UnsupportedParameter unless the parameter is ignored or the value a default."""
@@ -74,12 +76,23 @@ Table = Mapping[str, Parameter]
 
 @dataclass
 class ParsedParameters:
-    """The parsed values by the name of the parameter, and by the field that receives them."""
+    """The parsed values by the name of the parameter, and by the field that receives them: of
+    `wire.Sampling`, `wire.Tokenizing`, `ChatRequest` and what it consists of, and of the writer of
+    the API."""
 
     values: dict[str, Any] = field(default_factory=dict)
     sampling: dict[str, Any] = field(default_factory=dict)
     tokenizing: dict[str, Any] = field(default_factory=dict)
     request: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    shortening: dict[str, Any] = field(default_factory=dict)
+    writer: dict[str, Any] = field(default_factory=dict)
+
+    def give(self, to: str, name: str, value: Any) -> None:
+        """Give a value to what receives it. `name`: of the parameter or its member."""
+        member, _, named = to.partition(".")
+        getattr(self, member)[named or name] = value
 
 
 def make_table(rows: Iterable[Parameter]) -> dict[str, Parameter]:
@@ -123,15 +136,11 @@ def _stand_for(values: dict[str, Any], table: Table) -> None:
 
 def _give(row: Parameter, value: Any, parsed: ParsedParameters) -> None:
     """Give the value to the fields that the row names."""
-    if row.sampling is not None:
-        parsed.sampling[row.sampling] = value
-    if row.tokenizing is not None:
-        parsed.tokenizing[row.tokenizing] = value
-    if row.request is not None:
-        parsed.request[row.request] = row.means[value] if row.means else value
+    if row.to:
+        parsed.give(row.to, row.name, row.means[value] if row.means else value)
     for member in row.members:
         if member in value:
-            parsed.request[row.members[member]] = value[member]
+            parsed.give(row.members[member], member, value[member])
 
 
 def over_defaults(
@@ -148,17 +157,17 @@ def over_defaults(
     return merged
 
 
-def ignored(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
-    """Rows of parameters that accept any value and have no effect."""
-    return tuple(
-        Parameter(name, None, note, origin, support="ignored") for name, note in notes.items()
-    )
+def rows(origin: Origin, to: str = "", /, **given: tuple[ValueType, str]) -> tuple[Parameter, ...]:
+    """Rows of parameters that are alike, by their names: types and notes."""
+    return tuple(Parameter(name, kind, note, origin, to) for name, (kind, note) in given.items())
 
 
-def rejected(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
-    return tuple(
-        Parameter(name, None, note, origin, support="rejected") for name, note in notes.items()
-    )
+def _unsupported(support: Support, origin: Origin, /, **notes: str) -> tuple[Parameter, ...]:
+    return tuple(Parameter(name, None, notes[name], origin, support=support) for name in notes)
+
+
+ignored, rejected = partial(_unsupported, "ignored"), partial(_unsupported, "rejected")
+"""Rows of parameters that accept any value and have no effect, and of those that are errors."""
 
 
 def default_only(origin: Origin, name: str, *defaults: object, note: str) -> Parameter:
@@ -237,7 +246,6 @@ def _advice(name: str, known: Collection[str]) -> str:
         return f"Remove it from the request. {removed.PARAMETERS[name]}"
     if name in FOREIGN:
         return f"Remove it from the request. {FOREIGN[name]}"
-    meant = get_close_matches(name[:64], known, n=1, cutoff=0.75)
-    if meant:
-        return f"Did you mean {meant[0]!r}? Otherwise, remove it from the request."
+    if meant := nearest(name, known):
+        return f"Did you mean {meant!r}? Otherwise, remove it from the request."
     return "Remove it from the request."

@@ -11,9 +11,18 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from .collection_types import Object, Texts, TokenBiases, TokenIds
-from .parameter import Parameter, ParsedParameters
-from .value_types import INT64_MAX, INT64_MIN, Flag, Integer, Number
+from .parameter import Parameter, ParsedParameters, rows
+from .value_types import (
+    INT64_MAX,
+    INT64_MIN,
+    Flag,
+    Integer,
+    Number,
+    Object,
+    Texts,
+    TokenBiases,
+    TokenIds,
+)
 
 MAX_STOPS = 64
 """OpenAI allows 4, vLLM any number. The gateway searches every delta for each of them."""
@@ -25,149 +34,100 @@ MAX_LOGPROB_TOKENS = 1000
 """Limit of `logprob_token_ids`. Their logprobs are computed for every token of the response."""
 
 SAMPLING: tuple[Parameter, ...] = (
-    Parameter(
-        "temperature",
-        Number(0, 2),
-        sampling="temperature",
-        note="0 selects the most likely token.",
+    *rows(
+        "OpenAI",
+        "sampling",
+        temperature=(Number(0, 2), "0 selects the most likely token."),
+        top_p=(
+            Number(0, 1, exclusive_minimum=True),
+            "Sample from the most likely tokens up to this total probability.",
+        ),
+        frequency_penalty=(
+            Number(-2, 2),
+            "Penalty for each earlier occurrence of a token in the response.",
+        ),
+        presence_penalty=(Number(-2, 2), "Penalty for tokens that occur in the response."),
+        seed=(Integer(INT64_MIN, INT64_MAX), "Seed of the random number generator."),
+        logit_bias=(
+            TokenBiases(100, MAX_BIASES),
+            "Added to the logits. Tokens that the enforcement forces are unaffected.",
+        ),
     ),
-    Parameter(
-        "top_p",
-        Number(0, 1, exclusive_minimum=True),
-        sampling="top_p",
-        note="Sample from the most likely tokens up to this total probability.",
-    ),
-    Parameter(
-        "top_k",
-        Integer(-1),
-        origin="vLLM",
-        sampling="top_k",
-        note="Sample from this many of the most likely tokens. -1 and 0 mean all tokens.",
-    ),
-    Parameter(
-        "min_p",
-        Number(0, 1),
-        origin="vLLM",
-        sampling="min_p",
-        note="Minimum probability of a token, relative to the most likely token.",
-    ),
-    Parameter(
-        "frequency_penalty",
-        Number(-2, 2),
-        sampling="frequency_penalty",
-        note="Penalty for each earlier occurrence of a token in the response.",
-    ),
-    Parameter(
-        "presence_penalty",
-        Number(-2, 2),
-        sampling="presence_penalty",
-        note="Penalty for tokens that occur in the response.",
-    ),
-    Parameter(
-        "repetition_penalty",
-        Number(0, exclusive_minimum=True),
-        origin="vLLM",
-        sampling="repetition_penalty",
-        note="Penalty factor for tokens that occur in the prompt or the response.",
-    ),
-    Parameter(
-        "seed",
-        Integer(INT64_MIN, INT64_MAX),
-        sampling="seed",
-        note="Seed of the random number generator.",
-    ),
-    Parameter(
-        "min_tokens",
-        Integer(0),
-        origin="vLLM",
-        sampling="min_tokens",
-        note="Minimum length of the content, at most `max_tokens`. A tool call can end earlier.",
-    ),
-    Parameter(
-        "ignore_eos",
-        Flag(),
-        origin="vLLM",
-        sampling="ignore_eos",
-        note="Continue the content up to `max_tokens`. A tool call ends where its schema ends it.",
+    *rows(
+        "vLLM",
+        "sampling",
+        top_k=(
+            Integer(-1),
+            "Sample from this many of the most likely tokens. -1 and 0 mean all tokens.",
+        ),
+        min_p=(Number(0, 1), "Minimum probability of a token, relative to the most likely token."),
+        repetition_penalty=(
+            Number(0, exclusive_minimum=True),
+            "Penalty factor for tokens that occur in the prompt or the response.",
+        ),
+        min_tokens=(
+            Integer(0),
+            "Minimum length of the content, at most `max_tokens`. A tool call can end earlier.",
+        ),
+        ignore_eos=(
+            Flag(),
+            "Continue the content up to `max_tokens`. A tool call ends where its schema ends it.",
+        ),
+        stop_token_ids=(
+            TokenIds(),
+            "Tokens that end the content. They have no effect in reasoning and in tool calls.",
+        ),
+        bad_words=(
+            Texts(MAX_BAD_WORDS, blank=False),
+            "Words that reasoning and content must not contain. Arguments of calls may.",
+        ),
+        allowed_token_ids=(
+            TokenIds(minimum=1),
+            "The only tokens to sample. Not with tools, formats, reasoning or `bad_words`.",
+        ),
+        repetition_detection=(
+            Object(
+                {
+                    "max_pattern_size": Integer(1),
+                    "min_pattern_size": Integer(1),
+                    "min_count": Integer(2),
+                },
+                required=("max_pattern_size",),
+            ),
+            "End a choice that repeats a pattern of tokens. Not with tools or formats.",
+        ),
+        logprob_token_ids=(
+            TokenIds(maximum=MAX_LOGPROB_TOKENS),
+            "Tokens to list in `top_logprobs` of the response. Requires logprobs.",
+        ),
+        prompt_logprobs=(
+            Integer(0, MAX_TOP_LOGPROBS),
+            "Return `prompt_logprobs` with this many alternatives. Not in a stream.",
+        ),
     ),
     Parameter(
         "stop",
         Texts(MAX_STOPS, single=True),
-        request="stop",
-        note="Strings that end the content. They have no effect in reasoning and in tool calls.",
+        "Strings that end the content. They have no effect in reasoning and in tool calls.",
+        to="request",
     ),
     Parameter(
         "include_stop_str_in_output",
         Flag(),
+        "Include the stop string in the content.",
         origin="vLLM",
-        request="include_stop",
-        note="Include the stop string in the content.",
-    ),
-    Parameter(
-        "stop_token_ids",
-        TokenIds(),
-        origin="vLLM",
-        sampling="stop_token_ids",
-        note="Tokens that end the content. They have no effect in reasoning and in tool calls.",
-    ),
-    Parameter(
-        "bad_words",
-        Texts(MAX_BAD_WORDS, blank=False),
-        origin="vLLM",
-        sampling="bad_words",
-        note="Words that reasoning and content must not contain. Arguments of calls may.",
-    ),
-    Parameter(
-        "logit_bias",
-        TokenBiases(100, MAX_BIASES),
-        sampling="logit_bias",
-        note="Added to the logits. Tokens that the enforcement forces are unaffected.",
-    ),
-    Parameter(
-        "allowed_token_ids",
-        TokenIds(minimum=1),
-        origin="vLLM",
-        sampling="allowed_token_ids",
-        note="The only tokens to sample. Not with tools, formats, reasoning or `bad_words`.",
-    ),
-    Parameter(
-        "repetition_detection",
-        Object(
-            {
-                "max_pattern_size": Integer(1),
-                "min_pattern_size": Integer(1),
-                "min_count": Integer(2),
-            },
-            required=("max_pattern_size",),
-        ),
-        origin="vLLM",
-        sampling="repetition_detection",
-        note="End a choice that repeats a pattern of tokens. Not with tools or formats.",
+        to="request.include_stop",
     ),
     Parameter(
         "logprobs",
         Flag(),
-        note="Return logprobs. Those of reasoning and of tool calls are in fields of their own.",
+        "Return logprobs. Those of reasoning and of tool calls are in fields of their own.",
     ),
     Parameter(
         "top_logprobs",
         Integer(0, MAX_TOP_LOGPROBS),
-        sampling="logprobs",
-        note="Alternatives per token. Requires `logprobs`.",
-    ),
-    Parameter(
-        "logprob_token_ids",
-        TokenIds(maximum=MAX_LOGPROB_TOKENS),
-        origin="vLLM",
-        sampling="logprob_token_ids",
-        note="Tokens to list in `top_logprobs` of the response. Requires logprobs.",
-    ),
-    Parameter(
-        "prompt_logprobs",
-        Integer(0, MAX_TOP_LOGPROBS),
-        origin="vLLM",
-        sampling="prompt_logprobs",
-        note="Return `prompt_logprobs` with this many alternatives. Not in a stream.",
+        "Alternatives per token. Requires `logprobs`.",
+        to="sampling.logprobs",
     ),
 )
 

@@ -10,9 +10,8 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields
-from .collection_types import Array, JsonObject, Object
-from .parameter import Parameter
-from .value_types import Choice, Flag, Integer
+from .parameter import Parameter, rows
+from .value_types import Array, Choice, Flag, Integer, JsonObject, Object
 
 EFFORT_BUDGETS: dict[str, int | None] = {
     "none": None,
@@ -31,26 +30,17 @@ REASONING: tuple[Parameter, ...] = (
     Parameter(
         "reasoning_effort",
         Choice(tuple(EFFORT_BUDGETS)),
-        note='"none" turns reasoning off. The other values turn it on and set its budget.',
+        '"none" turns reasoning off. The other values turn it on and set its budget.',
     ),
-    Parameter(
-        "reasoning_budget",
-        Integer(-1),
-        origin="Toolgate",
-        note="Maximum number of reasoning tokens. 0 ends the reasoning at once, -1 sets no limit.",
+    *rows(
+        "Toolgate",
+        reasoning_budget=(
+            Integer(-1),
+            "Maximum number of reasoning tokens. 0 ends the reasoning at once, -1 sets no limit.",
+        ),
+        enable_thinking=(Flag(), "Same as `chat_template_kwargs.enable_thinking`."),
     ),
-    Parameter(
-        "thinking_token_budget",
-        Integer(-1),
-        origin="vLLM",
-        note="Same as `reasoning_budget`.",
-    ),
-    Parameter(
-        "enable_thinking",
-        Flag(),
-        origin="Toolgate",
-        note="Same as `chat_template_kwargs.enable_thinking`.",
-    ),
+    Parameter("thinking_token_budget", Integer(-1), "Same as `reasoning_budget`.", origin="vLLM"),
     Parameter(
         "thinking",
         Object(
@@ -61,8 +51,8 @@ REASONING: tuple[Parameter, ...] = (
             required=("type",),
             extensible=True,
         ),
+        "Anthropic's form of `enable_thinking` and `reasoning_budget`.",
         origin="LiteLLM",
-        note="Anthropic's form of `enable_thinking` and `reasoning_budget`.",
     ),
 )
 
@@ -108,50 +98,34 @@ RESERVED_TEMPLATE_KWARGS = frozenset(
 )
 
 TEMPLATE: tuple[Parameter, ...] = (
-    Parameter(
-        "chat_template_kwargs",
-        JsonObject(),
-        origin="vLLM",
-        note="Arguments of the chat template. Those that the gateway sets are rejected.",
+    *rows(
+        "vLLM",
+        chat_template_kwargs=(
+            JsonObject(),
+            "Arguments of the chat template. Those that the gateway sets are rejected.",
+        ),
+        documents=(Array("documents"), "Documents for the chat template."),
+        add_generation_prompt=(Flag(), "false: the prompt does not open an assistant turn."),
+        continue_final_message=(
+            Flag(),
+            "Continue the last message. `add_generation_prompt` is then false.",
+        ),
     ),
-    Parameter(
-        "documents",
-        Array("documents"),
-        origin="vLLM",
-        note="Documents for the chat template.",
-    ),
-    Parameter(
-        "add_generation_prompt",
-        Flag(),
-        origin="vLLM",
-        note="false: the prompt does not open an assistant turn.",
-    ),
-    Parameter(
-        "continue_final_message",
-        Flag(),
-        origin="vLLM",
-        note="Continue the last message. `add_generation_prompt` is then false.",
-    ),
-    Parameter(
-        "add_special_tokens",
-        Flag(),
-        origin="vLLM",
-        tokenizing="add_special_tokens",
-        note="Let the tokenizer add its own special tokens. Templates usually write them.",
-    ),
-    Parameter(
-        "truncate_prompt_tokens",
-        Integer(-1),
-        origin="vLLM",
-        tokenizing="truncate_prompt_tokens",
-        note="Keep this many tokens of the prompt. -1 keeps as many as the context allows.",
-    ),
-    Parameter(
-        "truncation_side",
-        Choice(("left", "right")),
-        origin="vLLM",
-        tokenizing="truncation_side",
-        note='"left" removes the first tokens of the prompt, "right" the last ones.',
+    *rows(
+        "vLLM",
+        "tokenizing",
+        add_special_tokens=(
+            Flag(),
+            "Let the tokenizer add its own special tokens. Templates usually write them.",
+        ),
+        truncate_prompt_tokens=(
+            Integer(-1),
+            "Keep this many tokens of the prompt. -1 keeps as many as the context allows.",
+        ),
+        truncation_side=(
+            Choice(("left", "right")),
+            '"left" removes the first tokens of the prompt, "right" the last ones.',
+        ),
     ),
 )
 

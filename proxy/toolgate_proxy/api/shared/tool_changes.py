@@ -49,15 +49,12 @@ class ToolChanges:
     def read(self, block: Fields, kind: str, define: Define) -> None:
         """Make the change of a block of the type ADDITION or REMOVAL. One that names no tool of the
         request is left out. Raise InvalidRequest and UnsupportedParameter."""
-        given = block.mapping("tool")
-        if given is None:
-            raise block.wrong("tool", "an object with a type")
-        tool = Fields(given, block.path("tool"))
+        tool = block.inner("tool", "an object with a type")
         match tool.text("type"):
             case "tool_reference":
                 self._change(kind, tool)
             case "tool_definition" if kind == ADDITION:
-                self.define(define(given.get("definition"), tool.path("definition")))
+                self.define(define(tool.values.get("definition"), tool.path("definition")))
             case _:
                 self.history.note("left_out", block.place)
 
@@ -75,9 +72,7 @@ class ToolChanges:
         return parts
 
     def _change(self, kind: str, tool: Fields) -> None:
-        name = tool.text("name")
-        if not name:
-            raise tool.wrong("name", "the name of a tool")
+        name = tool.required_text("name", "the name of a tool")
         try:
             if kind == ADDITION:
                 self._note(name, self.toolset.add(name))

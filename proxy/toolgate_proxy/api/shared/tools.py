@@ -28,34 +28,15 @@ MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "required"
 ALLOWED_MODES = ("auto", "required")
 """Modes of a choice among some of the tools."""
 TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
-HOSTED = (
-    "apply_patch",
-    "code_interpreter",
-    "computer",
-    "computer_use",
-    "computer_use_preview",
-    "file_search",
-    "image_generation",
-    "local_shell",
-    "mcp",
-    "mcp_toolset",
-    "programmatic_tool_calling",
-    "shell",
-    "tool_search",
-    "tool_search_tool_bm25",
-    "tool_search_tool_regex",
-    "web_search",
-    "web_search_2025_08_26",
-    "web_search_preview",
-    "web_search_preview_2025_03_11",
+HOSTED = re.compile(
+    r"apply_patch|code_interpreter|computer(?:_use(?:_preview)?)?|file_search|image_generation"
+    r"|local_shell|mcp(?:_toolset)?|programmatic_tool_calling|shell"
+    r"|tool_search(?:_tool_(?:bm25|regex))?|web_search(?:_2025_08_26|_preview(?:_2025_03_11)?)?"
+    r"|(?:advisor|code_execution|tool_search_tool_(?:bm25|regex)|web_fetch|web_search)_[0-9]{8}"
 )
 """Types of hosted tools: those that OpenAI or Anthropic runs or defines, and that no model here can
-be offered. They are in a response header, so no other text may pass for one."""
-VERSIONED = re.compile(
-    r"(?:advisor|code_execution|tool_search_tool_bm25|tool_search_tool_regex|web_fetch|web_search)"
-    r"_[0-9]{8}"
-)
-"""Types of Anthropic's server tools, which end with a date."""
+be offered. Those of Anthropic's server tools end with a date. They are in a response header, so no
+other text may pass for one."""
 SEARCH = "tool_search"
 """Beginning of the types of tools that search for deferred tools."""
 
@@ -120,7 +101,7 @@ class HostedTools:
 
 @lru_cache(maxsize=256)
 def _is_hosted(kind: str) -> bool:
-    return kind in HOSTED or VERSIONED.fullmatch(kind) is not None
+    return HOSTED.fullmatch(kind) is not None
 
 
 class Entry(NamedTuple):
@@ -140,6 +121,25 @@ class Entry(NamedTuple):
     def function(self) -> Mapping[str, Any]:
         function: Mapping[str, Any] = function_of(self.tool)
         return function
+
+
+class Shown(NamedTuple):
+    """A tool as a response of the Responses API repeats it."""
+
+    body: dict[str, Any]
+    name: str | None = None
+    """The name by which the model knows it; None: the response repeats it in any case."""
+    inner: tuple[Shown, ...] | None = None
+    """The tools of a namespace."""
+
+
+class Taken(NamedTuple):
+    """What an entry of `tools` is."""
+
+    entries: Sequence[Entry] = ()
+    """The tools that the model is offered."""
+    shown: Shown | None = None
+    """None: the API does not repeat tools, or the entry is left out."""
 
 
 Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidTools
 
 from ...api.messages.feature import MessagesFeature
 from ...request_fields import Fields
@@ -23,26 +23,20 @@ class ClientToolsInMessages(MessagesFeature):
     def known(self, entry: Fields, kind: str) -> Sequence[str] | None:
         if tool := TABLE.get(kind):
             return COMMON_FIELDS + tool.fields
-        path = entry.path("type")
         if known := versions(kind):
-            raise UnsupportedParameter(
-                f"{path!r} is {kind!r}, a version that is not supported. Use {' or '.join(known)}.",
-                param=path,
-            )
-        raise UnsupportedParameter(
-            f"{path!r} is {kind!r}, a set of tools whose schemas only Anthropic's models know. "
-            "Offer tools with a name, a description and an `input_schema` instead.",
-            param=path,
+            advice = f"Use {' or '.join(known)}."
+            raise entry.refusal("type", f"is {kind!r}, a version that is not supported. {advice}")
+        raise entry.refusal(
+            "type",
+            f"is {kind!r}, a set of tools whose schemas only Anthropic's models know. Offer tools "
+            "with a name, a description and an `input_schema` instead.",
         )
 
     def function(self, entry: Fields) -> dict[str, Any]:
         kind = entry.values["type"]
         tool = TABLE[kind]
         if entry.values.get("name") != tool.name:
-            where = entry.path("name")
-            raise InvalidTools(
-                f"{where!r} must be {tool.name!r}: tools of the type {kind!r} have this name.",
-                param=where,
-            )
+            problem = f"must be {tool.name!r}: tools of the type {kind!r} have this name."
+            raise entry.refusal("name", problem, InvalidTools)
         made = tool.define(entry)
         return {"name": tool.name, "description": made.description, "parameters": made.parameters}

@@ -10,18 +10,11 @@ from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
 
-from ...api.responses.feature import (
-    Output,
-    ResponsesFeature,
-    Shown,
-    Taken,
-    check_entry,
-    repeated_entry,
-)
+from ...api.responses.feature import Output, ResponsesFeature, check_entry, repeated_entry
 from ...api.responses.output_items import Call, Event, item_added, item_done, item_id
-from ...api.responses.turns import Turns
+from ...api.responses.turns import ItemTurns
 from ...api.shared.history import tool_call
-from ...api.shared.tools import function_entry
+from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
@@ -70,7 +63,7 @@ class ClientToolsInResponses(ResponsesFeature):
     def chosen(self, kind: str) -> str:
         return kind
 
-    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """Damaged items are not read."""
         ids = (item.values.get(name) for name in IDS)
         call_id = next((each for each in ids if isinstance(each, str) and each), None)

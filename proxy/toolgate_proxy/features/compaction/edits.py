@@ -1,11 +1,11 @@
 """`context_management`: edits that shorten a conversation before it reaches the model.
 
-They are applied where the tokens of a prompt can be counted (chat/request/shortening.py).
+They are applied where the tokens of a prompt can be counted (chat/shortening.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from toolgate_core.context_edits import (
@@ -15,11 +15,10 @@ from toolgate_core.context_edits import (
     Compaction,
     ContextEdit,
 )
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest
 
-from ...api.shared.collection_types import Object, Texts
-from ...api.shared.value_types import Anything, Choice, Integer, Text
-from ...request_fields import Fields, invalid_value
+from ...api.shared.value_types import Anything, Choice, Integer, Object, Text, Texts
+from ...request_fields import Fields
 
 COMPACT = "compact_"
 """Beginning of the type of the edit that asks for compaction."""
@@ -48,7 +47,7 @@ TOOL_USES = Object(
 
 
 def read_edits(
-    edits: Sequence[object], compaction: Callable[[dict[str, Any], str], Compaction]
+    edits: Sequence[object], compaction: Callable[[Mapping[str, Any], str], Compaction]
 ) -> tuple[tuple[ContextEdit, ...], Compaction | None]:
     """Return the edits, and the compaction, which is done after them. `compaction`: reads the edit
     that asks for it, at its path. Raise InvalidRequest and UnsupportedParameter."""
@@ -76,25 +75,18 @@ def _shown(applied: AppliedEdit) -> dict[str, Any]:
 
 
 def _edit(
-    edit: object, path: str, compaction: Callable[[dict[str, Any], str], Compaction]
+    edit: object, path: str, compaction: Callable[[Mapping[str, Any], str], Compaction]
 ) -> ContextEdit | Compaction:
-    if not isinstance(edit, dict):
-        raise invalid_value(path, "an object", edit)
-    fields = Fields(edit, path)
-    kind = fields.text("type")
-    if kind is None:
-        raise fields.wrong("type", "the type of an edit")
+    fields = Fields.of(edit, path)
+    kind = fields.given_text("type", "the type of an edit")
     if kind.startswith("clear_thinking_"):
-        return ClearThinking(kind, _kept_turns(THINKING.parse(edit, path), path))
+        return ClearThinking(kind, _kept_turns(THINKING.parse(fields.values, path), path))
     if kind.startswith("clear_tool_uses_"):
-        return _tool_uses(kind, TOOL_USES.parse(edit, path), path)
+        return _tool_uses(kind, TOOL_USES.parse(fields.values, path), path)
     if kind.startswith(COMPACT):
-        return compaction(edit, path)
-    raise UnsupportedParameter(
-        f"{fields.path('type')!r} is {kind!r}, which is not supported. Shorten the messages in the "
-        "client.",
-        param=fields.path("type"),
-    )
+        return compaction(fields.values, path)
+    problem = f"is {kind!r}, which is not supported. Shorten the messages in the client."
+    raise fields.refusal("type", problem)
 
 
 def _kept_turns(values: dict[str, Any], path: str) -> int | None:

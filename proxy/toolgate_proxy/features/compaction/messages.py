@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from toolgate_core.chat_request import Shortening
 from toolgate_core.context_edits import Compaction
 from toolgate_core.errors import InvalidRequest
 
-from ...api.messages.conversation.content import check_fields
-from ...api.messages.conversation.turns import Turns
+from ...api.messages.blocks import block_delta, block_start, block_stop
+from ...api.messages.content import check_fields
 from ...api.messages.feature import Block, Event, MessagesFeature, Output
-from ...api.messages.output.blocks import block_delta, block_start, block_stop
-from ...api.shared.collection_types import Object
-from ...api.shared.history import History
-from ...api.shared.value_types import Choice, Flag, Integer, Text
+from ...api.shared.history import History, Turns
+from ...api.shared.value_types import Choice, Flag, Integer, Object, Text
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
@@ -55,7 +55,7 @@ class CompactionInMessages(MessagesFeature):
     def again(self, block: Fields, kind: str, turns: Turns) -> bool:
         assert self._kept is not None
         if (made := self._kept.read(block, self.asked.history)) is not None:
-            turns.compacted(made.messages(), block.place)
+            turns.compacted(made.remaining, made.messages(), block.place)
         return True
 
     def fields(self) -> Mapping[str, Any]:
@@ -63,9 +63,8 @@ class CompactionInMessages(MessagesFeature):
         edits, compaction = read_edits(values.get(CONTEXT, {}).get("edits", ()), read_compaction)
         rule = demanded(values, compaction)
         return {
-            "edits": edits,
-            "compaction": rule,
-            "responds": None if rule is None else respond,
+            "shortening": Shortening(edits=edits),
+            "responds": None if rule is None else partial(respond, rule),
         }
 
     def output(self, response: ChatResponse) -> Output:
@@ -87,7 +86,7 @@ class _Output(Output):
         return "compaction" if reason == PAUSED else None
 
     def members(self) -> Mapping[str, Any]:
-        edits = shown_edits(self.response.request.applied_edits)
+        edits = shown_edits(self.response.request.shortening.applied)
         return {CONTEXT: edits} if self.shows_edits else {}
 
 
@@ -113,7 +112,7 @@ class CompactionBlock:
         return {"type": BLOCK, "content": self.summary, "encrypted_content": self.sealed}
 
 
-def read_compaction(edit: dict[str, Any], path: str) -> Compaction:
+def read_compaction(edit: Mapping[str, Any], path: str) -> Compaction:
     """Return the compaction that an edit asks for. Raise InvalidRequest."""
     values = MEMBERS.parse(edit, path)
     return Compaction(

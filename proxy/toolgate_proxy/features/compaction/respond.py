@@ -35,19 +35,20 @@ Events = AsyncIterator[list[ResponseEvent]]
 
 @asynccontextmanager
 async def respond(
-    engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
+    rule: Compaction,
+    engine: Engine,
+    request: ChatRequest,
+    deployment: Deployment,
+    context: RequestContext,
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield the response and its events in batches, as `tool_loop.respond` does. The first event
-    is Compacted if the conversation was compacted."""
-    rule = request.compaction
-    assert rule is not None
+    is Compacted if the conversation was compacted. `rule`: when it is."""
     context.meter.begin_counting()
     request = await engine.edited(request, deployment, context)
     compacting = _Compacting(engine, deployment, context, request, rule)
     division = await compacting.division()
     if division is None:
-        plain = replace(request, compaction=None)
-        async with tool_loop.respond(engine, plain, deployment, context) as responding:
+        async with tool_loop.respond(engine, request, deployment, context) as responding:
             yield responding
         return
     made, response = await compacting.run(division)
@@ -142,7 +143,6 @@ def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:
     last = paths[-1:] * len(added)
     return replace(
         request,
-        compaction=None,
         messages=(*(request.messages[at] for at in stays), *added),
         message_paths=(*(paths[at] for at in stays), *last) if paths else paths,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from toolgate_core.context_edits import Compaction
@@ -12,9 +13,8 @@ from toolgate_core.errors import InvalidRequest
 from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.items import TRIGGER, is_trigger
 from ...api.responses.output_items import Item
-from ...api.responses.turns import Turns
-from ...api.shared.collection_types import Object
-from ...api.shared.value_types import Choice, Integer
+from ...api.responses.turns import ItemTurns
+from ...api.shared.value_types import Choice, Integer, Object
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
@@ -34,7 +34,7 @@ class CompactionInResponses(ResponsesFeature):
     FIELDS: ClassVar = {ITEM: ("encrypted_content", "created_by"), TRIGGER: ()}
     PARAMETERS = (PARAMETER,)
 
-    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """An item that was changed, or sealed for another key or service, is left out."""
         if kind == ITEM:
             made = opened(item.text("encrypted_content"), self.asked.client.seal)
@@ -48,7 +48,7 @@ class CompactionInResponses(ResponsesFeature):
         given = self.asked.values.get("input")
         items = given[self.asked.recalled :] if isinstance(given, list) else ()
         rule = read_compaction(self.asked.values, items)
-        return {"compaction": rule, "responds": None if rule is None else respond}
+        return {"responds": None if rule is None else partial(respond, rule)}
 
     def output(self, response: ChatResponse) -> Output:
         return _Output(self.asked.client.seal)

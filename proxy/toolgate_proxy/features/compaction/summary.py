@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, Extras, Shortening
 from toolgate_core.context_edits import ClearToolUses, Compaction
 from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.errors import CompactionFailed
 
-from ...chat.request.shortening import HEAD
 from ...chat.response import ResponseEvent
+from ...chat.shortening import HEAD
 from .compacted import Message, text_after
 
 ASKED = """\
@@ -95,10 +95,7 @@ def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: in
         request,
         messages=tuple(messages),
         message_paths=(*paths[:end], *paths[end - 1 : end])[: len(messages)],
-        drop_oldest=True,
-        edits=(ROOM,),
-        applied_edits=(),
-        compaction=None,
+        shortening=Shortening(drop_oldest=True, edits=(ROOM,)),
         responds=None,
         gateway_tools={},
         tool_choice="none",
@@ -109,9 +106,7 @@ def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: in
         tokenizing=request.tokenizing.model_copy(update={"truncate_prompt_tokens": None}),
         content_format=None,
         stop=(),
-        trace=False,
-        return_token_ids=False,
-        return_prompt_text=False,
+        extras=Extras(tokens_as_ids=request.extras.tokens_as_ids),
         echo="",
     )
 

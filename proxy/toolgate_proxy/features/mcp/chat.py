@@ -13,7 +13,7 @@ from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
 from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.chat_completions.feature import ChatFeature, Output
-from ...api.shared.tools import DEFERRED, Entry, function_entry
+from ...api.shared.tools import DEFERRED, Taken
 from ...chat.choice import ChoiceEvent, GatewayCallRan
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
@@ -44,7 +44,7 @@ class McpInChat(ChatFeature):
         """As in LiteLLM, all calls go to the client if one of the servers requires approvals."""
         return {} if self._waits else self._runners
 
-    def take(self, entry: Fields) -> list[Entry] | None:
+    def take(self, entry: Fields) -> Taken | None:
         listing = listing_of(self.asked.client, entry.place)
         if listing is None or listing.error is not None:
             return None
@@ -53,9 +53,7 @@ class McpInChat(ChatFeature):
         self._offered += made.allowed
         self._runners |= made.runners()
         self._waits = self._waits or entry.values.get("require_approval") != "never"
-        return [
-            function_entry(entry.place, tool.function(), deferred=deferred) for tool in made.allowed
-        ]
+        return Taken(made.entries(entry.place, deferred=deferred))
 
     def turns(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the calls that the gateway ran in an earlier response, and their results."""
@@ -122,10 +120,6 @@ class _Output(Output):
     def at_end(self) -> dict[str, Any]:
         """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
         return {FIELDS: dict(self._calls())} if self._ran else {}
-
-    def whole(self) -> dict[str, Any]:
-        given = {**self.at_start().get(FIELDS, {}), **dict(self._calls())}
-        return {FIELDS: given} if given else {}
 
     def _calls(self) -> Iterator[tuple[str, Any]]:
         if not self._ran:

@@ -4,19 +4,19 @@ offered (https://docs.anthropic.com/en/docs/agents-and-tools/mcp-connector)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidTools
 from toolgate_core.gateway_tools import GatewayTool
 
-from ...api.messages.conversation.content import Content, check_fields
+from ...api.messages.content import check_fields
 from ...api.messages.feature import MessagesFeature, Output, Use
-from ...api.shared.history import text_of
-from ...api.shared.tools import Entry, function_entry
+from ...api.shared.history import Content, text_of
+from ...api.shared.tools import Entry, Taken, function_entry
 from ...chat.response import ChatResponse
-from ...request_fields import Fields, invalid_value
+from ...request_fields import Fields
 from ..feature import Asked
 from .servers import ListedTool, Listing, McpOutcome, McpTool, listing_of
 
@@ -64,8 +64,8 @@ class McpInMessages(MessagesFeature):
             if name not in configured:
                 self._read_configuration(name)
 
-    def take(self, entry: Fields) -> Sequence[Entry] | None:
-        return () if self._servers else None
+    def take(self, entry: Fields) -> Taken | None:
+        return Taken() if self._servers else None
 
     def more(self) -> Iterator[Entry]:
         for each in self._offered:
@@ -87,14 +87,12 @@ class McpInMessages(MessagesFeature):
         return _Output({each.tool.name: each.server for each in self._offered})
 
     def _read_server(self, entry: object, path: str, listing: Listing | None) -> None:
-        if not isinstance(entry, dict):
-            raise invalid_value(path, "an object", entry)
-        fields = Fields(entry, path)
+        fields = Fields.of(entry, path)
         if listing is None:
-            raise UnsupportedParameter(
-                f"{fields.path('url')!r} is no MCP server of this gateway. Use the name of one of "
-                "LiteLLM's servers (litellm_proxy/mcp/NAME), or call the server from the client.",
-                param=fields.path("url"),
+            raise fields.refusal(
+                "url",
+                "is no MCP server of this gateway. Use the name of one of LiteLLM's servers "
+                "(litellm_proxy/mcp/NAME), or call the server from the client.",
             )
         check_fields(fields, SERVER_FIELDS)
         name = fields.text("name")
@@ -106,10 +104,8 @@ class McpInMessages(MessagesFeature):
         check_fields(entry, TOOLSET_FIELDS)
         name = entry.text("mcp_server_name")
         if name not in self._servers:
-            raise InvalidTools(
-                f"{entry.path('mcp_server_name')!r} names no server of {SERVERS!r}.",
-                param=entry.path("mcp_server_name"),
-            )
+            problem = f"names no server of {SERVERS!r}."
+            raise entry.refusal("mcp_server_name", problem, InvalidTools)
         default = _config(entry.mapping("default_config"), entry.path("default_config"))
         given = entry.mapping("configs") or {}
         configs = {
@@ -145,9 +141,7 @@ class McpInMessages(MessagesFeature):
 def _config(given: object, path: str) -> dict[str, Any]:
     if given is None:
         return {}
-    if not isinstance(given, dict):
-        raise invalid_value(path, "an object", given)
-    fields = Fields(given, path)
+    fields = Fields.of(given, path)
     check_fields(fields, CONFIG_FIELDS)
     return {name: fields.flag(name) for name in CONFIG_FIELDS if fields.flag(name) is not None}
 

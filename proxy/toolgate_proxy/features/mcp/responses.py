@@ -14,11 +14,11 @@ from toolgate_core.deltas import ArgumentsDelta, CallStart, InputDelta
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.gateway_tools import GatewayTool, PendingCall
 
-from ...api.responses.feature import Output, ResponsesFeature, Shown, Taken
+from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.output_items import Call, Event, Item, item_added, item_done
-from ...api.responses.turns import Turns
+from ...api.responses.turns import ItemTurns
 from ...api.shared.history import History, tool_call
-from ...api.shared.tools import DEFERRED, function_entry
+from ...api.shared.tools import DEFERRED, Shown, Taken
 from ...background import finished
 from ...chat.response import ChatResponse
 from ...kept_values import KeptValues
@@ -87,10 +87,7 @@ class McpInResponses(ResponsesFeature):
             for name, value in entry.values.items()
             if value is not None and name not in CREDENTIALS
         }
-        functions = [
-            function_entry(entry.place, tool.function(), deferred=deferred) for tool in made.allowed
-        ]
-        return Taken(functions, Shown(repeated))
+        return Taken(made.entries(entry.place, deferred=deferred), Shown(repeated))
 
     @property
     def optional(self) -> frozenset[str]:
@@ -99,7 +96,7 @@ class McpInResponses(ResponsesFeature):
     def runners(self) -> dict[str, GatewayTool]:
         return {name: tool for entry in self._entries for name, tool in entry.runners().items()}
 
-    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         match kind:
             case "mcp_approval_request":
                 self._ask(item, turns)
@@ -114,14 +111,14 @@ class McpInResponses(ResponsesFeature):
                 ]
         return True
 
-    def _ask(self, item: Fields, turns: Turns) -> None:
+    def _ask(self, item: Fields, turns: ItemTurns) -> None:
         """Read a request for approval, as a call."""
         call_id, name = item.required_text("id"), item.required_text("name")
         arguments = turns.history.arguments(item.values.get("arguments"), item.path("arguments"))
         self._waiting[call_id] = _Asked(name, arguments, item.place)
         turns.call(tool_call(call_id, name, arguments), item.place)
 
-    def _answer(self, item: Fields, turns: Turns) -> None:
+    def _answer(self, item: Fields, turns: ItemTurns) -> None:
         """Read the user's answer to a request for approval. Raise InvalidRequest if there is no
         such request before it."""
         call_id = item.required_text("approval_request_id")
@@ -140,7 +137,7 @@ class McpInResponses(ResponsesFeature):
         reason = item.text("reason")
         turns.result(call_id, f"{DENIED} {reason}" if reason else DENIED, item.place)
 
-    def _ran(self, item: Fields, turns: Turns) -> None:
+    def _ran(self, item: Fields, turns: ItemTurns) -> None:
         """Read a call that the gateway or another service has run."""
         name, history = item.required_text("name"), turns.history
         error, output = item.values.get("error"), item.text("output")

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...api.shared.tools import Entry, function_entry
 from ...api.surface import Client, Provision
 from ...request_fields import Fields
 
@@ -179,6 +180,10 @@ class McpEntry:
         if not isinstance(given, list) or not names or item.get("server_label") != self.label:
             return False
         return [each.get("name") for each in given if isinstance(each, dict)] == names
+
+    def entries(self, path: str, *, deferred: bool) -> list[Entry]:
+        """Return the tools that the model is offered. `path`: of the entry."""
+        return [function_entry(path, each.function(), deferred=deferred) for each in self.allowed]
 
     def runners(self) -> dict[str, McpTool]:
         """Return what runs the tools without an approval, by name."""

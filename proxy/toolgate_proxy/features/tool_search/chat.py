@@ -19,7 +19,14 @@ from toolgate_core.gateway_tools import GatewayTool
 from ...api.chat_completions.feature import ChatFeature
 from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
-from ...api.shared.tools import DEFERRED, Entry, deferred_flag, function_entry, function_name
+from ...api.shared.tools import (
+    DEFERRED,
+    Entry,
+    Taken,
+    deferred_flag,
+    function_entry,
+    function_name,
+)
 from ...request_fields import Fields
 from ..feature import Asked
 from .search import QUERY, TYPE, Method, ToolSearch, method_of, search_function
@@ -44,12 +51,8 @@ class SearchInChat(ChatFeature):
     def prepared(cls, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         return with_search(body, listed)
 
-    @property
-    def hidden(self) -> frozenset[str]:
-        return frozenset({NAME} if self._method else ())
-
-    def take(self, entry: Fields) -> Sequence[Entry] | None:
-        return () if self._method and _method(entry.values) else None
+    def take(self, entry: Fields) -> Taken | None:
+        return Taken() if self._method and _method(entry.values) else None
 
     def more(self) -> Sequence[Entry]:
         method = self._method
@@ -60,7 +63,7 @@ class SearchInChat(ChatFeature):
             return {}
         tools, owner = self.asked.tools, self.asked.client.owner
         finds_any = self.asked.choice == "required"
-        return {NAME: ToolSearch(self._method, tools, owner, finds_any=finds_any)}
+        return {NAME: ToolSearch(self._method, tools, owner, finds_any, shown=False)}
 
     def before(self, message: Message) -> list[Message]:
         """Return the search that found the tools that a message calls, with its result."""

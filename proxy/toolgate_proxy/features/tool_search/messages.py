@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from toolgate_core.gateway_tools import GatewayTool
 
-from ...api.messages.conversation.content import Content
 from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
-from ...api.shared.history import text_of
-from ...api.shared.tools import Entry, function_entry
+from ...api.shared.history import Content, text_of
+from ...api.shared.tools import Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
@@ -29,12 +27,12 @@ class SearchInMessages(MessagesFeature):
         self._methods: dict[str, Method] = {}
         """By name of the search."""
 
-    def take(self, entry: Fields) -> Sequence[Entry] | None:
+    def take(self, entry: Fields) -> Taken:
         method = method_of(entry.values["type"])
         assert method is not None  # of a type of TYPES
         name = tool_name(entry, GATEWAY_FIELDS)
         self._methods[name] = method
-        return [function_entry(entry.place, search_function(name, method))]
+        return Taken([function_entry(entry.place, search_function(name, method))])
 
     def runners(self) -> dict[str, GatewayTool]:
         tools, owner = self.asked.tools, self.asked.client.owner

@@ -5,26 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from toolgate_core.deltas import CallStart
 from toolgate_core.gateway_tools import GatewayTool
 
-from ...api.responses.feature import (
-    Output,
-    ResponsesFeature,
-    Shown,
-    Taken,
-    chosen_of,
-    written_of,
-)
+from ...api.responses.feature import Output, ResponsesFeature, chosen_of
 from ...api.responses.output_items import Call, Item
-from ...api.responses.turns import Turns
+from ...api.responses.turns import ItemTurns
 from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
-from ...api.shared.tools import function_entry
+from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.choice import GatewayCallRan
 from ...chat.response import ChatResponse
 from ...request_fields import Fields, unknown_value
@@ -74,7 +67,7 @@ class SearchInResponses(ResponsesFeature):
             return {}
         return {NAME: ToolSearch("bm25", self.asked.tools, self.asked.client.owner)}
 
-    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """A search that another service ran has no id: its output is the next one."""
         if kind == CALL:
             given = item.values.get("arguments")
@@ -86,11 +79,13 @@ class SearchInResponses(ResponsesFeature):
         turns.tools.begin()
         changes = ToolChanges(turns.tools)
         changes.define(found)
-        turns.named_result(call_id, NAME, changes.parts() or NOTHING_FOUND, item.place)
+        turns.result(call_id, changes.parts() or NOTHING_FOUND, item.place, name=NAME)
         return True
 
     def output(self, response: ChatResponse) -> Output | None:
-        return None if self._execution is None else _Output(response, self._execution)
+        if self._execution is None:
+            return None
+        return _Output(response, self._execution, self.asked.shown)
 
 
 def search_tool(fields: Fields) -> dict[str, Any]:
@@ -112,6 +107,8 @@ def search_tool(fields: Fields) -> dict[str, Any]:
 class _Output(Output):
     response: ChatResponse
     execution: Execution
+    tools: Sequence[Shown]
+    """Those of the request."""
 
     def call(self, start: CallStart, call_id: str) -> Call | None:
         return SearchCall(call_id, self.execution) if start.name == NAME else None
@@ -119,7 +116,7 @@ class _Output(Output):
     def item(self, event: object) -> Item | None:
         match event:
             case GatewayCallRan(start, Found(names)):
-                shown = found(written_of(self.response.request).tools, frozenset(names))
+                shown = found(self.tools, frozenset(names))
                 return SearchOutput(self.response.call_id(start), shown)
         return None
 

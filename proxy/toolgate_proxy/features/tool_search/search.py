@@ -84,10 +84,13 @@ class ToolSearch:
     finds_any: bool = False
     """Whether it finds the first tools if none has words of the query: a call is required, and
     there may be no other tool."""
+    shown: bool = True
+    """Whether the client sees its calls."""
 
     @property
     def label(self) -> ToolLabel:
-        return ToolLabel("tool_search", f"tool_search_{self.method}", counted=False)
+        name = f"tool_search_{self.method}"
+        return ToolLabel("tool_search", name, counted=False, shown=self.shown)
 
     def refused(self, reason: str) -> GatewayResult:
         """Return the result of a search that does not run."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from toolgate_core.gateway_tools import GatewayTool
 
-from ...api.messages.conversation.content import Content, check_fields
+from ...api.messages.content import check_fields
 from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
-from ...api.shared.history import text_of
-from ...api.shared.tools import Entry, function_entry
+from ...api.shared.history import Content, text_of
+from ...api.shared.tools import Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
@@ -49,7 +49,7 @@ class WebInMessages(MessagesFeature):
         self._searches: dict[str, WebSearch] = {}
         self._fetches: dict[str, WebFetch] = {}
 
-    def take(self, entry: Fields) -> Sequence[Entry] | None:
+    def take(self, entry: Fields) -> Taken | None:
         client = self.asked.client
         if entry.values["type"].startswith("web_search"):
             if (engine := client.find(SearchEngine)) is None:
@@ -64,7 +64,7 @@ class WebInMessages(MessagesFeature):
                 return None
             name, function = tool_name(entry, FETCH_FIELDS), FETCH
             self._fetches[name] = self._fetch(entry, fetcher)
-        return [function_entry(entry.place, {**function, "name": name})]
+        return Taken([function_entry(entry.place, {**function, "name": name})])
 
     def _fetch(self, entry: Fields, fetcher: PageFetcher) -> WebFetch:
         citations = Fields(entry.mapping("citations") or {}, entry.path("citations"))

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 from toolgate_core.deltas import CallStart
 from toolgate_core.gateway_tools import GatewayTool
 
-from ...api.responses.feature import Output, ResponsesFeature, Shown, Taken
+from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.output_items import Call, Event, item_done
-from ...api.responses.turns import Turns
+from ...api.responses.turns import ItemTurns
 from ...api.shared.history import tool_call
-from ...api.shared.tools import function_entry
+from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from .search import (
@@ -61,7 +61,7 @@ class WebInResponses(ResponsesFeature):
     def runners(self) -> dict[str, GatewayTool]:
         return {} if self._search is None else {NAME: self._search}
 
-    def again(self, item: Fields, kind: str, turns: Turns) -> bool:
+    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """What was found is encrypted for its owner; otherwise the addresses of the sources are all
         that is known."""
         action = item.mapping("action") or {}

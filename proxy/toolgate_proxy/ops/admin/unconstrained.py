@@ -18,10 +18,10 @@ from toolgate_core.schema.walk import at_pointer
 from toolgate_core.tools import Tool
 from toolgate_core.turn_text import Message, NotInDialect, parse
 
-from ...api.chat_completions.chunks import DONE, server_sent
+from ...api.chat_completions.output import DONE, server_sent
 from ...api.surfaces import COMPLETIONS
-from ...chat.backtracking import value_span
 from ...chat.generation import Unconstrained
+from ...chat.resampling_state import value_span
 from ...context import RequestContext
 from ...litellm_host.router import placements
 from ...sealing import MASTER_KEY
@@ -59,7 +59,7 @@ async def begin(body: dict[str, Any]) -> Unconstrained:
         raise ModelNotFound(f"There is no Toolgate model {model!r}.", param="model")
     state, placement, context = gateway(), found[0], RequestContext()
     notes, model = context.notes, placement.model
-    request = state.reader.read(COMPLETIONS, body, notes, model=model, owner=MASTER_KEY)
+    request, _ = state.reader.read(COMPLETIONS, body, notes, model=model, owner=MASTER_KEY)
     request = await state.documents.read(request, MASTER_KEY, context)
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")

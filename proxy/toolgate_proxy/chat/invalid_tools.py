@@ -7,20 +7,19 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolgate_core import errors
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, InvalidTools
 from toolgate_core.toolset import definitions
 from toolgate_core.wire import TOOL_DEFINITIONS
 
-from ...context import Notes
+from ..context import Notes
 
 MAX_CAUSES = 10
 """Maximum number of tools that an error names."""
 
 
 @dataclass
-class InvalidTools:
+class LeftOut:
     """The invalid tools of one request."""
 
     notes: Notes
@@ -36,26 +35,26 @@ class InvalidTools:
         name."""
         if not name or not (self.omit or name in self.optional):
             raise error
-        self.errors[name] = error
-        self.notes.invalid_tools[name] = getattr(error, "pointer", "")
+        self.errors[name] = self.notes.invalid_tools[name] = error.with_traceback(None)
 
 
-def without(request: ChatRequest, invalid: Mapping[str, InvalidRequest]) -> ChatRequest:
-    """The request without the tools of these names. Raises InvalidRequest if `tool_choice` requires
-    a call, and all tools that may be called were left out: invalid ones or hosted ones."""
+def without(
+    request: ChatRequest, invalid: Mapping[str, InvalidRequest], notes: Notes
+) -> ChatRequest:
+    """The request without the tools of these names. `notes`: with all tools that were left out.
+    Raises InvalidRequest if `tool_choice` requires a call, and all tools that may be called were
+    left out: invalid ones or hosted ones."""
     tools = tuple(tool for tool in request.tools if tool.name not in invalid)
-    reasons = {name: error.message for name, error in invalid.items()}
     choice = request.tool_choice
     if isinstance(choice, NamedTool) and choice.name in invalid:
         raise invalid[choice.name]
     if isinstance(choice, AllowedTools):
         names = tuple(name for name in choice.names if name not in invalid)
         if not names:
-            raise _none_left((), {name: reasons[name] for name in choice.names}, invalid)
+            raise _none_left((), {name: invalid[name] for name in choice.names})
         choice = replace(choice, names=names)
-    reasons = {**request.invalid_tools, **reasons}
-    if choice == "required" and not tools and (request.omitted_tools or reasons):
-        raise _none_left(request.omitted_tools, reasons, invalid)
+    if choice == "required" and not tools and (notes.omitted_tools or notes.invalid_tools):
+        raise _none_left(notes.omitted_tools, notes.invalid_tools)
     if not invalid:
         return request
     listed = request.listed_tools
@@ -65,7 +64,6 @@ def without(request: ChatRequest, invalid: Mapping[str, InvalidRequest]) -> Chat
         listed_tools=listed and tuple(tool for tool in listed if tool.name not in invalid),
         messages=tuple(_without_definitions(message, invalid) for message in request.messages),
         tool_choice=choice,
-        invalid_tools=reasons,
     )
 
 
@@ -83,19 +81,16 @@ def _without_names(part: dict[str, Any], names: Container[str]) -> dict[str, Any
     return part | {"tools": kept}
 
 
-def _none_left(
-    hosted: Sequence[str], reasons: Mapping[str, str], invalid: Mapping[str, InvalidRequest]
-) -> InvalidRequest:
+def _none_left(hosted: Sequence[str], invalid: Mapping[str, InvalidRequest]) -> InvalidRequest:
     """The error of one of the invalid tools, with the reasons of all; InvalidTools for hosted
     ones."""
     causes = [f"{kind!r} is a hosted tool, which this gateway does not have." for kind in hosted]
-    causes += [f"{name!r} is invalid: {reason}" for name, reason in reasons.items()]
+    causes += [f"{name!r} is invalid: {error.message}" for name, error in invalid.items()]
     more = f" And {len(causes) - MAX_CAUSES} more." if len(causes) > MAX_CAUSES else ""
     message = (
         "No tool that 'tool_choice' allows can be offered. Offer a valid function. "
         f"{' '.join(causes[:MAX_CAUSES])}{more}"
     )
-    error = next((each for name, each in invalid.items() if name in reasons), None)
-    if error is not None:
+    for error in invalid.values():
         return error.reworded(message, error.param)
-    return errors.InvalidTools(message, param="tools")
+    return InvalidTools(message, param="tools")

@@ -30,10 +30,15 @@ Count = Callable[[ChatRequest], Awaitable[int]]
 async def edited(request: ChatRequest, count: Count, context: int) -> ChatRequest:
     """Return the request with its edits applied. `context`: the model's, in tokens. The same
     conversation is always edited in the same way. Raise ToolgateError if `count` does."""
-    prompt = _Prompt(replace(request, edits=()), count)
-    for edit in request.edits:
+    pending = request.shortening.edits
+    prompt = _Prompt(_with(request, edits=()), count)
+    for edit in pending:
         prompt = await _applied(edit, prompt, context)
     return prompt.request
+
+
+def _with(request: ChatRequest, **changes: Any) -> ChatRequest:
+    return replace(request, shortening=replace(request.shortening, **changes))
 
 
 class _Prompt:
@@ -67,8 +72,8 @@ async def _applied(edit: ContextEdit, prompt: _Prompt, context: int) -> _Prompt:
     saved = await _saved(prompt, shorter)
     if isinstance(edit, ClearToolUses) and saved < edit.at_least:
         return prompt
-    applied = (*request.applied_edits, AppliedEdit(edit, cleared, saved))
-    shorter.request = replace(shorter.request, applied_edits=applied)
+    applied = (*request.shortening.applied, AppliedEdit(edit, cleared, saved))
+    shorter.request = _with(shorter.request, applied=applied)
     return shorter
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ....pdf import END, begin, wrapped
-from ....request_fields import Fields, invalid_value
-from ...shared.documents import read_file
-from ...shared.tool_changes import ADDITION, REMOVAL, Define, ToolChanges, text_part
+from ...pdf import END, begin, wrapped
+from ...request_fields import Fields, invalid_value
+from ..shared.documents import read_file
+from ..shared.history import Part
+from ..shared.tool_changes import ADDITION, REMOVAL, Define, ToolChanges, text_part
 
-Part = dict[str, Any]
-Content = str | list[Part]
 TEXT_FIELDS = ("type", "text", "cache_control", "citations")
 IMAGE_FIELDS = ("type", "source", "cache_control")
 DOCUMENT_FIELDS = ("type", "source", "title", "context", "citations", "cache_control")
@@ -38,12 +36,8 @@ def blocks_of(fields: Fields, name: str) -> list[tuple[Fields, str]]:
         raise invalid_value(path, "a string or an array of content blocks", content)
     blocks = []
     for at, block in enumerate(content):
-        if not isinstance(block, dict):
-            raise invalid_value(f"{path}[{at}]", "a content block", block)
-        inner = Fields(block, f"{path}[{at}]")
-        kind = inner.text("type")
-        if kind is None:
-            raise inner.wrong("type", "the type of a content block")
+        inner = Fields.of(block, f"{path}[{at}]", "a content block")
+        kind = inner.given_text("type", "the type of a content block")
         blocks.append((inner, kind))
     return blocks
 
@@ -68,7 +62,7 @@ def read_part(fields: Fields, kind: str) -> list[Part] | None:
     match kind:
         case "text":
             text = read_text(fields)
-            return [_text(text)] if text else []
+            return [text_part(text)] if text else []
         case "image":
             return [_image(fields)]
         case "document":
@@ -80,37 +74,15 @@ def read_part(fields: Fields, kind: str) -> list[Part] | None:
 
 def read_text(fields: Fields) -> str:
     check_fields(fields, TEXT_FIELDS)
-    text = fields.text("text")
-    if text is None:
-        raise fields.wrong("text", "a string")
-    return text
-
-
-def joined(parts: list[Part]) -> Content:
-    """The content of a message: one text, or the parts."""
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        text: str = parts[0]["text"]
-        return text
-    return parts
-
-
-def _text(text: str) -> Part:
-    return {"type": "text", "text": text}
+    return fields.given_text("text")
 
 
 def _source(fields: Fields) -> tuple[Fields, str]:
-    source = fields.mapping("source")
-    if source is None:
-        raise fields.wrong("source", "an object with a type")
-    inner = Fields(source, fields.path("source"))
-    kind = inner.text("type")
-    if kind is None:
-        raise inner.wrong("type", "the type of a source")
+    inner = fields.inner("source", "an object with a type")
+    kind = inner.given_text("type", "the type of a source")
     if kind == "file":
-        raise UnsupportedParameter(
-            f"{inner.path('type')!r} is 'file', but files are not stored. Send the content itself.",
-            param=inner.path("type"),
-        )
+        problem = "is 'file', but files are not stored. Send the content itself."
+        raise inner.refusal("type", problem)
     return inner, kind
 
 
@@ -123,11 +95,10 @@ def _image(fields: Fields) -> Part:
         if not url or url.startswith("data:"):
             raise source.wrong("url", "an http or https URL")
     elif kind == "base64":
-        media_type, data = source.text("media_type"), source.text("data")
+        media_type = source.text("media_type")
         if media_type not in IMAGE_TYPES:
             raise source.wrong("media_type", f"one of {', '.join(IMAGE_TYPES)}")
-        if not data:
-            raise source.wrong("data", "the image in base64")
+        data = source.required_text("data", "the image in base64")
         url = f"data:{media_type};base64,{data}"
     else:
         raise source.wrong("type", '"base64" or "url"')
@@ -140,26 +111,24 @@ def _document(fields: Fields) -> list[Part]:
     source, kind = _source(fields)
     title, context = fields.text("title"), fields.text("context")
     if kind == "text":
-        data = source.text("data")
-        if data is None:
-            raise source.wrong("data", "the text of the document")
-        return [_text(wrapped(data, title, context))]
+        data = source.given_text("data", "the text of the document")
+        return [text_part(wrapped(data, title, context))]
     if kind == "content":
-        parts = [_text(begin(title, context))]
+        parts = [text_part(begin(title, context))]
         for block, block_kind in blocks_of(source, "content"):
             if block_kind not in ("text", "image"):
                 raise unsupported_block(block, block_kind, "a document", ("text", "image"))
             parts += read_part(block, block_kind) or []
-        return [*parts, _text(END)]
+        return [*parts, text_part(END)]
     if kind == "base64":
         media_type = source.text("media_type") or ""
         return [
             read_file(source, "data", fields, title=title, context=context, media_type=media_type)
         ]
-    raise UnsupportedParameter(
-        f"{source.path('type')!r} is {kind!r}, but documents are not fetched. Send the document "
-        "itself (a source of the type base64 or text).",
-        param=source.path("type"),
+    raise source.refusal(
+        "type",
+        f"is {kind!r}, but documents are not fetched. Send the document itself (a source of the "
+        "type base64 or text).",
     )
 
 
@@ -171,16 +140,14 @@ def _search_result(fields: Fields) -> Part:
         if kind != "text":
             raise unsupported_block(block, kind, "a search result", ("text",))
         texts.append(read_text(block))
-    return _text("\n".join(texts))
+    return text_part("\n".join(texts))
 
 
 def _refuse_citations(fields: Fields) -> None:
     citations = fields.mapping("citations") or {}
     if citations.get("enabled"):
-        path = fields.path("citations")
-        raise UnsupportedParameter(
-            f"{path!r} is enabled, but open models do not write citations. Remove it.", param=path
-        )
+        problem = "is enabled, but open models do not write citations. Remove it."
+        raise fields.refusal("citations", problem)
 
 
 BILLING = "x-anthropic-billing-header:"
@@ -188,41 +155,25 @@ BILLING = "x-anthropic-billing-header:"
 It changes with each request, so that no prefix of the prompt could be cached."""
 
 
-def read_system(fields: Fields, name: str) -> str:
-    """The text of a system prompt. Raises InvalidRequest and UnsupportedParameter."""
-    _check_system(fields, name)
-    texts = []
-    for block, kind in blocks_of(fields, name):
-        if kind != "text":
-            raise unsupported_block(block, kind, "a system prompt", ("text",))
-        texts.append(_system_text(block))
-    return "\n\n".join(filter(None, texts))
-
-
-def read_system_message(message: Fields, changes: ToolChanges, define: Define) -> list[Part]:
-    """The content of a message of the role system, which can add and remove tools. `define` parses
-    a tool. Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
-    _check_system(message, "content")
+def read_system(
+    fields: Fields, name: str, changes: ToolChanges | None = None, define: Define | None = None
+) -> list[Part]:
+    """The content of the system prompt, or with `changes` that of a message of the role system,
+    which can add and remove tools. `define` parses a tool. Raises InvalidRequest, UnknownTool and
+    UnsupportedParameter."""
+    if not isinstance(fields.values.get(name), str | list):
+        raise fields.wrong(name, "a string or an array of text blocks")
     parts = []
-    for block, kind in blocks_of(message, "content"):
-        if kind in (ADDITION, REMOVAL):
+    for block, kind in blocks_of(fields, name):
+        if kind in (ADDITION, REMOVAL) and changes is not None and define is not None:
             check_fields(block, CHANGE_FIELDS)
             changes.read(block, kind, define)
         elif kind != "text":
-            known = ("text", ADDITION, REMOVAL)
-            raise unsupported_block(block, kind, "a system message", known)
-        elif text := _system_text(block):
+            where = "a system prompt" if changes is None else "a system message"
+            known = ("text",) if changes is None else ("text", ADDITION, REMOVAL)
+            raise unsupported_block(block, kind, where, known)
+        elif (text := read_text(block)) and not text.startswith(BILLING):
             parts.append(text_part(text))
-    return [*parts, *changes.parts(heading=True)]
-
-
-def _check_system(fields: Fields, name: str) -> None:
-    if not isinstance(fields.values.get(name), str | list):
-        expected = "a string or an array of text blocks"
-        raise invalid_value(fields.path(name), expected, fields.values.get(name))
-
-
-def _system_text(block: Fields) -> str:
-    """The text of a block; empty for one that is left out."""
-    text = read_text(block)
-    return "" if text.startswith(BILLING) else text
+    if changes is not None:
+        return [*parts, *changes.parts(heading=True)]
+    return [text_part("\n\n".join(part["text"] for part in parts))] if parts else []

@@ -11,33 +11,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.toolset import Toolset
 
-from ....features.feature import Used
-from ....request_fields import Fields, invalid_value
-from ....sealing import OwnerSeal
-from ...shared.history import History, tool_call, tool_of
-from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
-from ..feature import MessagesFeature
-from .call_ids import original_id
+from ...features.feature import Used
+from ...request_fields import Fields, invalid_value
+from ..shared.history import Conversation, History, Part, Turns, joined, tool_call, tool_of
+from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .content import (
     CHANGE_FIELDS,
     DOCUMENT_FIELDS,
     IMAGE_FIELDS,
     SEARCH_RESULT_FIELDS,
     TEXT_FIELDS,
-    Part,
     blocks_of,
     check_fields,
-    joined,
     read_part,
     read_system,
-    read_system_message,
     read_text,
     unsupported_block,
 )
-from .signature import verified
-from .turns import Conversation, Turns
+from .feature import MessagesFeature
+from .opaque import original_id, verified
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
 MESSAGE_FIELDS = ("role", "content")
@@ -74,24 +67,21 @@ def parse_messages(
     InvalidRequest, UnknownTool and UnsupportedParameter, which name the path of the field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
-    seal, history = used.asked.client.seal, used.asked.history
+    turns = Turns(used.asked.history, used.asked.tools)
     for kind in _kinds(given):
         used.of_item(kind)
     begin = max((feature.begin(given) for feature in used), default=0)
-    reader = _Reader(used, seal, history, used.asked.tools, define)
+    reader = _Reader(used, turns, define)
     if system is not None:
-        text = read_system(Fields({"system": system}), "system")
-        reader.turns.system([text_part(text)] if text else [], "system")
+        reader.system(read_system(Fields({"system": system}), "system"), "system")
     users = (at for at, message in enumerate(given) if _role(message) == "user")
     latest = max(users, default=0)
     for at, message in enumerate(given[begin:], begin):
         path = f"messages[{at}]"
-        if not isinstance(message, dict):
-            raise invalid_value(path, "an object", message)
-        fields = Fields(message, path)
-        reader.read(_as_known(fields, history, used) if at < latest else fields, path)
+        fields = Fields.of(message, path)
+        reader.read(_as_known(fields, turns.history, used) if at < latest else fields, path)
     reader.require_results("messages")
-    conversation = reader.turns.finished(history)
+    conversation = turns.finished()
     if not any(message["role"] != "system" for message in conversation.messages):
         raise InvalidRequest(
             "'messages' must have a message of the role user or assistant with content.",
@@ -103,11 +93,8 @@ def parse_messages(
 @dataclass
 class _Reader:
     _used: Used[MessagesFeature]
-    _seal: OwnerSeal | None
-    _history: History
-    _tools: Toolset
+    turns: Turns
     _define: Define
-    turns: Turns = field(default_factory=Turns)
     _ids: set[str] = field(default_factory=set)
     """The ids of all calls."""
     _server_calls: set[str] = field(default_factory=set)
@@ -119,18 +106,22 @@ class _Reader:
         role = message.text("role")
         if role in SYSTEM_ROLES:
             check_fields(message, (*MESSAGE_FIELDS, "output_config"))
-            self._history.note_unknown(message, MESSAGE_FIELDS)
-            changes = ToolChanges(self._tools, self._history)
-            self.turns.system(read_system_message(message, changes, self._define), path)
+            self.turns.history.note_unknown(message, MESSAGE_FIELDS)
+            changes = ToolChanges(self.turns.tools, self.turns.history)
+            self.system(read_system(message, "content", changes, self._define), path)
             return
         check_fields(message, MESSAGE_FIELDS)
-        self._tools.begin()
+        self.turns.tools.begin()
         if role == "user":
             self._user(message, path)
         elif role == "assistant":
             self._assistant(message)
         else:
             raise message.wrong("role", ROLES)
+
+    def system(self, parts: list[Part], path: str) -> None:
+        if parts:
+            self.turns.begin({"role": "system"}, path).extend((part, path) for part in parts)
 
     def require_results(self, path: str) -> None:
         """Raises InvalidRequest if calls have no result."""
@@ -154,26 +145,26 @@ class _Reader:
             parts += [(part, block.place) for part in read]
         self.require_results(message.path("content"))
         if parts:
-            self.turns.user(parts, path)
+            last = self.turns.last("user")
+            (last or self.turns.begin({"role": "user", "content": ""}, path)).extend(parts)
         elif not any(kind == "tool_result" for _, kind in blocks):
-            raise _empty(message.path("content"))
+            raise message.refusal("content", "must not be empty.", InvalidRequest)
 
     def _result(self, block: Fields) -> None:
         check_fields(block, TOOL_RESULT_FIELDS)
         call_id = block.required_text("tool_use_id")
         if self._open.pop(call_id, None) is None:
-            where = block.path("tool_use_id")
-            raise InvalidRequest(
-                f"{where!r} names no call of the previous assistant message that has no result "
-                "yet. Send the message with the tool_use block as well, and one result for each "
-                "call.",
-                param=where,
+            raise block.refusal(
+                "tool_use_id",
+                "names no call of the previous assistant message that has no result yet. Send the "
+                "message with the tool_use block as well, and one result for each call.",
+                InvalidRequest,
             )
         path = block.place
         parts: list[Part] = []
         paths: list[str] = []
         given = block.values.get("content")
-        changes = ToolChanges(self._tools)
+        changes = ToolChanges(self.turns.tools)
         for inner, kind in () if given is None else blocks_of(block, "content"):
             read = self._result_part(inner, kind, changes)
             parts += read
@@ -182,7 +173,7 @@ class _Reader:
         if block.flag("is_error"):
             _mark_error(parts, paths, path)
         content = joined(parts) if parts else ""
-        self.turns.result(original_id(call_id), content, path, paths)
+        self.turns.result(original_id(call_id), content, path).part_paths = paths
 
     def _result_part(self, block: Fields, kind: str, changes: ToolChanges) -> list[Part]:
         if kind == REFERENCE:
@@ -194,8 +185,7 @@ class _Reader:
         except UnsupportedParameter:
             read = None
         if read is None:
-            text = self._history.result_text(block.values, block.place)
-            return [text_part(text)]
+            return [text_part(self.turns.history.result_text(block.values, block.place))]
         return read
 
     def _assistant(self, message: Fields) -> None:
@@ -205,19 +195,25 @@ class _Reader:
             match kind:
                 case "text":
                     if text := read_text(block):
-                        self.turns.text({"type": "text", "text": text}, path)
+                        self._text(text, path)
                 case "thinking":
                     self._thinking(block, path)
                 case "redacted_thinking":
                     check_fields(block, REDACTED_FIELDS)
                     block.required_text("data")  # only the provider that encrypted it can read it
-                    self._history.note("left_out", path)
+                    self.turns.history.note("left_out", path)
                 case "tool_use":
-                    self.turns.call(self._call(block), path)
+                    self._call(block, of_service=False)
                 case _ if self._is_use(kind, block.values.get("name")):
-                    self.turns.call(self._server_call(block), path)
+                    self._call(block, of_service=True)
                 case _:
                     self._foreign(block, kind)
+
+    def _text(self, text: str, path: str) -> None:
+        last = self.turns.last("assistant")
+        if last is not None and "tool_calls" in last.message:
+            last = None
+        self.turns.assistant(last, path).extend([(text_part(text), path)])
 
     def _is_use(self, kind: str, name: object) -> bool:
         """Return whether a block has a call that the gateway or another service ran."""
@@ -233,44 +229,38 @@ class _Reader:
             call_id = block.values.get("tool_use_id")
             if call_id in self._server_calls:
                 self._server_calls.remove(call_id)
-                self.turns.result(original_id(call_id), content, block.place, [])
+                self.turns.result(original_id(call_id), content, block.place)
             else:
                 name = kind.removesuffix("_result")
                 self.turns.other_result(name, content, block.place)
-        elif text := self._history.text(block.values, block.place):
+        elif text := self.turns.history.text(block.values, block.place):
             self.turns.other_result(tool_of(kind), text, block.place)
-
-    def _server_call(self, block: Fields) -> dict[str, Any]:
-        """A call that the gateway or another service ran. Its result is in the same message."""
-        check_fields(block, SERVER_FIELDS)
-        call_id = block.required_text("id")
-        self._server_calls.add(call_id)
-        arguments = self._history.arguments(block.values.get("input"), block.path("input"))
-        return tool_call(original_id(call_id), block.required_text("name"), arguments)
 
     def _thinking(self, block: Fields, path: str) -> None:
         check_fields(block, THINKING_FIELDS)
-        text, signature = block.text("thinking"), block.text("signature")
-        if text is None:
-            raise block.wrong("thinking", "a string")
-        original = verified(self._seal, text, signature or "", path)
+        text, signature = block.given_text("thinking"), block.text("signature")
+        original = verified(self._used.asked.client.seal, text, signature or "", path)
         if original is None:
-            self._history.note("left_out", path)
+            self.turns.history.note("left_out", path)
         elif original:
             self.turns.reasoning(original, path)
 
-    def _call(self, block: Fields) -> dict[str, Any]:
-        check_fields(block, TOOL_USE_FIELDS)
+    def _call(self, block: Fields, *, of_service: bool) -> None:
+        """Read a call. The result of one that the gateway or another service ran is in the same
+        message."""
+        check_fields(block, SERVER_FIELDS if of_service else TOOL_USE_FIELDS)
         call_id = block.required_text("id")
-        if call_id in self._ids:
-            where = block.path("id")
-            raise InvalidRequest(
-                f"{where!r} is the id of an earlier call. Ids must be unique.", param=where
-            )
-        arguments = self._history.arguments(block.values.get("input"), block.path("input"))
-        self._ids.add(call_id)
-        self._open[call_id] = block.place
-        return tool_call(original_id(call_id), block.required_text("name"), arguments)
+        arguments = self.turns.history.arguments(block.values.get("input"), block.path("input"))
+        if of_service:
+            self._server_calls.add(call_id)
+        elif call_id in self._ids:
+            problem = "is the id of an earlier call. Ids must be unique."
+            raise block.refusal("id", problem, InvalidRequest)
+        else:
+            self._ids.add(call_id)
+            self._open[call_id] = block.place
+        call = tool_call(original_id(call_id), block.required_text("name"), arguments)
+        self.turns.call(call, block.place)
 
 
 def _kinds(messages: Sequence[object]) -> set[str]:
@@ -317,17 +307,13 @@ def _known_block(
         return {name: value for name, value in block.items() if name in known}
     if role == "assistant":
         return block
-    return {"type": "text", "text": history.result_text(block, path)}
+    return text_part(history.result_text(block, path))
 
 
 def _mark_error(parts: list[Part], paths: list[str], path: str) -> None:
     """Templates have no field for a failed call, so the text says it."""
     if parts and parts[0]["type"] == "text":
-        parts[0] = {"type": "text", "text": f"Error: {parts[0]['text']}"}
+        parts[0] = text_part(f"Error: {parts[0]['text']}")
         return
-    parts.insert(0, {"type": "text", "text": "Error"})
+    parts.insert(0, text_part("Error"))
     paths.insert(0, path)
-
-
-def _empty(path: str) -> InvalidRequest:
-    return InvalidRequest(f"{path!r} must not be empty.", param=path)

@@ -1,11 +1,12 @@
-"""Convert the events of a response to chat.completion.chunk objects and to server-sent events.
+"""Write responses as chat.completion objects, and as streams of chat.completion.chunk objects. Both
+are made of the same events, so they have the same content.
 
 docs/api/chat.md describes the fields beyond OpenAI's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,11 +23,21 @@ from toolgate_core.deltas import (
     InputDelta,
     ReasoningDelta,
 )
+from toolgate_core.errors import ToolgateError
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ..shared.output import finish_fields, prompt_fields, token_logprobs, with_escaped_line_ends
-from .feature import written_of
+from ...features.feature import outputs
+from ..shared.output import (
+    data_event,
+    finish_fields,
+    prompt_fields,
+    token_logprobs,
+    with_escaped_line_ends,
+)
+from ..surface import ANY_CLIENT, Client, Stateless, Writer
+from .feature import ChatFeature
+from .messages import in_order_of_request
 
 Tokens = list[wire.TokenLogprob]
 
@@ -99,16 +110,23 @@ def usage(counts: TokenCounts) -> dict[str, Any]:
 Chunk = dict[str, Any]
 
 DONE = b"data: [DONE]\n\n"
+TEXTS = {"function": "arguments", "custom": "input"}
+"""By type of a call: the member with its text."""
+
+
+def _kind(*, custom: bool) -> str:
+    return "custom" if custom else "function"
 
 
 class Chunks:
     """The chunks of one response. The first chunk of a choice has its role, the last one its
     finish_reason. `model` is the name that the client sent."""
 
-    def __init__(self, response: ChatResponse, model: str | None = None) -> None:
-        self._response = response
-        written = written_of(response.request)
-        self._features, self._legacy = written.outputs(response), written.legacy_functions
+    def __init__(
+        self, response: ChatResponse, writer: ChatWriter, model: str | None = None
+    ) -> None:
+        self._response, self._writer = response, writer
+        self._features = outputs(writer.features, response)
         head = response.head
         self._head = {
             "id": head.id,
@@ -117,7 +135,6 @@ class Chunks:
             "model": model or head.model,
             "system_fingerprint": head.system_fingerprint,
         }
-        self._continuous_usage, self._call_done = written.continuous_usage, written.call_done
         self._custom: set[tuple[int, int]] = set()
         """Calls of custom tools: the choice, and the call's index in it."""
         self._numbers: dict[tuple[int, int], int] = {}
@@ -150,8 +167,8 @@ class Chunks:
                 if event.custom:
                     self._custom.add((choice, event.index))
             match event:
-                case CallEnd(index) if self._call_done:
-                    last, done = self._last_delta(choice, index), {"call_done": True}
+                case CallEnd(index) if self._writer.call_done:
+                    last, done = self._more(choice, index, ""), {"call_done": True}
                     yield self._chunk(choice, last, logprobs=logprobs, toolgate=done)
                 case Traced(tokens):
                     trace = [token.model_dump() for token in tokens]
@@ -159,7 +176,7 @@ class Chunks:
                 case TokenIds(ids):
                     yield self._chunk(choice, {}, token_ids=list(ids))
                 case Finish() as finish:
-                    reason = finish_reason(finish, legacy=self._legacy)
+                    reason = finish_reason(finish, legacy=self._writer.legacy)
                     last_delta: dict[str, Any] = {}
                     for feature in self._features:
                         last_delta |= feature.at_end()
@@ -176,7 +193,7 @@ class Chunks:
     def last(self) -> Iterator[Chunk]:
         """Yield the chunks without choices at the end of a stream: the usage, if the request asks
         for it."""
-        if self._response.request.include_usage:
+        if self._writer.include_usage:
             yield self.usage()
 
     def _delta(self, choice: int, event: ChoiceEvent) -> dict[str, Any] | None:
@@ -185,33 +202,24 @@ class Chunks:
                 return {"content": text}
             case ReasoningDelta(text):
                 return {"reasoning_content": text}
-            case CallStart(_, name) if self._legacy:
-                return {"function_call": {"name": name, "arguments": ""}}
-            case CallStart(index, name, custom=True):
-                custom = {"name": name, "input": ""}
-                call = {"id": self._response.call_id(event), "type": "custom", "custom": custom}
-                return self._of_call(choice, index, call)
             case CallStart(index, name):
-                function = {"name": name, "arguments": ""}
-                call_id = self._response.call_id(event)
-                call = {"id": call_id, "type": "function", "function": function}
+                kind = _kind(custom=event.custom)
+                called = {"name": name, TEXTS[kind]: ""}
+                if self._writer.legacy:
+                    return {"function_call": called}
+                call = {"id": self._response.call_id(event), "type": kind, kind: called}
                 return self._of_call(choice, index, call)
-            case ArgumentsDelta(_, text) if self._legacy:
-                return {"function_call": {"arguments": text}}
-            case ArgumentsDelta(index, text):
-                return self._of_call(choice, index, {"function": {"arguments": text}})
-            case InputDelta(index, text):
-                return self._of_call(choice, index, {"custom": {"input": text}})
+            case ArgumentsDelta(index, text) | InputDelta(index, text):
+                return self._more(choice, index, text)
             case _:
                 return None  # CallEnd: unless asked for, the next call or finish_reason implies it
 
-    def _last_delta(self, choice: int, index: int) -> dict[str, Any]:
-        """A delta that adds nothing to a call."""
-        if self._legacy:
-            return {"function_call": {"arguments": ""}}
-        if (choice, index) in self._custom:
-            return self._of_call(choice, index, {"custom": {"input": ""}})
-        return self._of_call(choice, index, {"function": {"arguments": ""}})
+    def _more(self, choice: int, index: int, text: str) -> dict[str, Any]:
+        """A delta that adds text to a call."""
+        kind = _kind(custom=(choice, index) in self._custom)
+        if self._writer.legacy:
+            return {"function_call": {TEXTS[kind]: text}}
+        return self._of_call(choice, index, {kind: {TEXTS[kind]: text}})
 
     def _of_call(self, choice: int, index: int, call: dict[str, Any]) -> dict[str, Any]:
         number = self._numbers.get((choice, index), index)
@@ -231,7 +239,7 @@ class Chunks:
             shaped["logprobs"] = logprobs.body()
         if extensions:
             shaped |= extensions
-        if self._continuous_usage:
+        if self._writer.continuous_usage:
             return self._body([shaped], usage=usage(self._response.counts))
         return self._body([shaped])
 
@@ -254,3 +262,156 @@ def _first_delta(event: ChoiceEvent) -> dict[str, Any]:
         "role": "assistant",
         "content": "" if isinstance(event, ContentDelta | Finish) else None,
     }
+
+
+@dataclass
+class _Call:
+    name: str
+    id: str
+    custom: bool
+    arguments: list[str] = field(default_factory=list)
+    """The parts of the arguments, or of a custom tool's input."""
+
+    def shaped(self) -> dict[str, Any]:
+        kind = _kind(custom=self.custom)
+        called = {"name": self.name, TEXTS[kind]: "".join(self.arguments)}
+        return {"id": self.id, "type": kind, kind: called}
+
+
+@dataclass
+class _Choice:
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
+    call_id: Callable[[CallStart], str] = field(kw_only=True)
+    logprobs: Logprobs = field(default_factory=Logprobs)
+    token_ids: list[int] | None = None
+    finish: Finish | None = None
+
+    def add(self, event: ChoiceEvent) -> None:
+        if logprobs := event_logprobs(event):
+            self.logprobs.extend(logprobs)
+        match event:
+            case ContentDelta(text):
+                self.content.append(text)
+            case ReasoningDelta(text):
+                self.reasoning.append(text)
+            case CallStart(_, name):
+                self.calls.append(_Call(name, self.call_id(event), event.custom))
+            case ArgumentsDelta(_, text) | InputDelta(_, text):
+                self.calls[-1].arguments.append(text)
+            case TokenIds(ids):
+                self.token_ids = [*(self.token_ids or ()), *ids]
+            case Finish():
+                self.finish = event
+
+
+class WholeResponse(Stateless):
+    """A chat.completion object. `model` is the name that the client sent."""
+
+    def __init__(
+        self, response: ChatResponse, writer: ChatWriter, model: str | None = None
+    ) -> None:
+        self._response, self._legacy = response, writer.legacy
+        self._features = outputs(writer.features, response)
+        self._model = model or response.head.model
+        self._choices: dict[int, _Choice] = {}
+
+    def add(self, events: Iterable[ResponseEvent]) -> None:
+        for response_event in events:
+            choice = self._choices.get(response_event.choice)
+            if choice is None:
+                choice = _Choice(call_id=self._response.call_id)
+                self._choices[response_event.choice] = choice
+            if not any(each.take(response_event.event) for each in self._features):
+                choice.add(response_event.event)
+
+    def body(self) -> dict[str, Any]:
+        response = self._response
+        return {
+            "id": response.head.id,
+            "object": "chat.completion",
+            "created": response.head.created,
+            "model": self._model,
+            "system_fingerprint": response.head.system_fingerprint,
+            "choices": [self._shaped(at, self._choices[at]) for at in sorted(self._choices)],
+            "usage": usage(response.counts),
+            **prompt_fields(response),
+        }
+
+    def _shaped(self, index: int, choice: _Choice) -> dict[str, Any]:
+        reason = finish_reason(choice.finish, legacy=self._legacy) if choice.finish else None
+        shaped: dict[str, Any] = {
+            "index": index,
+            "message": self._message(choice),
+            "logprobs": choice.logprobs.body() if choice.logprobs else None,
+            "finish_reason": reason,
+        }
+        if choice.finish is not None:
+            shaped |= finish_fields(choice.finish)
+        if choice.token_ids is not None:
+            shaped["token_ids"] = choice.token_ids
+        return shaped
+
+    def _message(self, choice: _Choice) -> dict[str, Any]:
+        other = choice.calls or choice.reasoning
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "".join(choice.content) or (None if other else ""),
+            "refusal": None,
+        }
+        if choice.reasoning:
+            message["reasoning_content"] = "".join(choice.reasoning)
+        if choice.calls and self._legacy:
+            message["function_call"] = choice.calls[0].shaped()["function"]
+        elif choice.calls:
+            message["tool_calls"] = [call.shaped() for call in choice.calls]
+        for feature in self._features:
+            for name, value in (*feature.at_start().items(), *feature.at_end().items()):
+                message[name] = {**message.get(name, {}), **value}
+        return message
+
+
+class ChatCompletionStream(Stateless):
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+
+    def events(self, events: Iterable[ResponseEvent]) -> bytes:
+        return server_sent(self._chunks.from_events(events))
+
+    def end(self) -> bytes:
+        return server_sent(self._chunks.last()) + DONE
+
+    def failed(self, error: Mapping[str, Any]) -> bytes:
+        return data_event(orjson.dumps({"error": error}))
+
+
+@dataclass
+class ChatWriter(Writer):
+    features: tuple[ChatFeature, ...] = ()
+    """Those of the request."""
+    legacy: bool = False
+    """Whether the request has `functions` instead of `tools`. The response then has a
+    `function_call`."""
+    include_usage: bool = False
+    """Whether the last chunk of a stream has the usage."""
+    continuous_usage: bool = False
+    """Whether every chunk has the usage so far."""
+    call_done: bool = False
+    """Whether a stream marks the end of each call."""
+
+    def chunks(self, response: ChatResponse, model: str | None = None) -> Chunks:
+        return Chunks(response, self, model)
+
+    def stream(
+        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> ChatCompletionStream:
+        return ChatCompletionStream(self.chunks(response, model))
+
+    def whole(
+        self, response: ChatResponse, model: str | None = None, client: Client = ANY_CLIENT
+    ) -> WholeResponse:
+        return WholeResponse(response, self, model)
+
+    def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
+        return in_order_of_request(error.body(), self.request.message_paths)

@@ -15,7 +15,7 @@ import httpx
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...public_fetch import NotFetched, Problem, PublicFetch, Resolve
+from ..public_fetch import NotFetched, Problem, PublicFetch, Resolve
 
 Message = dict[str, Any]
 

@@ -18,12 +18,12 @@ from toolgate_core.dialects.dialect import CallIds, Dialect, Switch
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
-from toolgate_core.text_size import check_token_ids
+from toolgate_core.text_size import IMAGE, check_token_ids
 
-from ...backend_client.faults import SAME_RELEASE
-from ...context import RequestContext
-from ...routing.deployments import Deployment
-from ...settings import Settings
+from ..backend_client.faults import SAME_RELEASE
+from ..context import RequestContext
+from ..routing.deployments import Deployment
+from ..settings import Settings
 from .images import Images, without_images_in_results
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -68,7 +68,7 @@ class Preparation:
     ) -> ChatRequest:
         """Return the request with all images as data. For a model that takes text only, those in
         results of calls are left out, which is noted in `context`. Raise ToolgateError."""
-        if not request.images:
+        if IMAGE not in request.part_types:
             return request
         info = await deployment.backend.info()
         messages, places = request.messages, tuple[int, ...]()

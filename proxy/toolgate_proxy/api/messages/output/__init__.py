@@ -1,1 +1,0 @@
-"""The message that a request is answered with, whole and as events."""

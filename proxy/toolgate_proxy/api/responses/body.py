@@ -1,0 +1,333 @@
+"""The response object: the items that events become, and the fields of the request
+that it repeats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.deltas import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ContentDelta,
+    Finish,
+    InputDelta,
+    ReasoningDelta,
+)
+
+from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIds
+from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
+from ..shared.output import finish_fields, prompt_fields
+from ..shared.tools import Shown
+from .feature import Output
+from .output_items import CUSTOM, FUNCTION, MESSAGE, Call, CallItem, Event, Item, TextItem, TextKind
+from .tools import offered
+
+Status = Literal["queued", "in_progress", "completed", "incomplete", "failed"]
+CUT = {"reason": "max_output_tokens"}
+
+
+class OutputItems:
+    """The items of one response. A stream sends the events that announce them, and a complete
+    response has the items, so the two cannot differ. `kind`: of the reasoning, `seal`: encrypts
+    it."""
+
+    def __init__(
+        self,
+        response: ChatResponse,
+        features: list[Output],
+        kind: TextKind,
+        seal: Callable[[str], str] | None,
+    ) -> None:
+        self._response = response
+        self._features = features
+        self._reasoning, self._seal = kind, seal
+        self._items: list[Item] = []
+        self._first = [item for each in self._features for item in each.first()]
+        """The items that are before everything else."""
+        self._running: dict[int, Call] = {}
+        """The calls that the gateway runs, by their indexes."""
+        self._open: TextItem | Call | None = None
+        self.finish: Finish | None = None
+        self.token_ids: list[int] = []
+
+    def items(self) -> list[dict[str, Any]]:
+        return [item.body() for item in self._items]
+
+    def add(self, events: Iterable[ResponseEvent]) -> Iterator[Event]:
+        while self._first:
+            yield from self._add(self._first.pop(0))
+        for each in events:
+            match each.event:
+                case ReasoningDelta() as delta if delta.text or self._is_open(self._reasoning):
+                    yield from self._add_text(self._reasoning, delta)
+                case ContentDelta() as delta:
+                    yield from self._add_text(MESSAGE, delta)
+                case CallStart() as start:
+                    yield from self._close()
+                    call = self._call(start)
+                    if call.runs:
+                        self._running[start.index] = call
+                    yield from self._begin(call)
+                case ArgumentsDelta() | InputDelta() as delta:
+                    assert isinstance(self._open, Call)
+                    yield from self._open.add(delta)
+                case CallEnd():
+                    assert isinstance(self._open, Call)
+                    yield from self._open.end()
+                    self._open = None
+                case GatewayCallRan(start, shown) if start.index in self._running:
+                    yield from self._running.pop(start.index).ran(shown)
+                case GatewayCallRan() | FeatureEvent() as event:
+                    for feature in self._features:
+                        if (item := feature.item(event)) is not None:
+                            yield from self._add(item)
+                case TokenIds(ids):
+                    self.token_ids += ids
+                case Finish() as finish:
+                    yield from self._finish(finish)
+
+    def _call(self, start: CallStart) -> Call:
+        call_id = self._response.call_id(start)
+        for feature in self._features:
+            if (call := feature.call(start, call_id)) is not None:
+                return call
+        tools = self._response.sent.tools  # with those that a search has found
+        namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
+        return CallItem(
+            kind=CUSTOM if start.custom else FUNCTION,
+            name=start.name.removeprefix(f"{namespace}.") if namespace else start.name,
+            call_id=call_id,
+            namespace=namespace,
+        )
+
+    def interrupt(self) -> None:
+        """Marks the open item as incomplete, after an error."""
+        if isinstance(self._open, Call) and not self._open.announced:
+            self._items.pop()  # no event has announced it
+        elif self._open is not None:
+            self._open.status = "incomplete"
+        self._open = None
+
+    def _finish(self, finish: Finish) -> Iterator[Event]:
+        self.finish = finish
+        if isinstance(self._open, Call):
+            self.interrupt()  # cut: no event says that it ended
+        if not self._items:
+            yield from self._begin(TextItem(MESSAGE))
+        yield from self._close(incomplete=finish.reason == "length")
+
+    def _add_text(self, kind: TextKind, delta: ContentDelta | ReasoningDelta) -> Iterator[Event]:
+        if not self._is_open(kind):
+            yield from self._close()
+            item = TextItem(kind)
+            if kind is MESSAGE:
+                item.annotate = self._annotations
+            else:
+                item.seal = self._seal
+            yield from self._begin(item)
+        assert isinstance(self._open, TextItem)
+        yield from self._open.add(delta)
+
+    def _is_open(self, kind: TextKind) -> bool:
+        return isinstance(self._open, TextItem) and self._open.kind is kind
+
+    def _annotations(self, text: str) -> Iterator[Event]:
+        for feature in self._features:
+            yield from feature.annotations(text)
+
+    def _begin(self, item: TextItem | Call) -> Iterator[Event]:
+        self._open = item
+        yield from self._add(item)
+
+    def _add(self, item: Item) -> Iterator[Event]:
+        item.response_id, item.index = self._response.head.id, len(self._items)
+        self._items.append(item)
+        yield from item.begin()
+
+    def _close(self, *, incomplete: bool = False) -> Iterator[Event]:
+        if isinstance(self._open, TextItem):
+            yield from self._open.end("incomplete" if incomplete else "completed")
+        self._open = None
+
+
+class Body:
+    """The response objects of one response. `model` is the name that the client sent. `created`:
+    when it was queued, if it is generated in the background."""
+
+    def __init__(
+        self,
+        response: ChatResponse,
+        model: str,
+        created: int | None,
+        values: Mapping[str, Any],
+        tools: Iterable[Shown],
+    ) -> None:
+        """`values`: the parameters of the request. `tools`: those that the response repeats."""
+        self._response = response
+        self._model = model
+        self._created = created or response.head.created
+        names = {tool.name for tool in response.request.tools}
+        self._repeated = _repeated(values, tools, names)
+
+    def at_start(self) -> dict[str, Any]:
+        """Before the first item."""
+        return self._made("in_progress", [])
+
+    def at_end(self, output: OutputItems) -> dict[str, Any]:
+        """Of a response that is completed, or incomplete because of the maximum of tokens."""
+        finish = output.finish or Finish("stop")
+        cut = finish.reason == "length"
+        usage = usage_of(self._response.all_counts)
+        return {
+            **self._made(
+                "incomplete" if cut else "completed",
+                output.items(),
+                completed_at=None if cut else int(time.time()),
+                incomplete_details=CUT if cut else None,
+                usage=usage,
+            ),
+            **self._additions(output, finish),
+        }
+
+    def failed(self, output: OutputItems, error: Mapping[str, Any]) -> dict[str, Any]:
+        """`error`: the error object, with `code` and `message`. Only a response of the background
+        is stored if it failed."""
+        return self._made(
+            "failed",
+            output.items(),
+            error=_shown(error),
+            usage=usage_of(self._response.all_counts),
+            store=self._repeated["background"],
+        )
+
+    def _made(self, status: Status, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        head = self._response.head
+        return {
+            **_response(head.id, self._created, self._model, status),
+            "output": output,
+            **self._repeated,
+            "usage": None,
+            **more,
+        }
+
+    def _additions(self, output: OutputItems, finish: Finish) -> dict[str, Any]:
+        """Fields beyond OpenAI's, as in chat completions."""
+        fields = finish_fields(finish)
+        if self._response.request.extras.return_token_ids:
+            fields["token_ids"] = output.token_ids
+        return fields | prompt_fields(self._response)
+
+
+def queued_response(
+    request: ChatRequest, model: str, values: Mapping[str, Any], tools: Iterable[Shown]
+) -> dict[str, Any]:
+    """The object of a response that waits in the background. `values`, `tools`: as in `Body`."""
+    response_id, names = request.answer_id or request.request_id, {t.name for t in request.tools}
+    return {
+        **_response(response_id, int(time.time()), model, "queued"),
+        "output": [],
+        **_repeated(values, tools, names),
+        "usage": None,
+    }
+
+
+def failed_response(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The object of a response that failed before it began, so that it has no id. `error`: the
+    error object."""
+    return {
+        **_response("resp_0", 0, "", "failed"),
+        "error": _shown(error),
+        "output": [],
+        **_repeated({"store": False}, (), ()),
+        "usage": None,
+    }
+
+
+def _response(response_id: str, created: int, model: str, status: Status) -> dict[str, Any]:
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": created,
+        "completed_at": None,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "model": model,
+    }
+
+
+def _shown(error: Mapping[str, Any]) -> dict[str, Any]:
+    return {"code": error["code"], "message": error["message"]}
+
+
+def is_summarized(repeated: Mapping[str, Any]) -> bool:
+    """Whether the request asks for a summary of the reasoning."""
+    return _summary(repeated) is not None
+
+
+def _summary(repeated: Mapping[str, Any]) -> str | None:
+    reasoning = repeated.get("reasoning", {})
+    summary: str | None = reasoning.get("summary") or reasoning.get("generate_summary")
+    return None if summary == "none" else summary
+
+
+def _repeated(
+    given: Mapping[str, Any], tools: Iterable[Shown], names: Container[str]
+) -> dict[str, Any]:
+    """The fields of the request with the defaults of OpenAI's API. `names`: of those of its tools
+    that the model is offered."""
+    text = given.get("text", {})
+    return {
+        "background": given.get("background", False),
+        "instructions": given.get("instructions"),
+        "max_output_tokens": given.get("max_output_tokens"),
+        "max_tool_calls": given.get("max_tool_calls"),
+        "parallel_tool_calls": given.get("parallel_tool_calls", True),
+        "previous_response_id": given.get("previous_response_id"),
+        "prompt": None,
+        "prompt_cache_key": given.get("prompt_cache_key"),
+        "prompt_cache_retention": given.get("prompt_cache_retention"),
+        "reasoning": {
+            "effort": given.get("reasoning", {}).get("effort"),
+            "summary": _summary(given),
+        },
+        "safety_identifier": given.get("safety_identifier"),
+        "service_tier": "default",
+        "store": given.get("store", True),
+        "temperature": given.get("temperature", 1.0),
+        "text": {
+            "format": _format(text.get("format", {"type": "text"})),
+            "verbosity": text.get("verbosity", "medium"),
+        },
+        "tool_choice": given.get("tool_choice", "auto"),
+        "tools": offered(tools, names),
+        "top_logprobs": given.get("top_logprobs", 0),
+        "top_p": given.get("top_p", 1.0),
+        "presence_penalty": given.get("presence_penalty", 0.0),
+        "frequency_penalty": given.get("frequency_penalty", 0.0),
+        "truncation": given.get("truncation", "disabled"),
+        "user": given.get("user"),
+        "metadata": given.get("metadata", {}),
+    }
+
+
+def _format(given: Mapping[str, Any]) -> dict[str, Any]:
+    if given.get("type") != "json_schema":
+        return dict(given)
+    return {"description": None, "strict": False, **given}
+
+
+def usage_of(counts: TokenCounts) -> dict[str, Any]:
+    return {
+        "input_tokens": counts.prompt,
+        # Nothing is billed for writing to the cache.
+        "input_tokens_details": {"cached_tokens": counts.cached, "cache_write_tokens": 0},
+        "output_tokens": counts.completion,
+        "output_tokens_details": {"reasoning_tokens": counts.reasoning},
+        "total_tokens": counts.prompt + counts.completion,
+    }

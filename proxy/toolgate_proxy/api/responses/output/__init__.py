@@ -1,1 +1,0 @@
-"""The output of a response: items, events, and the response object."""
