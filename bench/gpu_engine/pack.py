@@ -40,13 +40,15 @@ SHAPES = {
 """Of Qwen3-8B."""
 LIBRARIES = (
     "vllm/_C_stable_libtorch.abi3.so",
-    "vllm/_moe_C_stable_libtorch.abi3.so",
     "vllm/cumem_allocator.abi3.so",
     "vllm/fs_io_C.abi3.so",
     "vllm/spinloop.abi3.so",
     "vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so",
 )
 """Of vLLM's wheel: what a dense model in bf16 needs on a GPU of the Hopper generation."""
+OTHER_HARDWARE = "vllm/third_party/fmha_sm100/", "vllm/third_party/tml_fa4/"
+UNUSED = (".h", ".hpp", ".pyi", "/RECORD", "libtvm_ffi_testing.so")
+"""Ends of names."""
 GLIBC = range(17, 40)
 
 
@@ -107,8 +109,10 @@ def contents(wheel: Path, architecture: int) -> Iterator[tuple[str, bytes]]:
                 library = bytearray(files.read(name))
                 keep_kernels(library, architecture, needed)
                 yield name, bytes(library)
-            elif not name.endswith("/") and (
-                not vllm or name.endswith(".py") or ".dist-info/" in name
+            elif (
+                not name.endswith(("/", *UNUSED))
+                and not name.startswith(OTHER_HARDWARE)
+                and (not vllm or name.endswith(".py") or ".dist-info/" in name)
             ):
                 yield name, files.read(name)
 

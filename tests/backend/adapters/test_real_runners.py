@@ -19,9 +19,9 @@ from tests.models import tiny_model
 from tests.support.installed import needs
 from tests.support.shared_data import BFCL
 
-STREAMS, STEPS = 8, 150
-FLAGS = ("--max-model-len", "1024", "--block-size", "32", "--num-gpu-blocks-override", "36")
-"""Prompts share 16 blocks, and 8 calls need more than the others, so that some are preempted."""
+STREAMS, STEPS = 4, 120
+FLAGS = ("--max-model-len", "768", "--block-size", "32", "--num-gpu-blocks-override", "26")
+"""Prompts share 16 blocks, and 4 calls need more than the others, so that some are preempted."""
 ABORT_EVERY = 9
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, needs(BFCL)]
@@ -60,7 +60,7 @@ def run(engine: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
             step = super()._step(load, kind)
             counts["tokens"] += step.tokens if step else 0
             if counts["steps"] % ABORT_EVERY == 0:
-                request = next(iter(self._written))
+                request = [*self._written][-1]  # the newest, so that others end
                 self._channel.admit(wait=True)
                 self._core.abort_requests([request])
                 del self._written[request]
