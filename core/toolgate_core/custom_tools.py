@@ -114,7 +114,7 @@ def _words(grammar: Grammar | None) -> str:
 _BEGIN = re.compile(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
 _COMPLETE = re.compile(
     r'(?:[^"\\]+|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9A-Fa-f]{4}'
-    r"|\\u[0-9A-Fa-f]{4}(?=[^\\]|\\[^u]|\\u[0-9A-Fa-f]{4}))*+"
+    r"|\\u[0-9A-Fa-f]{4}(?=[^\\]|\\[^u]|\\u[0-9A-Fa-f]{4}))*"
 )
 """Text of a JSON string without an escape that may go on: the other half of a pair may follow."""
 _HALF = re.compile("[\ud800-\udfff]")

@@ -27,7 +27,7 @@ from toolgate_core.errors import (
     ToolgateError,
     ToolSchemaViolation,
 )
-from toolgate_core.tools import Tool, content_format
+from toolgate_core.tools import Place, Tool, content_format
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.routing.deployments import Deployment, Deployments
@@ -114,7 +114,7 @@ async def test_a_backend_that_was_restarted_loads_what_it_needs(gateway, backend
 
 async def test_a_refused_new_tool_is_an_error_with_its_place(gateway, backend):
     place = "tools[1].function.parameters"
-    good, refused = new(), replace(new("refused"), param=place)
+    good, refused = new(), replace(new("refused"), place=Place("tools[1]"))
     for sends in (1, 1):  # the refusal is remembered
         with pytest.raises(SchemaNotEnforceable) as error:
             await gateway.ask(good, refused)
