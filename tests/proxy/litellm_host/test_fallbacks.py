@@ -46,7 +46,7 @@ def at(model="tiny"):
 async def tried(error, requested=None, model="tiny"):
     """The models that are tried one after the other if all fail with `error`."""
     fallbacks, found = at(model), [model]
-    fallbacks.requested = requested_fallbacks({"fallbacks": requested})
+    fallbacks.requested = requested and requested_fallbacks({"fallbacks": requested})
     while (last := await fallbacks.go_on(error, anyone)) is None:
         found.append(fallbacks.model)
     assert fallbacks.attempted == len(found) - 1
