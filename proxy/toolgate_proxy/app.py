@@ -20,9 +20,9 @@ from .context import RequestContext, context_of
 from .ops import page
 from .pipeline import Pipeline
 from .server import absent_routes, model_retrieval, probes, stored_responses
+from .server.connection import Reply
 from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
-from .server.transport.connection import Reply
 
 
 def paths(litellm: Forwarding) -> list[Path]:

@@ -18,13 +18,13 @@ from toolgate_core.errors import ToolgateError
 from .api.surface import Counting, Surface
 from .context import context_of
 from .litellm_host.admission import Admission
-from .litellm_host.callbacks.request_events import report_refused
+from .litellm_host.log_events import report_refused
 from .server import incoming
-from .server.background.responses import Run
+from .server.background import Run
+from .server.connection import Disconnect, Reply
 from .server.forwarding import Forwarding
 from .server.incoming import Admitted, Arrived
 from .server.sending import Sending, answer
-from .server.transport.connection import Disconnect, Reply
 
 
 @dataclass(frozen=True)

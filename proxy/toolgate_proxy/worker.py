@@ -33,20 +33,23 @@ def create() -> Any:
     end_with_parent()  # first, because the imports take seconds
     return_freed()
     from .app import Gateway
-    from .litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
-    from .litellm_host.callbacks.spans import repair_spans
-    from .litellm_host.error_bodies import repair_error_bodies
+    from .litellm_host.app import (
+        insert_innermost,
+        insert_own_route,
+        litellm_app,
+        repair_error_bodies,
+        repair_spans,
+    )
     from .litellm_host.private_names import check_private_names
     from .ops.admin import routes
     from .server.authorization import ClosedRoutes
     from .server.lifespan import extend_lifespan
-    from .server.logs import log_filters
     from .server.request_scope import RequestScope
 
     check_private_names()
     app = litellm_app()
     logs.set_up(as_json=settings().log_format == "json")
-    log_filters.set_up()
+    logs.add_filters()
     repair_error_bodies(app)
     repair_spans()
     app.include_router(routes.router)

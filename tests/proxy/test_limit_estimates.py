@@ -24,8 +24,8 @@ from toolgate_proxy.limits.estimate import (
     files_beyond_estimate,
     text_tokens,
 )
-from toolgate_proxy.litellm_host import provider_usage
-from toolgate_proxy.litellm_host.provider_usage import ProviderUsage, tokens_of
+from toolgate_proxy.litellm_host import limit_hook
+from toolgate_proxy.litellm_host.limit_hook import ProviderUsage, tokens_of
 
 
 def user(content):
@@ -240,7 +240,7 @@ def test_a_whole_response_counts_its_usage_or_the_reservation():
 
 
 def test_memory_for_a_response_is_bounded(monkeypatch):
-    monkeypatch.setattr(provider_usage, "MAX_BYTES", 1000)
+    monkeypatch.setattr(limit_hook, "MAX_BYTES", 1000)
     assert read(b"x" * 900, b"x" * 900, b"{}", stream=False).used_tokens() == RESERVED
     data = sse({"choices": [], "usage": USAGE})
     assert not read(b"data: " + b"x" * 2000, data).counted

@@ -1,5 +1,5 @@
 """One call of a tool that the gateway runs: the limit of its key, its metrics, its span, and its
-line in the log (server/logs/tool_log.py), which has a hash of the arguments instead of contents."""
+line in the log (server/logs.py), which has a hash of the arguments instead of contents."""
 
 from __future__ import annotations
 

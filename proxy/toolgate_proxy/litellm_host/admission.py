@@ -22,18 +22,18 @@ from ..api.shared.options import check_litellms
 from ..api.surface import Surface
 from ..context import RequestContext
 from ..state import gateway
-from . import auth, budgets
-from .callbacks.observer import UNOBSERVED, Observer
-from .callbacks.request_data import RequestData
-from .callbacks.request_events import RequestEvents
+from . import auth, database
 from .context import identity_of
-from .deployments.fallback_entries import all_of, requested_fallbacks
-from .deployments.fallbacks import Fallbacks
-from .deployments.key_settings import check_settings, key_settings
-from .deployments.model_route import ModelRoute
-from .deployments.router import Asker, Target, is_foreign
+from .database import check_settings, key_settings
 from .errors import own_errors
+from .fallback_entries import NAME, all_of, requested_fallbacks
+from .fallbacks import Fallbacks
 from .mcp_credentials import without_credentials
+from .model_route import ModelRoute
+from .observer import UNOBSERVED, Observer
+from .request_data import RequestData
+from .request_events import RequestEvents
+from .router import Asker, Target, is_foreign
 
 logger = logging.getLogger("toolgate")
 
@@ -78,9 +78,10 @@ class Admission:
         values = await self.observer.before(self.body, fallbacks.route.guardrails)
         if values.get("model") != fallbacks.model:
             self._reroute(values.get("model"))
-        fallbacks.requested = requested_fallbacks(values)
-        for fallback in all_of(fallbacks.requested or ()):
-            await auth.check_model(self.caller, fallback.model)
+        if values.get(NAME) is not None:
+            fallbacks.requested = requested_fallbacks(values)
+            for fallback in all_of(fallbacks.requested):
+                await auth.check_model(self.caller, fallback.model)
         return values
 
     def deployment(
@@ -116,7 +117,7 @@ class Admission:
         if not fallbacks.is_litellms and fallbacks.route.events and observer is UNOBSERVED:
             self._observe()
         if fallbacks.is_litellms and self._caller is not None:
-            await budgets.release(self._caller)
+            await database.release_budget(self._caller)
 
     @property
     def caller(self) -> UserAPIKeyAuth:

@@ -1,4 +1,5 @@
-"""Authentication: the key of a request, and LiteLLM's description of its holder.
+"""Authentication: the key of a request, LiteLLM's description of its holder, and which models and
+which of the operator's tools a key may use.
 
 The master key belongs to the administrator and needs no key store. Every other key is a virtual
 key, which may call models and list them, and nothing else. `authenticate` is LiteLLM's
@@ -7,14 +8,21 @@ key, which may call models and list them, and nothing else. `authenticate` is Li
 
 from __future__ import annotations
 
+import hashlib
 import hmac
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import litellm
 from fastapi import Depends
 from litellm.integrations.custom_logger import CustomLogger
-from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
+from litellm.proxy._types import (
+    LiteLLM_ObjectPermissionTable,
+    LitellmUserRoles,
+    ProxyException,
+    UserAPIKeyAuth,
+)
 from litellm.proxy.auth.fallback_budget import is_token_within_budget_for_model
 from litellm.proxy.auth.fallback_model_access import is_model_authorized_for_token
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
@@ -24,23 +32,25 @@ from starlette.requests import Request
 from toolgate_core.errors import (
     GatewayMisconfigured,
     InvalidKey,
+    ModelNotFound,
     PermissionDenied,
     RetiredKey,
     ToolgateError,
 )
 
 from .. import metrics
-from ..context import SCOPE, RequestContext, route_path
+from ..context import SCOPE, RequestContext, context_of, route_path
 from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
 from ..keys.permissions import may_open, refusal
 from ..request_fields import copied
 from ..state import GatewayState, gateway
-from .callbacks.limit_hook import hook
-from .deployments.router import Asker, router
-from .errors import proxy_exception
-from .operator_tools import tool_permission
+from .database import ALIASES, has_database, key_settings
+from .errors import own_errors, proxy_exception
+from .limit_hook import hook
+from .private_names import search_permission
+from .router import Asker, model_names, router, rows_of
 
 KEY_HEADERS = {
     "api_key": "authorization",
@@ -166,13 +176,6 @@ def is_ours() -> bool:
     return held is authenticate and not proxy_server.general_settings.get("litellm_key_header_name")
 
 
-def has_database() -> bool:
-    """Return whether LiteLLM's database holds keys, users and settings."""
-    from litellm.proxy import proxy_server
-
-    return proxy_server.prisma_client is not None
-
-
 def administrator() -> UserAPIKeyAuth:
     """Return LiteLLM's description of the master key's holder."""
     return UserAPIKeyAuth(
@@ -212,6 +215,34 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
 def asker(caller: UserAPIKeyAuth) -> Asker:
     """Return the sender as LiteLLM describes it."""
     return Asker(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
+
+
+async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker]:
+    """Return the model that a request is for, and its sender. In LiteLLM's database, keys and teams
+    have aliases of models."""
+    from litellm.proxy import proxy_server
+    from litellm.proxy.auth.auth_checks import get_key_object
+
+    if (caller := context_of(scope).caller).authenticated:
+        return model, Asker(is_administrator=caller.key is None)
+    sent = key_of(scope["headers"]) or ""
+    if is_master_key(sent):
+        return model, Asker(is_administrator=True)
+    if not has_database() or proxy_server.user_custom_auth is not None:
+        return model, Asker()
+    try:
+        key = await get_key_object(
+            hashed_token=hashlib.sha256(sent.encode()).hexdigest(),
+            prisma_client=proxy_server.prisma_client,
+            user_api_key_cache=proxy_server.user_api_key_cache,
+        )
+    except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
+        return model, Asker()
+    of_router = (await key_settings(key)).get(ALIASES)
+    for aliases in (key.team_model_aliases, key.aliases, of_router):
+        target = (aliases or {}).get(model, model)
+        model = target["model"] if isinstance(target, dict) else target
+    return model, asker(key)
 
 
 def model_of(request: Request) -> str:
@@ -275,3 +306,97 @@ def require_administrator(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key
         raise PermissionDenied(
             "This endpoint requires the master key. Send it as `Authorization: Bearer <key>`."
         )
+
+
+MAX_LISTED = 10
+"""Maximum number of models that the error lists."""
+
+
+async def may_use(key: Key | None, model: str) -> bool:
+    """Return whether a key may use a model. `key`: None for the master key."""
+    return key is None or await may_call(caller(key), model)
+
+
+async def usable_models(key: Key | None) -> list[str]:
+    """Return the names of the models, without aliases."""
+    return [name for name in model_names() if await may_use(key, name)]
+
+
+async def check_exists(model: str, key: Key | None) -> None:
+    """Raise ModelNotFound for a model that the router does not know and the key may not use.
+
+    LiteLLM finds models by more names, so it decides for keys that may use any. For others it
+    returns a 403, as if the model existed."""
+    if model and not rows_of(model) and not await may_use(key, model):
+        raise await model_not_found(model, key)
+
+
+async def model_not_found(model: str, key: Key | None) -> ModelNotFound:
+    """Return the error, which lists the models that the key may use if they are few."""
+    return not_among(await usable_models(key), model)
+
+
+def not_among(names: Sequence[str], model: str) -> ModelNotFound:
+    """Return the error, which lists `names` if they are few."""
+    meant = get_close_matches(model[:200], names, n=1)
+    advice = f" Did you mean {meant[0]!r}?" if meant else ""
+    if not names:
+        advice = " The key may use no model."
+    elif len(names) <= MAX_LISTED:
+        advice += f" The models are {', '.join(map(repr, names))}."
+    else:
+        advice += " `GET /v1/models` lists the models."
+    return ModelNotFound(
+        f"The model {model!r} does not exist, or this API key may not use it.{advice}",
+        param="model",
+    )
+
+
+def tool_permission(key: Key) -> LiteLLM_ObjectPermissionTable | None:
+    """Return the permissions of a virtual key in LiteLLM's form; None without any, so that
+    LiteLLM's defaults apply."""
+    terms = key.terms
+    if not (terms.mcp_servers or terms.search_tools):
+        return None
+    servers: list[str] = []
+    tools: dict[str, list[str]] = {}
+    for entry in terms.mcp_servers:
+        server, _, tool = entry.partition("/")
+        if tool:
+            tools.setdefault(server, []).append(tool)
+        else:
+            servers.append(server)
+    return LiteLLM_ObjectPermissionTable(
+        object_permission_id=key.id,
+        mcp_servers=servers if terms.mcp_servers else None,
+        mcp_tool_permissions={name: each for name, each in tools.items() if name not in servers},
+        search_tools=list(terms.search_tools),
+    )
+
+
+async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
+    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
+    LiteLLM can't tell."""
+    if name in _own_search_tools(caller):
+        return True
+    team = getattr(caller, "team_object_permission", None)
+    granted = getattr(team, "search_tools", None)
+    if granted and name not in granted:
+        return False
+    with own_errors():
+        try:
+            await search_permission()(search_tool_name=name, valid_token=caller)
+        except ProxyException as error:
+            if str(error.code) == "403":
+                return False
+            raise
+    return True
+
+
+def _own_search_tools(caller: UserAPIKeyAuth) -> list[str]:
+    """Return the search tools of a virtual key. LiteLLM would not find them: with
+    `search_tool_deny_by_default` it reads permissions from its database alone."""
+    held = caller.object_permission
+    if held is None or held.object_permission_id != caller.api_key:
+        return []
+    return held.search_tools or []

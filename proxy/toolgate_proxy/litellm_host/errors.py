@@ -19,8 +19,9 @@ from litellm.types.router import RouterErrors
 from toolgate_core.errors import ContextLengthExceeded, PermissionDenied, ToolgateError
 
 from .context import current
-from .deployments.router import PROVIDER
 
+PROVIDER = "toolgate"
+"""Our provider in LiteLLM's names of models."""
 TAGS = RouterErrors.no_deployments_with_tag_routing.value
 """Part of the message of LiteLLM's router if no deployment has the tags of a request. LiteLLM sends
 it with the status of an invalid key."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
-from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
+from toolgate_core.host_probe import PrivateName, find, find_problems, incompatibility_message
 
 TABLE = """
 The custom provider, for requests that LiteLLM's own handler serves
@@ -189,6 +189,11 @@ def check_private_names() -> None:
         raise LiteLLMChanged(
             incompatibility_message("LiteLLM", version("litellm"), problems, requirement)
         )
+
+
+def search_permission() -> Any:
+    """Return LiteLLM's check of the permission for a search tool."""
+    return find(SEARCH_PERMISSION)
 
 
 def either(held: Any, name: str) -> Any:

@@ -13,9 +13,9 @@ from litellm.proxy._types import UserAPIKeyAuth
 from ..api.surface import Client
 from ..chat.tool_calls import begin_series
 from ..features.web.search import Page, SearchEngine, SearchFailed
-from .deployments.router import router
+from .auth import may_search
 from .mcp_credentials import McpCredentials
-from .operator_tools import may_search
+from .router import router
 
 logger = logging.getLogger(__name__)
 

@@ -43,8 +43,7 @@ def proxy(
     extras.check("`toolgate proxy`", "proxy")
     from toolgate_core.run_directory import RunDirectory
 
-    from ..server import launcher
-    from ..server.logs import event_log
+    from ..server import launcher, logs
     from ..settings import settings
     from .configuration import check, unknown_settings
     from .stack.processes import check_port
@@ -54,7 +53,7 @@ def proxy(
     except CommandFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
-    event_log.warn(unknown_settings(), as_json=settings().log_format == "json")
+    logs.warn(unknown_settings(), as_json=settings().log_format == "json")
     if config is not None:
         check(config)
         launcher.serve(config, host=host, port=port, workers=workers)

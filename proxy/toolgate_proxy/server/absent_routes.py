@@ -16,7 +16,7 @@ from .. import removed
 from ..api.surfaces import surface_of
 from ..context import RequestContext, route_path
 from ..litellm_host import auth
-from ..litellm_host.providers import named_providers, passed_through
+from ..litellm_host.refused import named_providers, passed_through
 from .authorization import authorize, check_key
 from .paths import MATCH
 

@@ -24,9 +24,9 @@ from ..context import RequestContext, context_of, route_path
 from ..keys.header import key_of
 from ..keys.permissions import may_open, refusal
 from ..litellm_host import auth
-from ..litellm_host.asgi import serves_without_key
+from ..litellm_host.app import serves_without_key
 from ..state import gateway
-from .transport.connection import Reply
+from .connection import Reply
 
 READY = "/toolgate/ready"
 READY_MODELS = f"{READY}/"

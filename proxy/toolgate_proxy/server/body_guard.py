@@ -2,7 +2,7 @@
 
 LiteLLM reads its own settings from request bodies: `api_base`, `mock_response`, `fallbacks`,
 `tags`, `no-log` … It rejects some of them. This module rejects all of them
-(litellm_host/control_fields.py). A chat request for one of our models may contain only known
+(litellm_host/refused.py). A chat request for one of our models may contain only known
 parameters. LiteLLM also reads fields of messages and tools before it validates them; a string
 among the messages ends in a response that contains a traceback. So this module checks the types of
 those fields, as OpenAI's API defines them, for every provider.
@@ -23,9 +23,9 @@ from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..api.shared.tools import MAX_TOOLS
-from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
-from ..litellm_host.deployments.model_route import litellms_reason
-from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
+from ..litellm_host.model_route import litellms_reason
+from ..litellm_host.refused import USER_CONTENT_TYPES, is_banned, is_control
+from ..litellm_host.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
 
 NESTED = ("extra_body", "litellm_params")
@@ -77,8 +77,8 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
 
 
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the number of entries in each parameter. Raises InvalidRequest. `allowed_token_ids` and
-    `logit_bias` have bounds by the vocabulary."""
+    """Checks the number of entries in each parameter. `allowed_token_ids` and `logit_bias` have
+    bounds by the vocabulary. Raises InvalidRequest."""
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, BY_NAME)

@@ -2,7 +2,7 @@
 
 It answers requests at other paths than the gateway's own, and those for models of other providers.
 So does it for a model with a configuration that our own route does not support
-(litellm_host/deployments/model_route.py). LiteLLM gets the bytes of the body unchanged.
+(litellm_host/model_route.py). LiteLLM gets the bytes of the body unchanged.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ..api.surface import Client
 from ..context import RequestContext, context_of
 from ..keys.header import Header
 from ..litellm_host.admission import Admission
+from ..litellm_host.auth import check_exists, model_not_found
 from ..litellm_host.context import carry
-from ..litellm_host.deployments.known_models import check_exists, model_not_found
-from ..litellm_host.deployments.router import Asker
 from ..litellm_host.errors import HostRefused
+from ..litellm_host.router import Asker
 from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize
+from .body import RequestBody
+from .connection import Disconnect, Reply
 from .paths import MATCH
-from .traffic.recording import noting_events
-from .transport.body import RequestBody
-from .transport.connection import Disconnect, Reply
+from .traffic import noting_events
 
 Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
 """Returns the response to a request; None: LiteLLM answers it. Raises ToolgateError."""

@@ -17,19 +17,19 @@ from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Counting, Surface, is_streamed
 from ..context import RequestContext
 from ..litellm_host.admission import Admission
-from ..litellm_host.deployments.model_route import ModelRoute, asked, own_route
-from ..litellm_host.deployments.router import Asker, Target
+from ..litellm_host.auth import asked
 from ..litellm_host.mcp_credentials import McpCredentials
-from ..litellm_host.offered_tools import with_tools
+from ..litellm_host.model_route import ModelRoute, own_route
+from ..litellm_host.offered_tools import may_use, with_tools
+from ..litellm_host.router import Asker, Target
 from ..request_fields import Fields
 from ..state import gateway
-from . import body_guard
+from . import body, body_guard
 from .authorization import check_key
+from .body import READ, RESERVED, RequestBody
 from .client import BACKGROUND, client_of, owner_of_body
+from .connection import Disconnect
 from .paths import model_in_path
-from .transport import body
-from .transport.body import READ, RESERVED, RequestBody
-from .transport.connection import Disconnect
 
 PARSED_IN_THREAD = 50_000
 """Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
@@ -86,8 +86,9 @@ async def arrive(
         body.free()
         return Arrived(body, values, asker, route, begins=True)
     credentials = McpCredentials()
-    values = credentials.hidden(values)
-    credentials.take(scope["headers"])
+    if may_use(values) or "extra_body" in values:
+        values = credentials.hidden(values)
+        credentials.take(scope["headers"])
     content = b"" if context.caller.authenticated else body.content
     body.free()
     comment = surface.keep_alive if waits and is_streamed(values) else None
@@ -110,7 +111,8 @@ async def admitted(
     if context.caller.key is not None:
         here = gateway()
         await context.admit(here.limiter, here.reader.searching(surface, values), output=output)
-    client = await with_tools(client, values, host, sent.credentials)
+    if may_use(values):
+        client = await with_tools(client, values, host, sent.credentials)
     if output:
         host.observer.start()
     return Admitted(values, client, recalled)

@@ -18,7 +18,6 @@ import yaml
 from ..litellm_host import database
 from ..settings import settings
 from . import logs
-from .logs import event_log
 
 KEEP_ALIVE_SECONDS = 75
 """Seconds that a client's idle connection is kept open. uvicorn's default of 5 s is shorter than
@@ -95,9 +94,9 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         ws_max_size=settings().max_body_bytes,
         ws_per_message_deflate=False,  # 30 kB can become 30 MB
         timeout_worker_healthcheck=WORKER_SECONDS,
-        http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
-        log_config=event_log.server_config(as_json=as_json),
-        access_log=False,  # access_log.py writes one line for each request
+        http="toolgate_proxy.server.http_protocol:TimedProtocol",
+        log_config=logs.server_config(as_json=as_json),
+        access_log=False,  # logs.py writes one line for each request
     )
 
 

@@ -12,15 +12,15 @@ from toolgate_core import tracing
 
 from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
-from ..litellm_host.deployments.model_route import model_routes
-from ..litellm_host.deployments.router import model_names, placements
-from ..litellm_host.deployments.selection import SelectionHook, selection
+from ..litellm_host.model_route import model_routes
 from ..litellm_host.offered_tools import begin_series
+from ..litellm_host.router import model_names, placements
+from ..litellm_host.selection import SelectionHook, selection
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
-from .background.responses import stop_all
-from .traffic.recording import begin_models
+from .background import stop_all
+from .traffic import begin_models
 
 
 def extend_lifespan(app: Any) -> None:

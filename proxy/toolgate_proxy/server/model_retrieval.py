@@ -25,14 +25,8 @@ from ..api.surfaces import MESSAGES, surface_of
 from ..background import without_owner
 from ..context import RequestContext
 from ..litellm_host import auth
-from ..litellm_host.deployments.known_models import (
-    may_use,
-    model_not_found,
-    not_among,
-    usable_models,
-)
-from ..litellm_host.deployments.model_route import asked
-from ..litellm_host.deployments.router import Asker, Row, has_plain_names, placement_of, rows_of
+from ..litellm_host.auth import asked, may_use, model_not_found, not_among, usable_models
+from ..litellm_host.router import Asker, Row, has_plain_names, placement_of, rows_of
 from ..request_fields import invalid_value
 from ..routing.deployments import Deployment
 from ..state import gateway

@@ -17,8 +17,8 @@ from starlette.types import Scope
 from toolgate_core.errors import ModelNotFound
 
 from ..context import RequestContext, route_path
-from ..litellm_host.auth import has_database
-from ..litellm_host.deployments.router import model_names, placements, rows_of
+from ..litellm_host.database import has_database
+from ..litellm_host.router import model_names, placements, rows_of
 from ..state import gateway
 from .authorization import LITELLM_READY, READY, READY_MODELS
 

@@ -25,15 +25,14 @@ from ..api.surfaces import surface_of
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext, context_of, route_path
 from ..keys.header import KEY_HEADERS, Header, key_of
-from ..litellm_host.provider_usage import ProviderUsage
+from ..litellm_host.limit_hook import ProviderUsage
 from ..metrics import exposition
 from ..state import gateway
+from . import logs, traffic
 from .authorization import is_probe
-from .logs import access_log
-from .logs.log_filters import note_cause
+from .connection import Reply
+from .logs import note_cause
 from .response_headers import own_headers, response_headers
-from .traffic import recording
-from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
 ATTRIBUTION = frozenset(
@@ -61,7 +60,7 @@ class RequestScope:
         context = RequestContext.with_request_id(Headers(scope=scope).get(REQUEST_ID))
         context.method, context.path = scope["method"], scope["path"]
         scope[SCOPE], outcome, meter = context, context.outcome, context.meter
-        surface = recording.surface_of(scope)
+        surface = traffic.surface_of(scope)
 
         usage: ProviderUsage | None = None
 
@@ -90,7 +89,7 @@ class RequestScope:
         except ToolgateError as error:
             app = _refusing(error)
         app = scraped(scope, gateway().settings.metrics_token) or app
-        span = recording.begin(scope, surface)
+        span = traffic.begin(scope, surface)
         try:
             with tracing.current(span):
                 await app(scope, receive, counted)
@@ -103,9 +102,9 @@ class RequestScope:
             if meter.unsettled:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(meter.settle())
-            recording.end(context, surface, span)
+            traffic.end(context, surface, span)
             as_json = gateway().settings.log_format == "json"
-            access_log.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
+            logs.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 
 
 def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:

@@ -17,12 +17,12 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from ..api.surface import Client, Counting, Stream, Whole
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
-from ..litellm_host.callbacks.litellm_headers import model_id_of
-from ..litellm_host.callbacks.response_cache import kept_answers
+from ..litellm_host.response_cache import kept_answers
+from ..litellm_host.router import model_id_of
 from ..routing.deployments import Placement
 from ..state import gateway
-from .logs.log_filters import as_own_error
-from .transport.connection import Disconnect, Reply
+from .connection import Disconnect, Reply
+from .logs import as_own_error
 
 
 async def answer(

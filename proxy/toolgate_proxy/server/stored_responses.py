@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 from starlette.datastructures import QueryParams
@@ -22,15 +22,15 @@ from ..api.responses.state import Page, listed, retrieved
 from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.context import identity_of
-from ..litellm_host.deployments.router import are_all_ours
 from ..litellm_host.errors import own_errors
+from ..litellm_host.router import are_all_ours
 from ..request_fields import invalid_value
 from ..response_store.record import StoredResponse, is_active
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
 from .authorization import check_key
-from .background.responses import NOT_KEPT, Place, cancel, follow
+from .background import NOT_KEPT, Place, cancel, follow
 from .client import owner_of
 from .paths import MATCH
 
@@ -39,52 +39,24 @@ OWN_ID = re.compile(r"resp_[0-9a-f]{32}")
 OPERATIONS = ("compact", "input_tokens")
 """Names that stand where other paths have an id."""
 
-Name = Literal["retrieve", "delete", "input_items", "cancel"]
-NAMES: dict[tuple[str, str], Name] = {
-    ("GET", ""): "retrieve",
-    ("DELETE", ""): "delete",
-    ("GET", "/input_items"): "input_items",
-    ("POST", "/cancel"): "cancel",
-}
-
 
 async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
-    """Answer a request at one of PATHS, or return None if LiteLLM answers it. Raise
-    ToolgateError."""
-    operation = operation_of(scope["method"], scope[MATCH])
-    if operation is None:
-        return None
-    await check_key(scope, context)
-    if isinstance(operation, RouteClosed):
-        raise operation
-    seal = await _admit(scope, context)
-    responses, wanted = gateway().responses, operation.response_id
-    place = None if responses.shared is None else Place(responses, seal.owner, wanted)
-    work = _Work(responses, seal, wanted, _Query(scope), place)
-    return await work.of(operation.name)
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operation on a stored response."""
-
-    name: Name
-    response_id: str
-
-
-def operation_of(method: str, found: re.Match[str]) -> Operation | RouteClosed | None:
-    """Return the operation, or the error for one that our models do not have. Return None for other
-    providers' responses. `found`: the match of PATHS."""
-    wanted = found["id"]
+    """Answer a request at one of PATHS, or return None if it is for another provider's response,
+    which is LiteLLM's. Raise ToolgateError."""
+    found = scope[MATCH]
+    wanted, work = found["id"], WORKS.get((scope["method"], found["rest"] or ""))
     if not are_all_ours() and OWN_ID.fullmatch(wanted) is None:
         return None
-    name = NAMES.get((method, found["rest"] or ""))
-    if wanted in OPERATIONS or name is None:
-        return RouteClosed(
+    await check_key(scope, context)
+    if wanted in OPERATIONS or work is None:
+        raise RouteClosed(
             "This operation of the Responses API is not supported. A response can be retrieved, "
             "deleted, cancelled, and continued by `previous_response_id`."
         )
-    return Operation(name, wanted)
+    seal = await _admit(scope, context)
+    responses = gateway().responses
+    place = None if responses.shared is None else Place(responses, seal.owner, wanted)
+    return await work(_Work(responses, seal, wanted, _Query(scope), place))
 
 
 MAX_PAGE, PAGE = 100, 20
@@ -156,16 +128,7 @@ class _Work:
     _place: Place | None
     """Of the response, if it is in the background perhaps."""
 
-    async def of(self, name: Name) -> ASGIApp:
-        works: dict[Name, Callable[[], Awaitable[ASGIApp]]] = {
-            "retrieve": self._retrieve,
-            "delete": self._delete,
-            "input_items": self._input_items,
-            "cancel": self._cancel,
-        }
-        return await works[name]()
-
-    async def _retrieve(self) -> ASGIApp:
+    async def retrieve(self) -> ASGIApp:
         include, streamed = self._query.include(), self._query.flag("stream")
         after = self._query.integer("starting_after", 0, 2**53)
         if after is not None and not streamed:
@@ -185,7 +148,7 @@ class _Work:
             raise NOT_KEPT
         return follow(self._place, -1 if after is None else after)
 
-    async def _delete(self) -> ASGIApp:
+    async def delete(self) -> ASGIApp:
         if is_active(await self._find()):
             raise InvalidRequest(
                 "This response is in flight. Delete it when it has ended, or cancel it before."
@@ -194,7 +157,7 @@ class _Work:
             raise self._missing(self._id)
         return _json({"id": self._id, "object": "response", "deleted": True})
 
-    async def _input_items(self) -> ASGIApp:
+    async def input_items(self) -> ASGIApp:
         self._query.include()
         page, last, earlier = self._query.page(), await self._find(whole=True), list[Any]()
         if last.previous is not None:
@@ -204,7 +167,7 @@ class _Work:
             earlier = conversation.items
         return _json(listed([*earlier, *last.input], page))
 
-    async def _cancel(self) -> ASGIApp:
+    async def cancel(self) -> ASGIApp:
         response: StoredResponse | None = await self._find()
         assert response is not None
         if not response.body.get("background"):
@@ -234,3 +197,12 @@ class _Work:
             f"{what} A response is stored when it has ended, unless it was created with "
             "`store: false`."
         )
+
+
+WORKS: dict[tuple[str, str], Callable[[_Work], Awaitable[ASGIApp]]] = {
+    ("GET", ""): _Work.retrieve,
+    ("DELETE", ""): _Work.delete,
+    ("GET", "/input_items"): _Work.input_items,
+    ("POST", "/cancel"): _Work.cancel,
+}
+"""By method and end of the path."""

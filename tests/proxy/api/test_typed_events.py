@@ -18,7 +18,7 @@ from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.conversation.signature import verified
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES
-from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
+from toolgate_proxy.litellm_host.response_forms import completion_of
 
 from .kit import APIS, answered, each_api, function, parsed, rows
 

@@ -29,7 +29,7 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.litellm_host.mcp_credentials import McpCredentials
-from toolgate_proxy.server.logs import log_filters
+from toolgate_proxy.server import logs
 
 SECRET = "s3cret-of-the-client"
 BEARER = f"Bearer {SECRET}"
@@ -89,9 +89,9 @@ def got(server, header):
 @pytest.fixture
 def _filters():
     """Those of the log of a gateway."""
-    loggers = [logging.getLogger(name) for name in (*log_filters.LITELLM, "uvicorn.error")]
+    loggers = [logging.getLogger(name) for name in (*logs.LITELLM, "uvicorn.error")]
     held = [(logger, [*logger.filters]) for logger in loggers]
-    log_filters.set_up()
+    logs.add_filters()
     yield
     for logger, filters in held:
         logger.filters[:] = filters

@@ -27,17 +27,17 @@ from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.litellm_host.callbacks import configured as callbacks
-from toolgate_proxy.litellm_host.callbacks import limit_hook
-from toolgate_proxy.litellm_host.callbacks.configured import MODERATION, RESPONSE_HOOKS, UNSUPPORTED
-from toolgate_proxy.litellm_host.callbacks.limit_hook import hook as of_limits
-from toolgate_proxy.litellm_host.callbacks.request_events import _response
-from toolgate_proxy.litellm_host.callbacks.spans import EVENTS, repair_spans
+from toolgate_proxy.litellm_host import hooks as callbacks
+from toolgate_proxy.litellm_host import limit_hook
+from toolgate_proxy.litellm_host import model_route as module
+from toolgate_proxy.litellm_host.app import EVENTS, repair_spans
 from toolgate_proxy.litellm_host.context import carried, carry, current
-from toolgate_proxy.litellm_host.deployments import model_route as module
-from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes, litellm_reason
-from toolgate_proxy.litellm_host.deployments.router import rows_of
-from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook, selection
+from toolgate_proxy.litellm_host.hooks import MODERATION, RESPONSE_HOOKS, UNSUPPORTED
+from toolgate_proxy.litellm_host.limit_hook import hook as of_limits
+from toolgate_proxy.litellm_host.log_events import _response
+from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason
+from toolgate_proxy.litellm_host.router import rows_of
+from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
 from toolgate_proxy.server.response_headers import own_headers
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState, gateway

@@ -9,7 +9,7 @@ from litellm.proxy._types import ProxyException
 
 from tests.proxy.kit import beside
 from toolgate_core import errors
-from toolgate_proxy.litellm_host.error_bodies import repaired
+from toolgate_proxy.litellm_host.app import repaired
 from toolgate_proxy.litellm_host.errors import (
     HostRefused,
     carried,

@@ -9,17 +9,17 @@ import yaml
 
 from tests.support.litellm.router import row, use
 from toolgate_core import errors
-from toolgate_proxy.litellm_host.deployments import fallbacks as of_request
-from toolgate_proxy.litellm_host.deployments.fallback_entries import (
+from toolgate_proxy.litellm_host import fallbacks as of_request
+from toolgate_proxy.litellm_host.fallback_entries import (
     MAX_NAME,
     MAX_REQUESTED,
     Fallback,
     all_of,
     requested_fallbacks,
 )
-from toolgate_proxy.litellm_host.deployments.fallbacks import Fallbacks
-from toolgate_proxy.litellm_host.deployments.model_route import ModelRoute
-from toolgate_proxy.litellm_host.deployments.router import Asker
+from toolgate_proxy.litellm_host.fallbacks import Fallbacks
+from toolgate_proxy.litellm_host.model_route import ModelRoute
+from toolgate_proxy.litellm_host.router import Asker
 
 MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
 FAILED = errors.BackendFailed("It broke.")
@@ -46,7 +46,7 @@ def at(model="tiny"):
 async def tried(error, requested=None, model="tiny"):
     """The models that are tried one after the other if all fail with `error`."""
     fallbacks, found = at(model), [model]
-    fallbacks.requested = requested_fallbacks({"fallbacks": requested})
+    fallbacks.requested = requested and requested_fallbacks({"fallbacks": requested})
     while (last := await fallbacks.go_on(error, anyone)) is None:
         found.append(fallbacks.model)
     assert fallbacks.attempted == len(found) - 1

@@ -37,15 +37,21 @@ from toolgate_proxy.keys.header import KEY_HEADERS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host import private_names
-from toolgate_proxy.litellm_host.asgi import insert_own_route
-from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
-from toolgate_proxy.litellm_host.control_fields import FURTHER, OPENAI_FIELDS, is_banned, is_control
-from toolgate_proxy.litellm_host.operations import UNSUPPORTED, check_operation
+from toolgate_proxy.litellm_host.app import insert_own_route
+from toolgate_proxy.litellm_host.limit_hook import hook
 from toolgate_proxy.litellm_host.private_names import (
     PRIVATE_NAMES,
     LiteLLMChanged,
     check_private_names,
     either,
+)
+from toolgate_proxy.litellm_host.refused import (
+    FURTHER,
+    OPENAI_FIELDS,
+    UNSUPPORTED,
+    check_operation,
+    is_banned,
+    is_control,
 )
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.server import launcher

@@ -26,13 +26,13 @@ from tests.support.litellm.router import made, row, use
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import Script
 from toolgate_core.errors import RateLimited
-from toolgate_proxy import provider
 from toolgate_proxy.documents.reader import Documents
-from toolgate_proxy.litellm_host.deployments.selection import selection
+from toolgate_proxy.litellm_host import context, patches
+from toolgate_proxy.litellm_host import provider as module
 from toolgate_proxy.litellm_host.errors import carried, host_error
-from toolgate_proxy.litellm_host.provider import cpython_gc_workaround, custom_provider, patches
-from toolgate_proxy.litellm_host.provider.custom_provider import read_call
-from toolgate_proxy.litellm_host.provider.patches import PassThroughStream
+from toolgate_proxy.litellm_host.patches import PassThroughStream
+from toolgate_proxy.litellm_host.provider import read_call
+from toolgate_proxy.litellm_host.selection import selection
 from toolgate_proxy.provider import toolgate
 from toolgate_proxy.routing.deployments import Placement
 from toolgate_proxy.settings import Settings
@@ -43,7 +43,7 @@ from toolgate_proxy.state import GatewayState, gateway
 async def recorder(backend, monkeypatch):
     key = SecretStr(KEY)
     here = GatewayState(Settings(backend_url=backend.url, backend_key=key, redis_url=None))
-    monkeypatch.setattr(custom_provider, "gateway", lambda: here)
+    monkeypatch.setattr(module, "gateway", lambda: here)
     yield log_events(monkeypatch)
     await here.aclose()
 
@@ -101,7 +101,7 @@ async def test_litellms_router_has_fallbacks_for_prompts_that_are_too_long(
 
 
 async def test_a_file_becomes_text(recorder, backend, monkeypatch):
-    here = custom_provider.gateway()
+    here = module.gateway()
     monkeypatch.setattr(here, "documents", Documents(module=worker.__name__))
     backend.turns[:] = [Script(("Hello",))]
     file = {"file_data": in_base64(b"%PDF-Lamp 4"), "filename": "a.pdf"}
@@ -159,7 +159,7 @@ async def test_all_openai_parameters_reach_the_provider(recorder, monkeypatch):
         seen.append(read_call(arguments, **options))
         return seen[-1]
 
-    monkeypatch.setattr(custom_provider, "read_call", read)
+    monkeypatch.setattr(module, "read_call", read)
     patches.register(toolgate)
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
     sent = {"reasoning_effort": "low", "verbosity": "high", "functions": [{"name": "x"}],
@@ -302,8 +302,8 @@ def set_while_collecting():
         random.choice(variables).set(1)
 
 if "held" in sys.argv:
-    from toolgate_proxy.litellm_host.provider import cpython_gc_workaround
-    cpython_gc_workaround.hold()
+    from toolgate_proxy.litellm_host.context import hold
+    hold()
 random.seed(int(sys.argv[1]))
 contextvars.copy_context().run(set_while_collecting)
 print("lived")
@@ -328,5 +328,5 @@ def test_finalizer_may_set_a_context_variable_while_another_is_set(seed):
 
 @has_the_bug
 def test_provider_installs_the_workaround_once():
-    assert provider.toolgate
-    assert gc.callbacks.count(cpython_gc_workaround._hold) == 1
+    assert toolgate
+    assert gc.callbacks.count(context._hold) == 1

@@ -7,9 +7,9 @@ import pytest
 
 from tests.proxy.kit import beside
 from tests.support.litellm.router import foreign, made, row, use
-from toolgate_proxy.litellm_host.deployments.model_route import target_of
-from toolgate_proxy.litellm_host.deployments.router import placement_of
-from toolgate_proxy.litellm_host.deployments.selection import (
+from toolgate_proxy.litellm_host.model_route import target_of
+from toolgate_proxy.litellm_host.router import placement_of
+from toolgate_proxy.litellm_host.selection import (
     OWN_STRATEGIES,
     Selection,
     SelectionHook,

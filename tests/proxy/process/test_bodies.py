@@ -25,7 +25,7 @@ from tests.support.servers.heartbeat import heartbeat
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
-from toolgate_proxy.server.transport import http_protocol
+from toolgate_proxy.server import http_protocol
 
 BODY_SECONDS = 2
 LONGEST_PAUSE = 0.25

@@ -45,7 +45,7 @@ def routes_without_key():
     """The routes of `http_routes` whose handlers do not depend on LiteLLM's authentication."""
     from litellm.proxy.proxy_server import app
 
-    from toolgate_proxy.litellm_host.asgi import checks_key
+    from toolgate_proxy.litellm_host.app import checks_key
 
     return sorted(
         (method, PARAMETER.sub("x", route.path) or "/")

@@ -28,9 +28,8 @@ from toolgate_proxy.api.shared.parameter import unknown
 from toolgate_proxy.json_values import check_nesting
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.key_bounds import SMALL_ROOM
-from toolgate_proxy.server import body_guard
+from toolgate_proxy.server import body, body_guard
 from toolgate_proxy.server.body_guard import check, check_bounds, check_controls, check_shape
-from toolgate_proxy.server.transport import body
 
 SCOPE = {"type": "http", "headers": []}
 CHAT = "/v1/chat/completions"

@@ -29,9 +29,8 @@ from toolgate_core.errors import BackendUnavailable
 from toolgate_proxy import discovery
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.discovery import addressed, without_password
-from toolgate_proxy.litellm_host.deployments import router
-from toolgate_proxy.litellm_host.deployments.selection import Selection
-from toolgate_proxy.litellm_host.provider import custom_provider
+from toolgate_proxy.litellm_host import provider, router
+from toolgate_proxy.litellm_host.selection import Selection
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
@@ -260,8 +259,8 @@ async def test_a_deployment_that_litellm_selects_is_served_by_its_replicas(
 async def test_litellms_provider_serves_a_name(gateway, engines, monkeypatch):
     here = gateway.here
     selected = Selection(here.deployments, here.affinity)
-    monkeypatch.setattr(custom_provider, "gateway", lambda: here)
-    monkeypatch.setattr(custom_provider, "selection", lambda: selected)
+    monkeypatch.setattr(provider, "gateway", lambda: here)
+    monkeypatch.setattr(provider, "selection", lambda: selected)
     messages = [{"role": "user", "content": "hi"}]
     for at in range(24):
         answer = await litellm.acompletion(

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from toolgate_proxy.context import RequestContext, context_of
-from toolgate_proxy.server import request_scope
-from toolgate_proxy.server.logs import access_log
+from toolgate_proxy.server import logs, request_scope
 from toolgate_proxy.server.request_scope import RequestScope
 from toolgate_proxy.server.response_headers import (
     CUT,
@@ -78,7 +77,7 @@ def lines(monkeypatch):
     settings = SimpleNamespace(log_format="text", metrics_token=None)
     here = SimpleNamespace(settings=settings, key_sync=None)
     monkeypatch.setattr(request_scope, "gateway", lambda: here)
-    monkeypatch.setattr(access_log, "write", lambda context, **_: written.append(context))
+    monkeypatch.setattr(logs, "write", lambda context, **_: written.append(context))
     return written
 
 

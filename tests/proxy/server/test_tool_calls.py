@@ -25,8 +25,8 @@ from toolgate_proxy.chat.tool_calls import ENDINGS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host import mcp
-from toolgate_proxy.litellm_host.operator_tools import may_search
-from toolgate_proxy.server.logs import tool_log
+from toolgate_proxy.litellm_host.auth import may_search
+from toolgate_proxy.server import logs
 from toolgate_proxy.settings import Settings
 
 URL = "litellm_proxy/mcp/shop"
@@ -44,13 +44,13 @@ def lines(calls, monkeypatch):
         def emit(self, record):
             written.append(self.format(record))
 
-    monkeypatch.setattr(tool_log.logger, "handlers", [Kept()])
-    level = tool_log.logger.level
+    monkeypatch.setattr(logs.of_tools, "handlers", [Kept()])
+    level = logs.of_tools.level
     # By its method, which forgets what earlier tests found disabled.
-    tool_log.logger.setLevel(logging.INFO)
-    tool_log.set_up(as_json=True)
+    logs.of_tools.setLevel(logging.INFO)
+    logs.set_up(as_json=True)
     yield written
-    tool_log.logger.setLevel(level)
+    logs.of_tools.setLevel(level)
 
 
 @pytest.fixture

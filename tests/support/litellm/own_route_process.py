@@ -13,26 +13,11 @@ from tests.support.litellm.router import reset_litellm, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
-from toolgate_proxy.litellm_host import admission, auth
-from toolgate_proxy.litellm_host.callbacks import response_hooks
-from toolgate_proxy.litellm_host.deployments import fallbacks, model_route, router
-from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
-from toolgate_proxy.litellm_host.deployments.selection import Selection
-from toolgate_proxy.server import (
-    authorization,
-    client,
-    forwarding,
-    incoming,
-    model_retrieval,
-    probes,
-    request_scope,
-    sending,
-    stored_responses,
-)
-from toolgate_proxy.server.background import responses
-from toolgate_proxy.server.traffic import recording
+from toolgate_proxy import state
+from toolgate_proxy.litellm_host import auth, fallbacks, model_route
+from toolgate_proxy.litellm_host.model_route import ModelRoutes
+from toolgate_proxy.litellm_host.selection import Selection
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.state import GatewayState
 
 
 @asynccontextmanager
@@ -51,26 +36,10 @@ async def own_route(
         route="auto",
         **changes,
     )
-    here = GatewayState(settings)
+    here = state.GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
-    for module in (
-        admission,
-        auth,
-        authorization,
-        responses,
-        client,
-        forwarding,
-        incoming,
-        model_retrieval,
-        stored_responses,
-        probes,
-        router,
-        response_hooks,
-        recording,
-        request_scope,
-        sending,
-    ):
-        monkeypatch.setattr(module, "gateway", lambda: here)
+    state.gateway.cache_clear()
+    monkeypatch.setattr(state, "GatewayState", lambda _: here)
     monkeypatch.setattr(fallbacks, "selection", lambda: selection)
     monkeypatch.setattr(model_route, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
@@ -79,3 +48,4 @@ async def own_route(
     backend.scripts["hi"] = Script(("Hello there",))
     yield Gateway(here, backend)
     await here.aclose()
+    state.gateway.cache_clear()

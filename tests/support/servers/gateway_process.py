@@ -23,7 +23,7 @@ from tests.support.servers.redis_server import RedisServer, redis_server
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.response_store import redis_store
 from toolgate_proxy.routing import deployments
-from toolgate_proxy.server.background.responses import Place
+from toolgate_proxy.server.background import Place
 from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"

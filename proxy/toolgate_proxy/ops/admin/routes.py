@@ -31,7 +31,7 @@ from toolgate_core.pointer import request_path
 from toolgate_core.wire import MAX_INSTANCES
 
 from ...litellm_host.auth import require_administrator
-from ...litellm_host.deployments.router import placements
+from ...litellm_host.router import placements
 from ...metrics import exposition
 from ...routing.deployments import Deployment
 from ...settings import settings

@@ -13,9 +13,9 @@ from toolgate_core.version import VERSION
 
 from ...keys.key import Hasher, Key, now
 from ...keys.redis_store import KeyUsage, RedisStore
-from ...litellm_host.auth import has_database
-from ...litellm_host.deployments import router
-from ...litellm_host.deployments.model_route import litellms_reason
+from ...litellm_host import router
+from ...litellm_host.database import has_database
+from ...litellm_host.model_route import litellms_reason
 from ...recent_requests import Minute
 from ...routing.deployments import Deployment
 from ...state import GatewayState

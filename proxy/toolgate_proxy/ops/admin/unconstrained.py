@@ -23,7 +23,7 @@ from ...api.surfaces import COMPLETIONS
 from ...chat.backtracking import value_span
 from ...chat.generation import Unconstrained
 from ...context import RequestContext
-from ...litellm_host.deployments.router import placements
+from ...litellm_host.router import placements
 from ...sealing import MASTER_KEY
 from ...state import gateway
 from ...validation.service import ValidationService

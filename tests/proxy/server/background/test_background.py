@@ -18,9 +18,8 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.response_store import redis_store
 from toolgate_proxy.response_store.record import unavailable
-from toolgate_proxy.server import authorization
-from toolgate_proxy.server.background import responses
-from toolgate_proxy.server.background.responses import RUNNING, Place, cancel, stop_all
+from toolgate_proxy.server import authorization, background
+from toolgate_proxy.server.background import RUNNING, Place, cancel, stop_all
 from toolgate_proxy.server.request_scope import RequestScope
 
 PATH = "/v1/responses"
@@ -113,7 +112,7 @@ def script(gateway):
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(Place, "lease", 0.4)
-    monkeypatch.setattr(responses, "PAUSE", 0.02)
+    monkeypatch.setattr(background, "PAUSE", 0.02)
     monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 1.0)
 
 
@@ -285,7 +284,7 @@ async def test_the_limits_of_a_key_hold_until_it_ends(gateway, script):
 
 
 async def test_one_owner_has_few_responses_with_few_bytes_at_once(gateway, script, monkeypatch):
-    monkeypatch.setattr(responses, "MOST_RUNNING", 2)
+    monkeypatch.setattr(background, "MOST_RUNNING", 2)
     gateway.here.bodies.limit = 10_000
     other = "sk-a-key-of-another-0001"
     gateway.add_key(other, key_of(other))
@@ -397,7 +396,7 @@ async def test_what_redis_loses_ends_the_generation(impatient, gateway, script, 
 async def test_an_end_that_can_not_be_stored_is_stored_later_or_a_failure(
     impatient, gateway, script, redis_at_hand, patience, monkeypatch
 ):
-    monkeypatch.setattr(responses, "PATIENCE", patience)
+    monkeypatch.setattr(background, "PATIENCE", patience)
     shown = await begun(gateway)
     job = running(shown["id"])
     redis_at_hand.hang()
@@ -449,7 +448,7 @@ async def test_a_response_that_is_too_large_fails_without_its_output(gateway, sc
 
 
 async def test_events_that_are_too_large_are_not_followed(gateway, script, monkeypatch):
-    monkeypatch.setattr(responses, "MOST_BYTES", 6_000)  # even if many events are one
+    monkeypatch.setattr(background, "MOST_BYTES", 6_000)  # even if many events are one
     script.hang_after = None
     shown = await queued(gateway)
     error = events_of(await get(gateway, shown["id"], stream="true"))[-1]
@@ -458,7 +457,7 @@ async def test_events_that_are_too_large_are_not_followed(gateway, script, monke
 
 
 async def test_events_are_kept_for_a_while_after_the_end(gateway, script, monkeypatch):
-    monkeypatch.setattr(responses, "ENDED_MS", 50)
+    monkeypatch.setattr(background, "ENDED_MS", 50)
     script.hang_after = None
     last = await ended(gateway, (await queued(gateway))["id"])
     await asyncio.sleep(0.1)

@@ -20,9 +20,9 @@ from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_core.errors import ContextLengthExceeded
-from toolgate_proxy.litellm_host.deployments import fallbacks
+from toolgate_proxy.litellm_host import fallbacks
 from toolgate_proxy.ops.stack.processes import free_port
-from toolgate_proxy.server.background.responses import RUNNING
+from toolgate_proxy.server.background import RUNNING
 from toolgate_proxy.server.response_headers import own_headers
 
 WAYS = sampled("api, stream", PATHS, [True, False], one_in=3)

@@ -19,9 +19,8 @@ from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import host_error
 from toolgate_proxy.ops.stack.processes import cause
-from toolgate_proxy.server.logs import access_log, event_log, log_filters
-from toolgate_proxy.server.logs.access_log import line
-from toolgate_proxy.server.logs.log_filters import LITELLM, frames, place
+from toolgate_proxy.server import logs
+from toolgate_proxy.server.logs import LITELLM, frames, line, place
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -36,8 +35,8 @@ def test_record_is_always_one_line(as_json):
 def written(context, monkeypatch, **more):
     """The record that is logged of a request."""
     lines = []
-    monkeypatch.setattr(access_log.logger, "info", lines.append)
-    access_log.write(context, as_json=True, **more)
+    monkeypatch.setattr(logs.of_requests, "info", lines.append)
+    logs.write(context, as_json=True, **more)
     return json.loads(lines[0])
 
 
@@ -118,10 +117,16 @@ def as_json(request):
 
 
 @pytest.fixture
+def _own_loggers(monkeypatch):
+    for name in ("of_requests", "of_tools"):
+        monkeypatch.setattr(logs, name, logging.Logger(name))
+
+
+@pytest.fixture
 def log(as_json):
     written = StringIO()
     handler = logging.StreamHandler(written)
-    handler.setFormatter(event_log.EventFormatter(as_json=as_json))
+    handler.setFormatter(logs.EventFormatter(as_json=as_json))
     logger = logging.getLogger(NAME)
     logger.addHandler(handler)
     yield written
@@ -157,25 +162,27 @@ def test_a_traceback_is_a_field_from_which_the_cause_is_read(log, as_json):
     assert as_json or cause(log.getvalue()) == "KeyError: 'absent'"
 
 
+@pytest.mark.usefixtures("_own_loggers")
 def test_loggers_with_and_without_handlers_get_the_format(monkeypatch):
     monkeypatch.setattr(sys, "stdout", StringIO())  # is replaced
     streams = [StringIO(), StringIO()]
     handlers = [logging.StreamHandler(each) for each in streams]
-    monkeypatch.setattr(logging.getLogger(event_log.HANDLED[0]), "handlers", handlers[:1])
+    monkeypatch.setattr(logging.getLogger(logs.LITELLM[0]), "handlers", handlers[:1])
     monkeypatch.setattr(logging, "lastResort", handlers[1])
     for logger in (logging.getLogger(), logging.getLogger("toolgate_proxy")):  # without pytest's
         monkeypatch.setattr(logger, "handlers", [])
-    event_log.set_up(as_json=True)
-    logging.getLogger(f"{event_log.HANDLED[0]}.error").critical("gone")
+    logs.set_up(as_json=True)
+    logging.getLogger(f"{logs.LITELLM[0]}.error").critical("gone")
     logging.getLogger(NAME).warning("down")
     messages = [json.loads(each.getvalue())["message"] for each in streams]
     assert messages == ["gone", "down"]
 
 
+@pytest.mark.usefixtures("_own_loggers")
 def test_printed_lines_are_lines_of_the_log(monkeypatch, as_json):
     monkeypatch.setattr(sys, "stdout", output := StringIO())
     for _ in range(2):  # before and after LiteLLM is imported
-        event_log.set_up(as_json=as_json)
+        logs.set_up(as_json=as_json)
     print("\x1b[32mLiteLLM: models:\x1b[0m\n", end="")
     print("  tiny", "other", flush=True)
     print()
@@ -188,7 +195,7 @@ def test_printed_lines_are_lines_of_the_log(monkeypatch, as_json):
 
 
 def test_a_warning_of_a_command_has_the_same_fields(capsys):
-    event_log.warn(["A % sign"], as_json=True)
+    logs.warn(["A % sign"], as_json=True)
     shown = json.loads(capsys.readouterr().err)
     assert (shown["level"], shown["message"]) == ("warning", "A % sign")
 
@@ -202,7 +209,7 @@ SECRET = "swordfish"
 def _filters(monkeypatch):
     loggers = [logging.getLogger(name) for name in (*LITELLM, "uvicorn.error")]
     held = [(logger, list(logger.filters), logger.level) for logger in loggers]
-    log_filters.set_up()
+    logs.add_filters()
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     yield

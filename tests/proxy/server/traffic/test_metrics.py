@@ -23,18 +23,17 @@ from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.recent_requests import RecentRequests
-from toolgate_proxy.server import request_scope
+from toolgate_proxy.server import request_scope, traffic
 from toolgate_proxy.server.request_scope import RequestScope
-from toolgate_proxy.server.traffic import recording
-from toolgate_proxy.server.traffic.recording import LabelValues
+from toolgate_proxy.server.traffic import LabelValues
 
 SCOPE = {"method": "POST", "path": "/", "headers": []}
 
 
 @pytest.fixture(autouse=True)
 def labels(monkeypatch):
-    monkeypatch.setattr(recording, "MODELS", LabelValues())
-    monkeypatch.setattr(recording, "KEYS", LabelValues())
+    monkeypatch.setattr(traffic, "MODELS", LabelValues())
+    monkeypatch.setattr(traffic, "KEYS", LabelValues())
 
 
 def value(name, **labels):
@@ -51,7 +50,7 @@ def served(model, *, status=200, whole=True):
 def test_a_request_is_counted_with_its_tokens_and_times():
     context = served("counted-model")
     context.meter.note_tokens(7, 5, complete=True)
-    recording.end(context, None)
+    traffic.end(context, None)
     labels = {"model": "counted-model", "surface": "other"}
     assert value("toolgate_requests_total", **labels, key="master", status="200") == 1
     assert value("toolgate_tokens_total", **labels, direction="input") == 7
@@ -62,7 +61,7 @@ def test_a_request_is_counted_with_its_tokens_and_times():
     context.meter.note_tokens(1, 5, complete=True)
     outcome = context.outcome
     outcome.first_event, outcome.last_event = outcome.began + 2.0, outcome.began + 3.0
-    recording.end(context, None)
+    traffic.end(context, None)
     labels = {"model": "streamed-model", "surface": "other"}
     assert value("toolgate_first_token_seconds_sum", **labels) == pytest.approx(2.0)
     assert value("toolgate_inter_token_seconds_sum", **labels) == pytest.approx(0.25)
@@ -79,7 +78,7 @@ def test_the_status_tells_errors_and_disconnections_of_streams_apart():
         (RequestContext(), "disconnected"),
         (broken, "stream_error"),
     ):
-        assert recording.status_of(context.outcome) == status
+        assert traffic.status_of(context.outcome) == status
 
 
 def test_what_the_model_did_not_see_is_counted_once_per_request():
@@ -92,25 +91,25 @@ def test_what_the_model_did_not_see_is_counted_once_per_request():
     context.notes.omitted_tools = ("web_search", "mcp")
     context.notes.invalid_tools = {"look": "/not", "tools[2]": ""}
     context.notes.note_changes(HistoryChange("left_out", f"input[{at}]") for at in range(3))
-    recording.end(context, None)
-    recording.end(served("m"), None)
+    traffic.end(context, None)
+    traffic.end(served("m"), None)
     assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 1, 0, 1, 0]
 
 
 def test_a_request_without_an_invalid_tool_is_among_those_with_omissions(monkeypatch):
     recent = RecentRequests()
     state = SimpleNamespace(recent_requests=recent)
-    monkeypatch.setattr(recording, "gateway", lambda: state)
+    monkeypatch.setattr(traffic, "gateway", lambda: state)
     left = served("m")
     left.notes.invalid_tools = {"look": "/not"}
     for context in (served("m"), left):
-        recording.begin(SCOPE, "responses")
-        recording.end(context, "responses")
+        traffic.begin(SCOPE, "responses")
+        traffic.end(context, "responses")
     assert (recent.minutes()[-1].requests, recent.minutes()[-1].omitted) == (2, 1)
 
 
 def test_labels_are_bounded_and_have_no_refused_model():
-    recording.end(served("invented-name", status=404), None)
+    traffic.end(served("invented-name", status=404), None)
     labels = {"surface": "other", "key": "master", "status": "404"}
     assert value("toolgate_requests_total", model="invented-name", **labels) == 0
     assert value("toolgate_requests_total", model="other", **labels) >= 1
@@ -123,12 +122,12 @@ def test_requests_in_flight_return_to_their_number():
                 "/messages": "messages", "/messages/count_tokens": None}  # fmt: skip
     for path, surface in surfaces.items():
         scope = {"type": "http", "method": "POST", "path": f"/v1{path}", "headers": []}
-        name, labels = recording.surface_of(scope), {"surface": str(surface)}
+        name, labels = traffic.surface_of(scope), {"surface": str(surface)}
         assert name == surface
         before = value("toolgate_requests_in_flight", **labels)
-        recording.begin(SCOPE, name)
+        traffic.begin(SCOPE, name)
         during = value("toolgate_requests_in_flight", **labels)
-        recording.end(RequestContext(), name)
+        traffic.end(RequestContext(), name)
         assert during == before + (surface is not None)
         assert value("toolgate_requests_in_flight", **labels) == before
 

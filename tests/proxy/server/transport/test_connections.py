@@ -20,9 +20,9 @@ from tests.support.attacks.wire import (
     stalled_connections,
 )
 from tests.support.effort import sampled
+from toolgate_proxy.server import http_protocol
 from toolgate_proxy.server.absent_routes import refuse_upgrade
-from toolgate_proxy.server.transport import http_protocol
-from toolgate_proxy.server.transport.http_protocol import (
+from toolgate_proxy.server.http_protocol import (
     FIELD_BYTES,
     MAX_HEADER_BYTES,
     MAX_PIPELINED,

@@ -11,7 +11,7 @@ from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.server.transport.connection import Disconnect, Reply
+from toolgate_proxy.server.connection import Disconnect, Reply
 
 TICK = 0.05
 START = "http.response.start"

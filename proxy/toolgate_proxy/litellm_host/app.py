@@ -1,0 +1,196 @@
+"""LiteLLM's ASGI app: the place of our own route among its middleware, its error bodies in OpenAI's
+form, and its OpenTelemetry callback.
+
+LiteLLM's `openai_exception_handler` (proxy/proxy_server.py) sends the HTTP status as `code`, and
+class names, tracebacks and routing details in the message. Errors of our provider already have the
+right form. LiteLLM's OpenTelemetry callback reads each result as the response of a model. A search,
+and the tools of an MCP server, are none: each would be a traceback in the log instead of a span.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from litellm.integrations.opentelemetry import OpenTelemetry
+from litellm.proxy._types import LiteLLMRoutes, ProxyException
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
+from starlette.types import ASGIApp, Scope
+
+from toolgate_core.errors import MethodNotAllowed, ModelNotFound, RouteNotFound, ToolgateError
+from toolgate_core.errors.base import MAX_MESSAGE, shortened
+
+from ..api.surfaces import Google, surface_of
+from ..context import SCOPE, RequestContext
+from ..keys.permissions import nearest
+from .auth import model_not_found
+from .errors import CODES, PROVIDER, TAGS, HostRefused, cleaned, tag_mismatch
+from .refused import unsupported, without_credentials
+
+PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
+"""Middleware of LiteLLM that acts on paths which are never ours. It matches every request against
+some forty prefixes, about 5 % of the gateway's processor time for a whole response."""
+
+
+AUTHENTICATION = "litellm.proxy.auth."
+"""Prefix of the modules with LiteLLM's authentication, which its routes have as a dependency."""
+
+
+def litellm_app() -> Any:
+    """Return the app. Importing it reads LiteLLM's settings from the environment."""
+    from litellm.proxy.proxy_server import app
+
+    return app
+
+
+def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
+    """Make `route` the innermost middleware, except for PATH_ONLY, which goes inside it.
+
+    Cross-origin headers, security headers, compression and LiteLLM's count of in-flight requests
+    therefore apply to our route.
+    """
+    inside = [each for each in app.user_middleware if each.cls.__name__ in PATH_ONLY]
+    outside = [each for each in app.user_middleware if each.cls.__name__ not in PATH_ONLY]
+    app.user_middleware[:] = [*outside, Middleware(route), *inside]
+
+
+def insert_innermost(app: Any, middleware: Callable[..., ASGIApp]) -> None:
+    """Add a middleware whose `host` is the app, inside all others."""
+    app.user_middleware.append(Middleware(middleware, host=app))
+
+
+def serves_without_key(app: Any, scope: Scope, path: str) -> bool:
+    """Return whether the app has a route for the request that does not check its key, or checks it
+    by a method of its own. `path`: without the root path."""
+    if path in LiteLLMRoutes.public_routes.value:
+        return True
+    route = next((each for each in app.routes if each.matches(scope)[0] is Match.FULL), None)
+    return route is not None and not checks_key(route)
+
+
+def checks_key(route: Any) -> bool:
+    """Return whether a route has LiteLLM's authentication as a dependency."""
+    dependant = getattr(route, "dependant", None)
+    return dependant is not None and any(
+        str(getattr(call, "__module__", "")).startswith(AUTHENTICATION)
+        for call in _calls(dependant)
+    )
+
+
+def _calls(dependant: Any) -> Iterator[Any]:
+    for each in dependant.dependencies:
+        yield each.call
+        yield from _calls(each)
+
+
+UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid provider: {PROVIDER}$")
+"""Messages of LiteLLM for operations that no custom provider has."""
+
+
+def repair_error_bodies(app: Any) -> None:
+    """Wrap LiteLLM's exception handler."""
+    original = app.exception_handlers[ProxyException]
+
+    async def handler(request: Request, error: ProxyException) -> Response:
+        response = await original(request, error)
+        body = json.loads(response.body)
+        status, body["error"] = repaired(response.status_code, body["error"])
+        context = request.scope.get(SCOPE)
+        if isinstance(context, RequestContext):
+            lacking = without_credentials(context.model or "", body["error"]["message"])
+            if lacking is not None:
+                status, body = lacking.status, lacking.body()
+            context.outcome.code = body["error"].get("code")
+            if context.outcome.code == ModelNotFound.code and context.caller.authenticated:
+                body = (await model_not_found(context.model or "", context.caller.key)).body()
+        if (google := Google()).owns(request.url.path, ()):
+            body = google.error(HostRefused(body["error"]["message"], status))
+        headers = {
+            name: value
+            for name, value in response.headers.items()
+            if name not in ("content-length", "content-type")
+        }
+        return JSONResponse(body, status, headers)
+
+    app.exception_handlers[ProxyException] = handler
+    app.exception_handlers[HTTPException] = _with_missing_routes(
+        app.exception_handlers[HTTPException]
+    )
+
+
+def _with_missing_routes(original: Any) -> Any:
+    """Return a handler for the errors of the router: a path or a method that it does not have."""
+
+    async def handler(request: Request, error: HTTPException) -> Response:
+        missing = missing_route(request.url.path, error)
+        if missing is None:
+            response: Response = await original(request, error)
+            return response
+        context = request.scope.get(SCOPE)
+        request_id = None
+        if isinstance(context, RequestContext):
+            context.outcome.code, request_id = missing.code, context.request_id
+        surface = surface_of(request.url.path, request.headers)
+        body = surface.error(missing, None, request_id) if surface else missing.body()
+        return JSONResponse(body, missing.status, error.headers)
+
+    return handler
+
+
+def missing_route(path: str, error: HTTPException) -> ToolgateError | None:
+    """Return the error for a route that does not exist; None for an error of a route."""
+    if (error.status_code, error.detail) == (405, "Method Not Allowed"):
+        allowed = (error.headers or {}).get("Allow") or "another method"
+        return MethodNotAllowed(f"This route does not have the method. Use {allowed}.")
+    if (error.status_code, error.detail) != (404, "Not Found"):
+        return None
+    near = nearest(path)
+    hint = f"Did you mean {near}?" if near else "Check the path and the base URL of the client."
+    return RouteNotFound(f"There is no such route. {hint}")
+
+
+def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Return the status and the error object as OpenAI's API returns them."""
+    if not str(error.get("code")).isdigit():
+        return status, error
+    message = shortened(cleaned(str(error.get("message"))), MAX_MESSAGE)
+    kind, code = error.get("type"), CODES.get(status, "server_error")
+    if UNSUPPORTED.search(message):
+        refusal = unsupported("this operation")
+        return refusal.status, refusal.body()["error"]
+    if TAGS in message:
+        mismatch = tag_mismatch()
+        return mismatch.status, mismatch.body()["error"]
+    if kind == "no_db_connection":
+        # LiteLLM looks up all keys but the master key in its database; there is no database.
+        status, kind, code = 401, "authentication_error", "invalid_api_key"
+        message = "Incorrect API key provided."
+    elif message.startswith("Invalid model name passed"):
+        status, code = 404, "model_not_found"
+    elif status == 401:
+        kind = "authentication_error"
+    param = error.get("param")
+    param = None if param == "None" else param
+    return status, {"message": message, "type": kind, "param": param, "code": code}
+
+
+EVENTS = ("log_success_event", "async_log_success_event")
+
+
+def repair_spans() -> None:
+    """Give the callback an empty response instead. Spans of such results have all other fields."""
+    for name in EVENTS:
+        setattr(OpenTelemetry, name, _readable(getattr(OpenTelemetry, name)))
+
+
+def _readable(log: Any) -> Any:
+    def logged(self: Any, kwargs: Any, response_obj: Any, **times: Any) -> Any:
+        return log(self, kwargs, response_obj if hasattr(response_obj, "get") else {}, **times)
+
+    return logged

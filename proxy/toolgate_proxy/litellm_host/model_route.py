@@ -1,0 +1,268 @@
+"""Decision by model: our own route, or LiteLLM's handler with our provider. It is made before
+LiteLLM checks a key.
+
+`litellm_reason` is the rule. `toolgate proxy` prints the decision for each model at start-up, and
+`GET /toolgate/status` returns it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import litellm
+
+from ..api.chat_completions.parameters import BY_NAME
+from ..settings import Settings
+from ..state import gateway
+from .fallback_entries import configured_parameters
+from .hooks import (
+    chooses_deployments,
+    reads_responses,
+    unsupported_callback,
+    wants_events,
+    wants_pre_call,
+)
+from .private_names import either
+from .response_cache import is_semantic
+from .router import (
+    PRICES,
+    Asker,
+    Row,
+    Target,
+    alias_target,
+    is_limited,
+    placement_of,
+    router,
+    rows_of,
+)
+from .selection import OWN_STRATEGIES
+
+FRESH = 1.0
+"""Seconds for which a decision is cached. LiteLLM's configuration may change at run time."""
+MOST = 1000
+"""Maximum number of cached decisions. A wildcard matches any number of models."""
+
+DEPLOYMENT_FIELDS = frozenset(
+    {
+        "api_base",
+        "api_key",
+        "cooldown_time",
+        "custom_llm_provider",
+        "drop_params",
+        "extra_body",
+        "litellm_credential_name",
+        "max_retries",
+        "model",
+        "num_retries",
+        "order",
+        "request_timeout",
+        "rpm",
+        "stream_timeout",
+        "tags",
+        "timeout",
+        "tpm",
+        "weight",
+        *PRICES,
+    }
+)
+"""Fields of `litellm_params`, besides request parameters, that our route supports, or that have no
+effect on `toolgate/` models on either route (time-outs are settings of the gateway)."""
+
+
+@dataclass(frozen=True)
+class ModelRoute:
+    """The decision for one model. `targets`: its deployments, all of them Toolgate's."""
+
+    model: str
+    """The name in LiteLLM's router: the client's name, or the target of an alias."""
+    targets: Sequence[Target]
+    reason: str | None
+    """Why requests take LiteLLM's route; None: they take our own."""
+    strategy: str | None
+    """Strategy by which our route selects a deployment; None: LiteLLM's router selects it."""
+    hooks: bool
+    """A callback has `async_pre_call_hook`."""
+    events: bool
+    """Callbacks, or LiteLLM's router, receive success and failure events."""
+    reads: bool
+    """Callbacks read or change responses, or run beside the request."""
+    guardrails: Sequence[Any]
+    """Those of its deployments. As in LiteLLM, one of any deployment is for all requests."""
+
+
+class ModelRoutes:
+    def __init__(self, settings: Settings) -> None:
+        self._forced = settings.route == "litellm"
+        self._known: dict[tuple[str, Asker | None], tuple[float, ModelRoute]] = {}
+
+    def find(self, model: str, asker: Asker | None = None) -> ModelRoute | None:
+        """Return None for an unknown model, or one that has deployments of another provider.
+        `asker`: None for the deployments of all teams."""
+        known = (model, asker)
+        decided = self._known.get(known)
+        if decided is not None and decided[0] > time.monotonic():
+            return decided[1]
+        model_route = self._decided(model, asker)
+        if model_route is None:
+            self._known.pop(known, None)
+            return None
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[known] = (time.monotonic() + FRESH, model_route)
+        return model_route
+
+    def _decided(self, model: str, asker: Asker | None) -> ModelRoute | None:
+        aliases = litellm.model_alias_map or {}
+        name = aliases.get(model, model)
+        rows = rows_of(name, asker)
+        targets = [target for row in rows if (target := target_of(row)) is not None]
+        if not targets or len(targets) < len(rows):
+            return None
+        reason = "TOOLGATE_ROUTE=litellm" if self._forced else litellm_reason(name, rows)
+        strategy = _own_strategy(name, rows)
+        reads = reads_responses()
+        priced = litellm.include_cost_in_streaming_usage
+        events = strategy is None or reads or wants_events() or priced
+        hooks, guardrails = wants_pre_call(), guardrails_of(rows)
+        return ModelRoute(name, targets, reason, strategy, hooks, events, reads, guardrails)
+
+
+@lru_cache(maxsize=1)
+def model_routes() -> ModelRoutes:
+    """Return the routes of this process."""
+    return ModelRoutes(gateway().settings)
+
+
+def own_route(model: str, asker: Asker) -> ModelRoute | None:
+    """Return how our own route serves a model, or None if requests take LiteLLM's route."""
+    route = model_routes().find(model, asker)
+    return None if route is None or route.reason is not None else route
+
+
+def litellms_reason(model: str, asker: Asker | None = None) -> str | None:
+    """Return why requests for a model with a Toolgate deployment take LiteLLM's route; None: they
+    take our own. `asker`: None for the deployments of all teams."""
+    route = model_routes().find(model, asker)
+    return "it also has deployments of another provider" if route is None else route.reason
+
+
+def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
+    """Return the configuration of a model that our own route does not support; None: there is
+    none."""
+    return next(_reasons(model, rows), None)
+
+
+def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
+    from litellm.proxy import proxy_server  # importing it reads the environment
+
+    held, general = router(), proxy_server.general_settings
+    if (unsupported := unsupported_callback()) is not None:
+        yield unsupported
+    if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
+        yield "LiteLLM's semantic response cache"
+    if litellm.max_budget and proxy_server.user_custom_auth is not None:
+        yield "`max_budget` in litellm_settings"
+    if litellm.pre_call_rules or litellm.post_call_rules:
+        yield "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
+    if general.get("completion_model"):
+        yield "`completion_model` in general_settings"
+    for name, parameter in configured_parameters(model):
+        if parameter not in FALLBACK_PARAMETERS:
+            yield f"`{parameter}` in `{name}`"
+    for name, value in (held.default_litellm_params or {}).items():
+        if value and name not in (*PARAMETERS, *DEPLOYMENT_FIELDS, "metadata"):
+            yield f"`{name}` in default_litellm_params"
+    for row in rows:
+        for name, value in row["litellm_params"].items():
+            if value not in (None, False, {}, []) and name not in _CARRIED:
+                yield f"`{name}` in litellm_params"
+
+
+PARAMETERS = frozenset(BY_NAME) - {
+    *("fallbacks", "guardrails", "tags", "litellm_metadata", "cache"),
+    *("messages", "model", "stream", "tools"),
+}
+"""Parameters for which a deployment may have defaults. LiteLLM merges a deployment's tools with
+the request's, so `tools` is not among them."""
+FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
+"""Parameters that a fallback may replace."""
+_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | PRICES | {"guardrails", "max_parallel_requests"}
+
+
+def guardrails_of(rows: Sequence[Row]) -> list[Any]:
+    """Return the guardrails in the `litellm_params` of deployments."""
+    found: list[Any] = []
+    for row in rows:
+        given = row["litellm_params"].get("guardrails") or []
+        named = given if isinstance(given, list) else [given]
+        found += [each for each in named if each not in found]
+    return found
+
+
+def target_of(row: Row) -> Target | None:
+    """Return the deployment with its default parameters; None for another provider's."""
+    placement, params = placement_of(row), row["litellm_params"]
+    if placement is None:
+        return None
+    given = {name: value for name, value in params.items() if name in PARAMETERS}
+    given |= _router_defaults()
+    given |= params.get("extra_body") or {}
+    defaults = {name: value for name, value in given.items() if value is not None}
+    return Target(row, placement, defaults)
+
+
+def _router_defaults() -> dict[str, Any]:
+    """Return the parameters in `default_litellm_params`. LiteLLM prefers them to a deployment's."""
+    held = router()
+    configured = (held.default_litellm_params or {}) if held is not None else {}
+    names = PARAMETERS - DEPLOYMENT_FIELDS - {"metadata"}
+    return {name: value for name, value in configured.items() if name in names}
+
+
+def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
+    """Return the strategy, if nothing else affects the selection: no limits, tags, order or
+    checks."""
+    held = router()
+    strategy = _strategy(held, model)
+    decided_otherwise = (
+        strategy not in OWN_STRATEGIES
+        or held.enable_pre_call_checks
+        or held.enable_tag_filtering
+        or getattr(held, "optional_callbacks", None)
+        or not held.disable_cooldowns
+        or chooses_deployments()
+        or any(is_limited(row) or _is_special(row) for row in rows)
+    )
+    return None if decided_otherwise else strategy
+
+
+def _strategy(held: Any, model: str) -> str | None:
+    """Return the strategy of the model's routing group or of the router; None if the model is a
+    group."""
+    name = alias_target(model) or model
+    for group in either(held, "routing_groups").values():
+        if group.group_name == name:
+            return None
+        if name in group.models:
+            return _text(group.routing_strategy)
+    return _text(held.routing_strategy)
+
+
+def _text(strategy: Any) -> str:
+    """Return the name of a strategy, which the router accepts as a string or an enum member."""
+    return str(getattr(strategy, "value", strategy))
+
+
+def _is_special(row: Row) -> bool:
+    params, info = row["litellm_params"], row.get("model_info") or {}
+    return params.get("order") is not None or bool(params.get("tags")) or bool(info.get("blocked"))
+
+
+def _caches(cache: Any) -> bool:
+    """Return whether chat completions are cached. `supported_call_types` of None means all are."""
+    types = getattr(cache, "supported_call_types", None)
+    return types is None or "acompletion" in types

@@ -1,1 +1,0 @@
-"""LiteLLM's custom provider `toolgate`, for requests on LiteLLM's route."""

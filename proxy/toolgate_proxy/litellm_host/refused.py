@@ -1,0 +1,192 @@
+"""What LiteLLM's route refuses: operations that Toolgate models do not support, fields of a body
+that LiteLLM treats as its own settings (control fields), and providers that its configuration does
+not name.
+
+LiteLLM has some fifty operations. It converts responses and messages to chat completions, and text
+completions too, but several prompts to one conversation, and a call to no text. Others end in a 500
+with a custom provider, or are sent to the backend unchanged.
+
+LiteLLM's own lists of control fields (`is_litellm_owned_kwarg`, `_BANNED_REQUEST_BODY_PARAMS`) grow
+with its releases but have gaps; `FURTHER` fills them. Our own route does not need them: it rejects
+unknown fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import litellm
+from litellm.proxy.auth.auth_utils import _BANNED_REQUEST_BODY_PARAMS
+from litellm.types.llms.openai import ValidUserMessageContentTypes
+from litellm.types.utils import is_litellm_owned_kwarg
+
+from toolgate_core.errors import GatewayMisconfigured, InvalidRequest
+
+from .errors import PROVIDER
+from .router import is_foreign, is_toolgate, rows_of
+
+UNSUPPORTED = {
+    "create_batch": "batches",
+    "create_fine_tuning_job": "fine-tuning",
+    "create_video": "video generation",
+    "embedding": "embeddings",
+    "generate_content": "Google's generateContent",
+    "generate_content_stream": "Google's generateContent",
+    "image_edit": "image editing",
+    "image_generation": "image generation",
+    "image_variation": "image variations",
+    "moderation": "moderation",
+    "ocr": "OCR",
+    "rerank": "reranking",
+    "speech": "speech",
+    "text_completion": "text completions",
+    "transcription": "transcription",
+    "video_generation": "video generation",
+}
+"""By LiteLLM's name of the operation, without the `a` of its asynchronous form."""
+
+
+def check_operation(model: object, call_type: str) -> None:
+    """Raise InvalidRequest for an unsupported operation of a model that has only Toolgate
+    deployments. `call_type`: LiteLLM's name of the operation."""
+    operation = UNSUPPORTED.get(call_type) or UNSUPPORTED.get(call_type.removeprefix("a"))
+    if operation is not None and isinstance(model, str) and is_toolgate(model):
+        raise unsupported(operation, model)
+
+
+def unsupported(operation: str, model: str | None = None) -> InvalidRequest:
+    """Return the error for an operation. `model`: the name in the request, if it is known."""
+    which = f"The model {model!r} does not" if model is not None else "Toolgate models do not"
+    return InvalidRequest(
+        f"{which} support {operation}. Use chat completions, or a model of another provider.",
+        param="model",
+    )
+
+
+USER_CONTENT_TYPES = frozenset(ValidUserMessageContentTypes)
+"""Types of content parts in a user message that LiteLLM accepts."""
+OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
+"""Fields that LiteLLM lists as its own but that are OpenAI's or harmless."""
+FURTHER = frozenset(
+    {
+        "additional_drop_params",
+        "callbacks",
+        "content_policy_fallbacks",
+        "context_window_fallbacks",
+        "deployment_id",
+        "disable_fallbacks",
+        "drop_params",
+        "engine",
+        "failure_callback",
+        "include_fallback_errors",
+        "kwargs",
+        "model_group_retry_policy",
+        "organization",
+        "original_function",
+        "original_generic_function",
+        "router_settings_override",
+        "routing_groups",
+        "routing_strategy_args",
+        "specific_deployment",
+        "success_callback",
+    }
+)
+"""Fields that `completion`, the router and the proxy obey although LiteLLM's lists lack them.
+(`deployment_id` turns any provider into Azure.)"""
+PREFIXES = ("mock_", "_")
+"""Prefixes of fields that mock a response, and of LiteLLM's private fields."""
+_BANNED = frozenset(_BANNED_REQUEST_BODY_PARAMS)
+
+
+def is_control(field: str) -> bool:
+    """Return whether LiteLLM treats a field of a body as its own setting."""
+    if field in OPENAI_FIELDS:
+        return False
+    owned = field in FURTHER or is_litellm_owned_kwarg(field)
+    return owned or is_banned(field) or field.startswith(PREFIXES)
+
+
+def is_banned(field: str) -> bool:
+    """Return whether LiteLLM rejects a field everywhere, including in `metadata`."""
+    return field in _BANNED
+
+
+SECTIONS = (
+    "assistant_settings",
+    "files_settings",
+    "finetune_settings",
+    "search_tools",
+    "vector_store_registry",
+)
+"""Sections of the configuration that name providers, at any depth."""
+FIELDS = frozenset({"custom_llm_provider", "search_provider"})
+NO_CREDENTIALS = re.compile(
+    r"missing credentials|missing [\w ]{0,40}\bapi[ _]?key|api_key client option must be set", re.I
+)
+"""Messages of LiteLLM and of the clients of providers if a model has no credentials."""
+
+
+def named_providers() -> frozenset[str]:
+    """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
+    from litellm.proxy import proxy_server  # importing it reads the environment
+
+    found = {_provider(row["litellm_params"]) for row in rows_of(None)}
+    config: Mapping[str, Any] = proxy_server.proxy_config.get_config_state()
+    for section in SECTIONS:
+        found |= {*_providers_in(config.get(section))}
+    return frozenset(found - {PROVIDER, ""})
+
+
+def passed_through(path: str) -> bool:
+    """Return whether the configuration has a target of its own for the path."""
+    from litellm.proxy import proxy_server
+
+    endpoints = proxy_server.general_settings.get("pass_through_endpoints") or ()
+    prefixes = [each.get("path") for each in endpoints if isinstance(each, Mapping)]
+    return any(isinstance(each, str) and path.startswith(each) for each in prefixes)
+
+
+def without_credentials(model: str, message: str) -> GatewayMisconfigured | None:
+    """The error for a model of another provider whose credentials are not configured; None if
+    `message` is of something else. LiteLLM sends it as its own fault, or as that of the client's
+    key."""
+    if NO_CREDENTIALS.search(message) is None or not is_foreign(model):
+        return None
+    params = rows_of(model)[0]["litellm_params"]
+    missing = litellm.validate_environment(model=params["model"])["missing_keys"]
+    variables = " and ".join(missing) or "the provider's variables"
+    return GatewayMisconfigured(
+        f"The gateway has no credentials for the provider {_provider(params)!r} of the model "
+        f"{model!r}, so nothing was sent. Set {variables} in the gateway's environment, or "
+        "`api_key` in the model's `litellm_params` in the configuration.",
+        param="model",
+    )
+
+
+def _provider(params: Mapping[str, Any]) -> str:
+    """Return the provider of a deployment; "" if LiteLLM finds none."""
+    given = params.get("custom_llm_provider")
+    if isinstance(given, str):
+        return given
+    if params["model"].startswith(f"{PROVIDER}/"):
+        return PROVIDER
+    try:
+        _, provider, _, _ = litellm.get_llm_provider(
+            model=params["model"], api_base=params.get("api_base")
+        )
+    except litellm.BadRequestError:
+        return ""
+    return str(provider)
+
+
+def _providers_in(value: Any) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Mapping):
+            yield from (each[name] for name in FIELDS & each.keys() if isinstance(each[name], str))
+            pending.extend(each.values())
+        elif isinstance(each, list):
+            pending.extend(each)

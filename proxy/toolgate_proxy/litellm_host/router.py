@@ -1,0 +1,226 @@
+"""Access to LiteLLM's router: a model's deployments, and which of them are Toolgate backends.
+
+A row is the router's dict of one deployment: `model_name`, `litellm_params`, `model_info`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import litellm
+from litellm.types.utils import CustomPricingLiteLLMParams
+
+from ..discovery import is_name
+from ..routing.deployments import Placement
+from ..settings import settings
+from ..state import gateway
+from .errors import PROVIDER
+
+PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
+"""Fields of `litellm_params` from which LiteLLM computes costs."""
+LIMITS = ("rpm", "tpm")
+"""Limits of a deployment that LiteLLM's router enforces."""
+
+Row = Mapping[str, Any]
+"""The router's dict of one deployment."""
+Taken = Callable[[Row], AbstractContextManager[None]]
+"""Holds a slot of a deployment. Raises RateLimitError if none is free."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A Toolgate deployment, as needed by a request on our own route."""
+
+    row: Row
+    placement: Placement
+    defaults: Mapping[str, Any]
+    """Default request parameters in the deployment's `litellm_params`."""
+
+
+@dataclass(frozen=True)
+class Asker:
+    """The sender of a request, as far as it decides to which deployments the request may go."""
+
+    team: str | None = None
+    """LiteLLM's team."""
+    is_administrator: bool = False
+
+
+def router() -> Any:
+    """Return LiteLLM's router; None before LiteLLM has started."""
+    from litellm.proxy import proxy_server  # importing it reads the environment
+
+    return proxy_server.llm_router
+
+
+def rows_of(model: str | None, asker: Asker | None = None) -> list[Row]:
+    """Return the deployments of a model, by a name, alias, routing group or wildcard match; None:
+    of all models. `asker`: only those that may serve its requests. A name that is discovered has
+    one for each of its replicas."""
+    return [each for row in _configured(model, asker) for each in _replicas_of(row)]
+
+
+def _replicas_of(row: Row) -> list[Row]:
+    """Return a row for each replica of a deployment whose `api_base` is a name. They share the id
+    of the deployment, its limits and its weight."""
+    place, params = placement_of(row), row["litellm_params"]
+    if place is None or not is_name(place.api_base or settings().backend_url):
+        return [row]
+    found = gateway().deployments.replicas_of(place)
+    share = {"weight": params["weight"] / len(found)} if params.get("weight") else {}
+    return [
+        {**row, "litellm_params": {**params, **share, "api_base": each.api_base}} for each in found
+    ]
+
+
+def _configured(model: str | None, asker: Asker | None) -> list[Row]:
+    held = router()
+    if held is None:
+        return []
+    if asker is None or model is None:
+        return held.get_model_list(model) or []
+    rows: list[Row] = held.get_model_list(model, team_id=asker.team) or []
+    usable = [row for row in rows if team_of(row) in (None, asker.team)]
+    if usable or asker.team is not None or not asker.is_administrator:
+        return usable
+    # As in LiteLLM, the administrator may use the models of a team, if they are of only one.
+    rows = rows or [row for row in held.get_model_list() or () if public_name_of(row) == model]
+    return rows if len({team_of(row) for row in rows}) == 1 else []
+
+
+def are_all_ours() -> bool:
+    """Return whether there are deployments, and all of them are Toolgate's."""
+    rows = rows_of(None)
+    return bool(rows) and all(placement_of(row) is not None for row in rows)
+
+
+def placements(model: str | None, asker: Asker | None = None) -> list[Placement]:
+    """Return the Toolgate deployments of a model; None: of all models."""
+    found = [placement_of(row) for row in rows_of(model, asker)]
+    return [placement for placement in found if placement is not None]
+
+
+def is_foreign(model: str, asker: Asker | None = None) -> bool:
+    """Return whether all deployments of a model are another provider's; False for an unknown
+    model."""
+    rows = rows_of(model, asker)
+    return bool(rows) and all(placement_of(row) is None for row in rows)
+
+
+def is_toolgate(model: str) -> bool:
+    """Return whether all deployments of a model are Toolgate's; False for an unknown model."""
+    rows = rows_of(model)
+    return bool(rows) and all(placement_of(row) is not None for row in rows)
+
+
+def has_toolgate(model: str) -> bool:
+    """Return whether a model has a deployment of Toolgate's."""
+    return any(placement_of(row) is not None for row in rows_of(model))
+
+
+def model_names() -> list[str]:
+    """Return the names of all models, without aliases."""
+    held = router()
+    return sorted(held.model_names) if held is not None else []
+
+
+def has_plain_names() -> bool:
+    """Return whether `model_names` has all names of models: no wildcards and no aliases."""
+    held = router()
+    if held is None:
+        return False
+    return not held.model_group_alias and not any("*" in name for name in held.model_names)
+
+
+def placement_of(row: Row) -> Placement | None:
+    """Return the placement of a deployment; None for another provider's."""
+    params = row["litellm_params"]
+    provider, _, model = params["model"].partition("/")
+    if provider != PROVIDER:
+        return None
+    return Placement(model, params.get("api_base"), params.get("api_key"))
+
+
+def id_of(row: Row) -> str:
+    """Return the id of a deployment, which its replicas share."""
+    return str(row["model_info"]["id"])
+
+
+def model_id_of(row: Row) -> str | None:
+    """Return LiteLLM's id of a deployment; None: it has none."""
+    found = (row.get("model_info") or {}).get("id")
+    return None if found is None else str(found)
+
+
+def team_of(row: Row) -> str | None:
+    """Return the only team of LiteLLM's database that may use a deployment; None: all may."""
+    team: str | None = (row.get("model_info") or {}).get("team_id")
+    return team
+
+
+def public_name_of(row: Row) -> str:
+    """Return the name by which requests ask for a deployment."""
+    info = row.get("model_info") or {}
+    return str(info.get("team_public_model_name") or row["model_name"])
+
+
+def weights_of(rows: Sequence[Row]) -> list[float]:
+    """Return the weights of deployments without limits, as in LiteLLM's strategy simple-shuffle."""
+    weights = [float(row["litellm_params"].get("weight") or 0) for row in rows]
+    return weights if max(weights, default=0) > 0 else [1.0] * len(rows)
+
+
+def alias_target(model: str) -> str | None:
+    """Return the model that an alias of the router stands for; None: it is no alias."""
+    held = router()
+    given = None if held is None else (held.model_group_alias or {}).get(model)
+    return given.get("model") if isinstance(given, dict) else given
+
+
+def is_limited(row: Row) -> bool:
+    return any(
+        part.get(name) is not None
+        for part in (row["litellm_params"], row.get("model_info") or {})
+        for name in LIMITS
+    )
+
+
+def group_of(params: Mapping[str, Any]) -> str | None:
+    """Return the client's model name in a call's `litellm_params`. The router stores it in the
+    metadata, under a key that depends on the endpoint."""
+    for name in ("metadata", "litellm_metadata"):
+        group = (params.get(name) or {}).get("model_group")
+        if isinstance(group, str):
+            return group
+    return None
+
+
+async def within_limits(
+    model: str, data: dict[str, Any], messages: object, taken: Taken, held: ExitStack
+) -> Row:
+    """Return the row that LiteLLM's router selects. `held` gets what `taken` returns for it. Raises
+    RateLimitError if all are at their limits.
+
+    LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
+    selected for between the two, so that a row can be full although another one is not.
+    """
+    for left in reversed(range(max(1, len(rows_of(model))))):
+        row: Row = await router().async_get_available_deployment(
+            model=model, request_kwargs=data, messages=messages
+        )
+        with ExitStack() as slot:
+            try:
+                slot.enter_context(taken(row))
+                await router().async_routing_strategy_pre_call_checks(
+                    deployment=row, parent_otel_span=None
+                )
+            except litellm.RateLimitError:
+                if not left:
+                    raise
+            else:
+                held.enter_context(slot.pop_all())
+                break
+    return row

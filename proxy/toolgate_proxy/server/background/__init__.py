@@ -1,1 +1,0 @@
-"""Responses that are generated in the background, without a client that waits for them."""

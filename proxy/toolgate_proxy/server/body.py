@@ -1,0 +1,155 @@
+"""Reading, parsing and replaying a request's body, within limits on its time and size."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+from starlette.types import Message, Receive, Scope
+
+from toolgate_core.errors import (
+    ClientDisconnected,
+    InvalidRequest,
+    RequestTimeout,
+    RequestTooLarge,
+    UnsupportedEncoding,
+)
+
+from ..json_values import read_object
+from ..limits.key_bounds import BodyReservation
+
+IN_THREAD = 262_144
+"""Size in bytes from which a body is parsed and checked in a thread, so that the event loop can
+serve others between the steps: each of them takes a few milliseconds for a body of this size, while
+a switch of threads costs a tenth of one."""
+PLAIN = (b"", b"identity")
+READ = "toolgate.body"
+"""Key in the ASGI scope of a RequestBody that was read before."""
+RESERVED = "toolgate.reserved"
+"""Key in the ASGI scope of a function that ends the reservation of such a body."""
+
+
+Check = Callable[[dict[str, Any]], None]
+"""Checks parameters. Raises ToolgateError."""
+
+
+class RequestBody:
+    """The bytes of a body, or its values if they were parsed before. Each takes as much memory as
+    the body, so `free` them as soon as possible."""
+
+    def __init__(self, content: bytes = b"", values: dict[str, Any] | None = None):
+        self.size = len(content)
+        self._content: bytes | None = content if values is None else None
+        self._values = values
+
+    @classmethod
+    def of_values(cls, values: dict[str, Any], size: int) -> RequestBody:
+        """`size`: of the body from which `values` were parsed, in bytes."""
+        body = cls(values=values)
+        body.size = size
+        return body
+
+    async def parsed(self, scope: Scope, check: Check) -> dict[str, Any]:
+        """The body's JSON object, for which `check` raises no error. Accepts no forms. Raises
+        InvalidRequest and RequestTooLarge."""
+        if self._values is not None:
+            return self._values
+        for name, value in scope["headers"]:
+            if name == b"content-type" and b"form" in value.lower():
+                raise InvalidRequest(
+                    "The body must be JSON, sent as `content-type: application/json`."
+                )
+        if self.size > IN_THREAD:
+            values = await asyncio.to_thread(read_object, self.content)
+        else:
+            values = read_object(self.content)
+        check(values)
+        return values
+
+    @property
+    def content(self) -> bytes:
+        return json.dumps(self._values).encode() if self._content is None else self._content
+
+    def free(self) -> None:
+        """The body is not read again."""
+        self._content, self._values = b"", None
+
+    def again(self, receive: Receive) -> Receive:
+        """A `receive` that replays the body and then continues with the client's next messages. The
+        body can be replayed once."""
+        replayed = False
+
+        async def read_again() -> Message:
+            nonlocal replayed
+            if replayed:
+                return await receive()
+            replayed = True
+            content = self.content
+            self.free()
+            return {"type": "http.request", "body": content, "more_body": False}
+
+        return read_again
+
+
+async def read(
+    scope: Scope,
+    receive: Receive,
+    *,
+    limit: int,
+    seconds: float,
+    reservation: BodyReservation | None = None,
+) -> RequestBody:
+    """`reservation`: is made for the body; the caller closes it. Raises RequestTooLarge for a body
+    of more than `limit` bytes, RequestTimeout if it takes more than `seconds`, UnsupportedEncoding
+    for a compressed body, RateLimited if there is no room for it, and ClientDisconnected if the
+    client leaves before its end."""
+    length = _length(scope, limit)
+    size, received = 0, BytesIO()  # whose value is not a copy
+    try:
+        async with asyncio.timeout(seconds):
+            if reservation is not None and length:
+                await reservation.wait(length)
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnected("The client disconnected before the end of its body.")
+                size += received.write(message.get("body", b""))
+                if size > limit:
+                    raise _too_large(limit)
+                if reservation is not None and size > reservation.size:
+                    reservation.resize(size)
+                if not message.get("more_body", False):
+                    return RequestBody(received.getvalue())
+    except TimeoutError as error:
+        if reservation is not None and length and not reservation.size:
+            raise reservation.refusal() from error
+        raise RequestTimeout(
+            f"The body did not arrive within {seconds:g} s (TOOLGATE_BODY_TIMEOUT). Send the "
+            "request again, with a smaller body or over a faster connection."
+        ) from error
+
+
+def _length(scope: Scope, limit: int) -> int | None:
+    """The `content-length`. Raises RequestTooLarge and UnsupportedEncoding."""
+    length = None
+    for name, value in scope["headers"]:
+        if name == b"content-encoding" and value.strip().lower() not in PLAIN:
+            raise UnsupportedEncoding(
+                "The body has a `content-encoding`, but compressed bodies are not supported. Send "
+                "it without compression."
+            )
+        if name == b"content-length" and value.isdigit():
+            length = int(value[:20])
+            if length > limit:
+                raise _too_large(limit)
+    return length
+
+
+def _too_large(limit: int) -> RequestTooLarge:
+    return RequestTooLarge(
+        f"The body has more than {limit:,} bytes, the limit of this gateway. Shorten the messages "
+        "or reduce the images, or ask the operator to raise TOOLGATE_MAX_BODY_BYTES."
+    )

@@ -1,1 +1,0 @@
-"""Metrics of the requests that clients send."""

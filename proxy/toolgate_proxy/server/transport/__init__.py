@@ -1,1 +1,0 @@
-"""The connection to a client: HTTP limits, reading of bodies, keep-alives, disconnects."""
