@@ -117,7 +117,7 @@ def _staging(copy: Callable[..., Any]) -> Callable[..., Any]:
     return staging
 
 
-class CopiedBytes(TorchDispatchMode):
+class CopiedBytes(TorchDispatchMode):  # type: ignore[misc]  # torch is not type-checked
     """Counts what is copied from the host's memory to `meta`."""
 
     def __init__(self, times: CpuTimes) -> None:

@@ -32,7 +32,7 @@ CONSTRAINTS: Mapping[Strings, Callable[[random.Random], dict[str, Any]]] = {
     "pattern": lambda _: {"pattern": "^[A-Za-z0-9 .,'-]+$"},
     "format": lambda rng: {"format": rng.choice([*FORMATS])},
     "length": lambda rng: rng.choice(({"maxLength": 1000}, {"minLength": 3})),
-    "mixed": lambda rng: rng.choice(_real_constraints()),
+    "mixed": lambda rng: _real_constraint(rng),
 }
 assert set(CONSTRAINTS) == set(get_args(Strings))
 
@@ -69,6 +69,10 @@ def _candidates(schema: Mapping[str, Any], rng: random.Random) -> Iterator[str]:
     yield " ".join(words)
     yield "-".join(words[:3]).lower()
     yield str(rng.randrange(1000))
+
+
+def _real_constraint(rng: random.Random) -> dict[str, Any]:
+    return rng.choice(_real_constraints())
 
 
 @cache

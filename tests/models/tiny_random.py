@@ -201,7 +201,7 @@ def model_files(source: Path | None, shapes: Mapping[str, object]) -> dict[str, 
         "pad_token_id": pad,
     }
     generation = {"eos_token_id": [end, pad], "pad_token_id": pad}
-    files["config.json"] = json.dumps(config | shapes, indent=1)
+    files["config.json"] = json.dumps({**config, **shapes}, indent=1)
     files["generation_config.json"] = json.dumps(generation, indent=1)
     return files
 

@@ -15,7 +15,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
 from ..context import Caller
-from . import auth
+from .database import has_database
 from .errors import PROVIDER
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
@@ -144,13 +144,13 @@ def wants_post_call() -> bool:
 
 def wants_events() -> bool:
     """Return whether any callback, or LiteLLM's database, receives success or failure events."""
-    return auth.has_database() or any(not _is_inert(each) for held in _lists() for each in held)
+    return has_database() or any(not _is_inert(each) for held in _lists() for each in held)
 
 
 def counts_keys(caller: Caller) -> bool:
     """Return whether LiteLLM itself counts the use of a request's key: another authentication than
     ours found the key, or the database records spend."""
-    return not caller.authenticated or auth.has_database()
+    return not caller.authenticated or has_database()
 
 
 def without_inert(log: Any, *, counted: bool) -> None:

@@ -15,7 +15,7 @@ from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, Upgr
 from .. import removed
 from ..api.surfaces import surface_of
 from ..context import RequestContext, route_path
-from ..litellm_host import auth
+from ..litellm_host.database import has_database
 from ..litellm_host.refused import named_providers, passed_through
 from .authorization import authorize, check_key
 from .paths import MATCH
@@ -123,7 +123,7 @@ async def refuse_upgrade(_: Scope, receive: Receive, send: Send) -> None:
 
 async def without_database(scope: Scope, context: RequestContext) -> None:
     """Refuse a request at DATABASE, unless LiteLLM has a database. Raise ToolgateError."""
-    if auth.has_database():
+    if has_database():
         return
     await authorize(scope, context)
     raise RouteNotFound(

@@ -24,6 +24,7 @@ from ..context import RequestContext, context_of, route_path
 from ..keys.access import key_of, may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.app import serves_without_key
+from ..litellm_host.database import has_database
 from ..state import gateway
 from .connection import Reply
 
@@ -42,7 +43,7 @@ async def authorize(scope: Scope, context: RequestContext) -> None:
     path = route_path(scope)
     if is_open(path):
         return
-    if auth.has_database():
+    if has_database():
         _check_virtual_key(scope, path)
         return
     await check_key(scope, context)
@@ -100,7 +101,7 @@ class ClosedRoutes:
 
     def _is_closed(self, scope: Scope) -> bool:
         path = route_path(scope)
-        if auth.is_ours() or auth.has_database() or is_open(path):
+        if auth.is_ours() or has_database() or is_open(path):
             return False
         return serves_without_key(self._host, scope, path)
 

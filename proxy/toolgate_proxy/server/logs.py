@@ -75,9 +75,9 @@ def set_up(*, as_json: bool) -> None:
     for handler in of_tools.handlers:
         handler.setFormatter(_ToolFormatter(as_json=as_json))
     handlers = [each for name in LITELLM for each in logging.getLogger(name).handlers]
-    for handler in (*handlers, logging.lastResort):
-        if handler is not None:
-            handler.setFormatter(EventFormatter(as_json=as_json))
+    for each in (*handlers, logging.lastResort):
+        if each is not None:
+            each.setFormatter(EventFormatter(as_json=as_json))
     if not isinstance(sys.stdout, PrintedLines):
         logging.captureWarnings(True)
         sys.stdout = PrintedLines(sys.stdout, as_json=as_json)
