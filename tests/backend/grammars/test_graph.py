@@ -30,6 +30,7 @@ from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.engines import llguidance_matcher
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.grammars.engines.llguidance_matcher import matchers_of, new_matcher
+from toolgate_backend.grammars.graph import node
 from toolgate_backend.grammars.graph.node import NODE_BYTES, Node
 from toolgate_backend.grammars.text_kinds import JSON_IN_LLGUIDANCE, FreeTexts
 from toolgate_backend.tokens import masks
@@ -187,6 +188,30 @@ def test_random_text_keeps_to_the_bound():
         del held[:-8]  # sequences that still use nodes do not keep those beside them
     assert graphs.memory.generation > 2
     assert nodes_alive() - before < 2 * 420_000 / NODE_BYTES + 8 * 60
+
+
+def test_nodes_are_left_out_of_garbage_collections(monkeypatch):
+    """They would take long, and free nothing: what is dropped is freed without them."""
+
+    def visited():
+        return sum(type(each) is Node for each in gc.get_objects())
+
+    monkeypatch.setattr(node, "FROZEN_AT_ONCE", 50_000)
+    found = model("qwen3")
+    graphs = graphs_of(found)
+    made = found.grammar("f", SCHEMAS["numbers"])
+    before = nodes_alive()
+    try:
+        graph = graphs.graph_of(made)
+        nodes = {each for seed in range(80) for each in write(graph, seed)}
+        assert len(nodes) > 500
+        assert visited() - before < len(nodes) / 4
+        del graph, made, nodes
+        for _ in range(200):
+            graphs.memory.tidy()
+    finally:
+        gc.unfreeze()
+    assert visited() == before
 
 
 def test_a_graph_goes_with_its_grammar():
