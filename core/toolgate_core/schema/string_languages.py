@@ -76,22 +76,22 @@ None if it allows no text that begins so."""
 class Counted(NamedTuple):
     """A state of which only the number of characters matters."""
 
-    count: int
+    length: int
     kind: tuple[int, ...]
-    """The numbers of characters at which something changes: more than `count`. Negative if a
+    """The numbers of characters at which something changes: more than `length`. Negative if a
     string must not have so many."""
 
     @property
     def top(self) -> int:
         return max(map(abs, self.kind))
 
-    def room(self, length: int) -> int:
-        """Return how many characters may certainly follow, up to `length`."""
-        return min((-each - 1 - self.count for each in self.kind if each < 0), default=length)
+    def room(self, most: int) -> int:
+        """Return how many characters may certainly follow, up to `most`."""
+        return min((-each - 1 - self.length for each in self.kind if each < 0), default=most)
 
-    def is_far(self, length: int) -> bool:
-        """Return whether nothing changes with the next `length` characters."""
-        return bool(self.kind) and all(abs(each) - self.count > length for each in self.kind)
+    def is_far(self, more: int) -> bool:
+        """Return whether nothing changes with the next `more` characters."""
+        return bool(self.kind) and all(abs(each) - self.length > more for each in self.kind)
 
 
 class _Constrained:

@@ -89,12 +89,12 @@ def test_lengths_are_counted_as_far_as_they_matter():
     assert found is not None
     counted = found.counted(found.begin)
     assert counted is not None
-    assert (counted.count, counted.kind) == (0, (-10, 3))
+    assert (counted.length, counted.kind) == (0, (-10, 3))
     assert counted.is_far(2)
     assert not counted.is_far(3)
     after = found.counted(found.after(found.begin, "éaaa"))
     assert after is not None
-    assert (after.count, after.kind) == (4, (-10,))
+    assert (after.length, after.kind) == (4, (-10,))
     beyond = found.counted(found.after(found.begin, "a" * 10))
     assert beyond is None or beyond.kind == ()
 

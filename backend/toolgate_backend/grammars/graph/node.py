@@ -107,7 +107,7 @@ class CountedEdges(dict[int, Node]):
         """`counts`: the number of characters of each token, or 0. `nodes` are those that this one
         leads to, by their number of characters."""
         super().__init__()
-        self._counts, self._count, self._top = counts, counted.count, counted.top
+        self._counts, self._count, self._top = counts, counted.length, counted.top
         self.nodes = nodes
 
     def get(self, token: int, default: Any = None) -> Any:
