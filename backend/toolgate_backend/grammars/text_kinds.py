@@ -1,4 +1,4 @@
-"""The kinds of free strings: which text and tokens go on inside one, with its state unchanged.
+"""The kinds of strings: which text and tokens go on inside one, with its state unchanged.
 
 A text inside a string is *whole* if it consists of complete characters and escapes, and its end
 can't be a part of the mark that ends the string. After each whole text the same may follow.
@@ -10,9 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from toolgate_core.schema.known_strings import KnownTexts, known_texts
 
 from ..tokens.masks import BitmaskRow
 from ..tokens.units import ESCAPE
@@ -32,6 +34,12 @@ _HIGH_BEGUN = (
 
 _CHARACTERS = re.compile(rb"(?:[\x00-\x7f]|%b)*" % _HIGH)
 _CHARACTER_BEGUN = re.compile(_HIGH_BEGUN)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"n": "\n", "r": "\r", "b": "\b", "t": "\t", "f": "\f"}
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else _CONTROLS.get(found[2], found[2])
 
 
 class TextKind(Protocol):
@@ -51,9 +59,8 @@ class TextKind(Protocol):
         the string; None if there is no such mark."""
         ...
 
-    def opening(self, text: bytes) -> int | None:
-        """Where the content of a string begins that has no end in `text`, which begins outside of
-        strings; None if there is none."""
+    def characters(self, text: bytes) -> str:
+        """Return the characters of a whole text."""
         ...
 
 
@@ -68,8 +75,6 @@ class QuotedText(TextKind):
     """A regular expression of what may follow a backslash."""
     escape_begun: bytes
     """A regular expression of the beginnings of `escaped`, the empty one included."""
-    quotes: bytes
-    """The marks of all strings of the form."""
 
     @cached_property
     def _content(self) -> re.Pattern[bytes]:
@@ -79,12 +84,6 @@ class QuotedText(TextKind):
     def _begun(self) -> re.Pattern[bytes]:
         return re.compile(rb"%b|\\(?:%b)" % (_HIGH_BEGUN, self.escape_begun))
 
-    @cached_property
-    def _strings(self) -> re.Pattern[bytes]:
-        marks = [re.escape(self.quotes[at : at + 1]) for at in range(len(self.quotes))]
-        ways = (rb"%b(?:[^%b\\]|\\.)*(?:%b|\Z)" % (m, m, m) for m in marks)
-        return re.compile(b"|".join(ways), re.DOTALL)
-
     def begun(self, text: bytes) -> bytes | None:
         rest = text[self._end(text) :]
         return rest if not rest or self._begun.fullmatch(rest) else None
@@ -93,18 +92,19 @@ class QuotedText(TextKind):
         end = self._end(text)
         return end if text.startswith(self.quote, end) else None
 
-    def opening(self, text: bytes) -> int | None:
-        last = next(iter(reversed([*self._strings.finditer(text)])), None)
-        if last is None or last.end() < len(text) or not last[0].startswith(self.quote):
-            return None
-        inside = last[0][1:]
-        closed = self.content(inside) is not None or self.begun(inside) is None
-        return None if closed else last.start() + 1
+    def characters(self, text: bytes) -> str:
+        return _ESCAPE.sub(_unescaped, text.decode())
 
     def _end(self, text: bytes) -> int:
         found = self._content.match(text)
         assert found is not None
         return found.end()
+
+
+MAX_COUNTED = 100
+"""Length in characters up to which the masks count a raw text. llguidance's lexer has a state for
+each length and each beginning of the end mark: beyond a few hundred it gives up in the middle of a
+text, and then for every request with the grammar."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class RawText(TextKind):
         end = text.find(self.end)
         return None if end < 0 else end
 
-    def opening(self, text: bytes) -> int | None:
-        return None
+    def characters(self, text: bytes) -> str:
+        return text.decode()
 
 
 JSON_IN_XGRAMMAR = QuotedText(
@@ -159,7 +159,6 @@ JSON_IN_XGRAMMAR = QuotedText(
     rb"[\x20\x21\x23-\x5b\x5d-\x7f]",
     rb'["\\/bfnrt]|u[0-9a-fA-F]{4}',
     rb"(?:u[0-9a-fA-F]{0,3})?",
-    b'"',
 )
 """xgrammar's own strings of JSON."""
 JSON_IN_LLGUIDANCE = QuotedText(
@@ -167,13 +166,12 @@ JSON_IN_LLGUIDANCE = QuotedText(
     rb"[\x20\x21\x23-\x5b\x5d-\x7e]",
     rb'["\\bfnrt]|u(?:00[01][0-9a-fA-F]|007[fF])',
     rb"(?:u(?:0(?:0(?:[01]|7)?)?)?)?",
-    b'"',
 )
 """llguidance's: `\\u` for control characters only."""
 JSON_KINDS = frozenset({JSON_IN_XGRAMMAR, JSON_IN_LLGUIDANCE})
 PYTHON = (
-    QuotedText(b"'", rb"[\x20-\x26\x28-\x5b\x5d-\x7f]", rb"[nrbtf\\']", b"", b"'\""),
-    QuotedText(b'"', rb"[\x20\x21\x23-\x5b\x5d-\x7e]", rb'[nrbtf\\"]', b"", b"'\""),
+    QuotedText(b"'", rb"[\x20-\x26\x28-\x5b\x5d-\x7f]", rb"[nrbtf\\']", b""),
+    QuotedText(b'"', rb"[\x20\x21\x23-\x5b\x5d-\x7e]", rb'[nrbtf\\"]', b""),
 )
 """The strings of Python (codecs/typed_values.py), in either quotation mark."""
 
@@ -186,33 +184,50 @@ def raw_text(end: bytes, close: bytes, *, ends_with_mark: bool) -> RawText:
     return RawText(b"", tuple(dict.fromkeys((end, close))), (), end)
 
 
+class FreeTexts(NamedTuple):
+    """What is known of the texts of a grammar's values."""
+
+    strings: tuple[TextKind, ...] = ()
+    """The kinds of strings, if all of them are known."""
+    known: KnownTexts = KnownTexts()
+
+
+NOT_FREE = FreeTexts()
+
+
+def free_texts(schema: Any, kinds: tuple[TextKind, ...], **names: bool) -> FreeTexts:
+    """Return what is known of the values of a schema whose strings are of these kinds. `names`: as
+    for `known_texts`."""
+    counted = MAX_COUNTED if any(isinstance(kind, RawText) for kind in kinds) else None
+    known = known_texts(schema, counted, **names) if kinds else None
+    return NOT_FREE if known is None else FreeTexts(kinds, known)
+
+
+MAX_CHARACTERS = 255
+
+
 class PlainTable:
-    """The tokens that go on with a kind of free string."""
+    """The tokens that go on with a kind of string."""
 
     def __init__(self, kind: TextKind, token_bytes: Sequence[bytes], allowed: BitmaskRow) -> None:
         """`allowed`: the tokens that the text of a grammar may have. Reads the whole vocabulary."""
         self.kind = kind
-        self.sample = -1
-        """One of these tokens, of one letter."""
-        ends = np.zeros(len(allowed) * 32, dtype=np.uint8)
         may = np.unpackbits(allowed.view(np.uint8), bitorder="little")
-        plain = np.zeros(len(may), dtype=np.uint8)
+        counts = bytearray(len(may))
         for token in np.flatnonzero(may[: len(token_bytes)]).tolist():
             text = token_bytes[token]
-            plain[token] = bool(text) and kind.begun(text) == b""
-            ends[token] = text.startswith(kind.quote)
-            if plain[token] and len(text) == 1 and text.isalpha():
-                self.sample = token
-        self.loop = plain.tobytes()
-        """One byte for each token id."""
-        self.words: BitmaskRow = np.packbits(plain, bitorder="little").view(np.int32)
-        self._ends: BitmaskRow = np.packbits(ends, bitorder="little").view(np.int32)
+            if kind.begun(text) == b"" and (count := len(kind.characters(text))) <= MAX_CHARACTERS:
+                counts[token] = count
+        self.counts = bytes(counts)
+        """By token id: its number of characters, if after it the text is whole; otherwise 0."""
+        self.longest = max(counts)
+        self._plain: dict[int, BitmaskRow] = {}
 
-    def may_end(self, row: BitmaskRow) -> bool:
-        """Return whether a mask allows the end of the string. Only those of JSON may have to go
-        on."""
-        return self.kind not in JSON_KINDS or bool((row & self._ends).any())
-
-    def is_inside(self, row: BitmaskRow) -> bool:
-        """Return whether a mask allows all of these tokens."""
-        return bool((row & self.words == self.words).all())
+    def goes_on(self, row: BitmaskRow, most: int) -> bool:
+        """Return whether a mask allows all of these tokens that have at most `most` characters."""
+        plain = self._plain.get(min(most, self.longest))
+        if plain is None:
+            counts = np.frombuffer(self.counts, dtype=np.uint8)
+            bits = np.packbits((counts > 0) & (counts <= most), bitorder="little")
+            plain = self._plain[min(most, self.longest)] = bits.view(np.int32)
+        return bool((row & plain == plain).all())

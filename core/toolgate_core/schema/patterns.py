@@ -140,8 +140,8 @@ def whole(part: Part) -> Part:
     rewriter = _Rewriter()
     later = rewriter.rest((part,), at_start=False)
     if not _has_start(part):
-        return _sequence(ANYTHING, later)
-    return _either([rewriter.rest((part,), at_start=True), _sequence(_SOMETHING, later)])
+        return sequence(ANYTHING, later)
+    return either([rewriter.rest((part,), at_start=True), sequence(_SOMETHING, later)])
 
 
 def has_inner_anchor(part: Part) -> bool:
@@ -182,23 +182,23 @@ class _Rewriter:
                 return self.rest(following, at_start=True) if at_start else NOTHING
             case Anchor(end=True):
                 rest = self.rest(following, at_start=at_start)
-                return EMPTY if _may_be_empty(rest) else NOTHING
+                return EMPTY if may_be_empty(rest) else NOTHING
             case Look() | Boundary():
                 raise Unsupported("it has a word boundary or look-around")
             case Sequence(inside) if has_assertion(part):
                 return self.rest((*inside, *following), at_start=at_start)
             case Alternatives(options) if has_assertion(part):
-                return _either(
+                return either(
                     [self.rest((each, *following), at_start=at_start) for each in options]
                 )
             case Repeated(one, least, most) if has_assertion(part):
                 if most != 1 and not is_always_empty(one):
                     raise Unsupported("it repeats an anchor")
                 once = self.rest((one, *following), at_start=at_start)
-                return once if least else _either([once, self.rest(following, at_start=at_start)])
-        if at_start and _may_be_empty(part) and any(map(_has_start, following)):
+                return once if least else either([once, self.rest(following, at_start=at_start)])
+        if at_start and may_be_empty(part) and any(map(_has_start, following)):
             raise Unsupported("it has an anchor after what may be empty")
-        return _sequence(part, self.rest(following, at_start=False))
+        return sequence(part, self.rest(following, at_start=False))
 
 
 def is_nothing(part: Part) -> bool:
@@ -213,28 +213,32 @@ def is_nothing(part: Part) -> bool:
     return part == NOTHING
 
 
-def _may_be_empty(part: Part) -> bool:
+def may_be_empty(part: Part) -> bool:
     match part:
         case Sequence(parts):
-            return all(map(_may_be_empty, parts))
+            return all(map(may_be_empty, parts))
         case Alternatives(options):
-            return any(map(_may_be_empty, options))
+            return any(map(may_be_empty, options))
         case Repeated(one, least):
-            return not least or _may_be_empty(one)
+            return not least or may_be_empty(one)
     return not isinstance(part, Characters)
 
 
-def _sequence(first: Part, rest: Part) -> Part:
+def sequence(first: Part, rest: Part) -> Part:
     if NOTHING in (first, rest):
         return NOTHING
     if rest == EMPTY or (first == rest == ANYTHING):
         return first
     if first == EMPTY:
         return rest
-    return Sequence((first, *(rest.parts if isinstance(rest, Sequence) else (rest,))))
+    return Sequence((*_parts(first), *_parts(rest)))
 
 
-def _either(options: list[Part]) -> Part:
+def _parts(part: Part) -> tuple[Part, ...]:
+    return part.parts if isinstance(part, Sequence) else (part,)
+
+
+def either(options: list[Part]) -> Part:
     found = [each for each in dict.fromkeys(options) if each != NOTHING]
     if len(found) < 2:
         return found[0] if found else NOTHING
@@ -254,7 +258,7 @@ def without_look_around(part: Part) -> tuple[Part, ...]:
     while rest and isinstance(look := rest[0], Look) and not look.behind:
         del rest[0]
         if look.negative:
-            found += map(_other_beginning, _options(look.part))
+            found += map(_other_beginning, options_of(look.part))
         else:
             found.append(Sequence((_START, look.part)))
     if rest[-1:] == [_END] and isinstance(look := rest[-2:][0], Look) and look.behind:
@@ -300,7 +304,7 @@ def _other_beginning(part: Part) -> Part:
     raise Unsupported("its negative look-ahead can't be written without look-around")
 
 
-def _options(part: Part) -> tuple[Part, ...]:
+def options_of(part: Part) -> tuple[Part, ...]:
     return part.options if isinstance(part, Alternatives) else (part,)
 
 

@@ -42,6 +42,25 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "long": parameters(a=TEXT | {"minLength": 7}, b=TEXT),
     "nonempty": parameters(a={"type": ["string", "null"], "minLength": 1}, b=TEXT),
     "pattern": parameters(a={"type": "string", "pattern": "^[a-z ]+,"}, b=TEXT),
+    "words": parameters(a=TEXT | {"pattern": "^[A-Za-z0-9 .,'-]+$"}, b=TEXT, c=TEXT),
+    "formats": parameters(
+        a=TEXT | {"format": "date-time"},
+        b=TEXT | {"format": "uuid"},
+        c=TEXT | {"format": "uri"},
+        d=TEXT | {"format": "email"},
+        e=TEXT | {"format": "duration"},
+        f=TEXT | {"format": "ipv4"},
+    ),
+    "bounds": parameters(
+        a=TEXT | {"maxLength": 60}, b=TEXT | {"minLength": 3}, c=TEXT | {"maxLength": 12}, d=TEXT
+    ),
+    "mixed": parameters(
+        a={"type": "array", "items": TEXT | {"pattern": "foo|^ba*r"}},
+        b=TEXT | {"pattern": "^[a-z]{1,9}(-[a-z]+)*$", "maxLength": 14, "minLength": 2},
+        c={"anyOf": [TEXT | {"maxLength": 9}, {"type": "null"}]},
+        d={"type": "string", "enum": ["x", "xy", "2020"]},
+        e={},
+    ),
     "numbers": parameters(
         a={"type": "array", "items": {"type": "number"}}, n={"type": "integer", "minimum": -5}
     ),

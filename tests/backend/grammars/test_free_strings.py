@@ -12,17 +12,18 @@ import pytest
 from tests.backend.grammars.kit import CODECS, TEXT, grammar, model, parameters
 from tests.support.effort import rotating
 from tests.support.grammars.graph_walks import Pair, graphs_of, walk
-from toolgate_backend.grammars.free_strings import free_texts
 from toolgate_backend.grammars.graph.value_places import reader_of, value_of
 from toolgate_backend.grammars.text_kinds import (
     JSON_IN_LLGUIDANCE,
     JSON_IN_XGRAMMAR,
     PYTHON,
+    free_texts,
     raw_text,
 )
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.units import units
 from toolgate_core.schema.closed_objects import close_objects
+from toolgate_core.schema.string_languages import FREE
 
 CASES = json.loads(Path(__file__).with_name("free_strings.json").read_text())
 
@@ -30,7 +31,6 @@ CASES = json.loads(Path(__file__).with_name("free_strings.json").read_text())
 ARRAY = {"type": "array", "items": TEXT}
 OPEN = {"type": "object"}
 NODE = {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}
-FREE = CASES["free"]
 CONSTRAINED = CASES["constrained"]
 
 
@@ -38,10 +38,19 @@ def has_free_strings(schema, *, with_names=True):
     return bool(free_texts(schema, PYTHON, with_names=with_names).strings)
 
 
-@pytest.mark.parametrize("schema", FREE, ids=str)
+@pytest.mark.parametrize("schema", CASES["free"], ids=str)
 def test_strings_that_are_free(schema):
-    assert has_free_strings(close_objects(schema))
-    assert has_free_strings(close_objects(parameters(a=schema, b=ARRAY)))
+    for whole in (schema, parameters(a=schema, b=ARRAY)):
+        found = free_texts(close_objects(whole), PYTHON)
+        assert found.strings
+        assert found.known.constraints == (FREE,)
+
+
+@pytest.mark.parametrize("schema", CASES["of_known_languages"], ids=str)
+def test_strings_of_known_languages(schema):
+    found = free_texts(parameters(a=schema, b=TEXT) | {"additionalProperties": False}, PYTHON)
+    assert found.strings
+    assert len(found.known.constraints) == 2
 
 
 def test_references_are_followed():
@@ -64,18 +73,12 @@ def test_undeclared_names_can_be_excluded():
         assert not has_free_strings(close_objects(parameters(a=schema)), with_names=False)
 
 
-@pytest.mark.parametrize(
-    ("schema", "kinds", "is_free"),
-    [
-        ({"type": "string", "minLength": 1}, (JSON_IN_XGRAMMAR,), True),
-        ({"type": "string", "minLength": 1}, (JSON_IN_LLGUIDANCE,), True),
-        ({"type": "string", "minLength": 1}, PYTHON, False),
-        ({"type": "string", "minLength": 20}, (JSON_IN_XGRAMMAR,), True),
-        ({"type": "string", "minLength": 1, "maxLength": 9}, (JSON_IN_XGRAMMAR,), False),
-    ],
-)
-def test_strings_of_json_may_have_a_minimum_of_characters(schema, kinds, is_free):
-    assert free_texts(close_objects(parameters(a=schema)), kinds).strings == kinds * is_free
+def test_lengths_that_masks_may_not_count():
+    """In raw text, they may leave them to validation."""
+    schema = close_objects(parameters(a=TEXT | {"maxLength": 1000, "minLength": 3}))
+    found = free_texts(schema, (JSON_IN_LLGUIDANCE,)).known.constraints
+    assert {each.most for each in found} == {None, 1000}
+    assert len(free_texts(schema, (XML,)).known.constraints) == len(found) + 1
 
 
 def test_bare_names_must_not_look_like_numbers():
@@ -89,7 +92,7 @@ def test_bare_names_must_not_look_like_numbers():
 def test_numbers_are_free_without_bounds(schema, is_free):
     found = free_texts(close_objects(parameters(a=schema)), (JSON_IN_XGRAMMAR,))
     assert found.strings
-    assert found.numbers == is_free
+    assert found.known.numbers == is_free
 
 
 XML = raw_text(b"\n</a>\n", b"</a>", ends_with_mark=False)
@@ -126,16 +129,16 @@ def test_what_has_begun_at_the_end_of_a_text(kind, text, begun):
     assert kind.begun(text) == begun
 
 
-def test_where_a_token_opens_a_string():
-    kind = JSON_IN_XGRAMMAR
-    assert kind.opening(b'"The') == 1
-    assert kind.opening(b': "The \\"x') == 3
-    assert kind.opening(b'"a": "b') == 6
-    assert kind.opening(b'"a"') is None
-    assert kind.opening(b'"a\nb') is None
-    assert kind.opening(b"12") is None
-    assert PYTHON[0].opening(b"='a\"") == 2
-    assert PYTHON[1].opening(b"='a\"") is None
+@pytest.mark.parametrize(
+    ("kind", "text", "characters"),
+    [
+        (JSON_IN_LLGUIDANCE, '日\\n\\\\\\"\\u001f', '日\n\\"\x1f'),
+        (PYTHON[0], "a\\'\\t", "a'\t"),
+        (XML, "\\n\n", "\\n\n"),
+    ],
+)
+def test_characters_of_a_text(kind, text, characters):
+    assert kind.characters(text.encode()) == characters
 
 
 @rotating("dialect", [each for each in CODECS if each != "minicpm5"], one_in=3)
@@ -151,10 +154,9 @@ def test_free_text_takes_no_nodes(dialect):
         node = graph.root if node is None or node.finished else node
         node = graph.step(node, int(rng.choice(masks.unpack(graph.row(node).words))))
         assert node is not None
-        graph.row(node)
     texts = found.vocabulary.unit_bytes
-    assert node.strings is not None
-    kind = node.strings.kind
+    assert node.position is not None
+    kind = node.position.table.kind
     inside = [
         token
         for token in masks.unpack(graph.row(node).words).tolist()
@@ -166,12 +168,13 @@ def test_free_text_takes_no_nodes(dialect):
         row = graph.row(node).words
         likely = [t for t in rng.choices(inside, k=20) if row[t // 32] >> (t % 32) & 1]
         for token in chain(likely, (int(each) for each in masks.unpack(row))):
-            if kind.begun(node.begun + texts[token]) is not None:
+            if kind.begun(node.position.begun + texts[token]) is not None:
                 break
         text += texts[token]
         after = graph.step(node, token)
         assert after is not None
         seen.add(node := after)
+        assert node.position is not None
     assert len(text) > 8000
     assert len(seen) < 120
 
@@ -235,26 +238,100 @@ def test_a_token_may_begin_a_string_and_its_end():
         walk(pair, found, seed, injected=[])
 
 
-@pytest.mark.parametrize("form", [{"pattern": "^[a-z ]+$"}, {"maxLength": 9000}])
-def test_constrained_text_takes_no_nodes_of_the_graph(form):
+def nodes_of(graph, tokens):
+    """The nodes of a text, with their masks."""
+    nodes = [graph.root]
+    for token in tokens:
+        graph.row(nodes[-1])
+        after = graph.step(nodes[-1], token)
+        assert after is not None
+        nodes.append(after)
+    return nodes
+
+
+def test_unknown_text_takes_no_nodes_of_the_graph():
     found = model("qwen3")
-    made = found.grammar("f", parameters(a=TEXT | form))
-    graphs = graphs_of(found, wide=300)
-    graph = graphs.graph_of(made)
-    index = found.data.token_index
+    made = found.grammar("f", parameters(a=TEXT | {"maxLength": 20_000}))
+    graphs, index = graphs_of(found, wide=300), found.data.token_index
     assert not made.compiled.free.strings
     assert made.fixed_prefix.endswith(b'"a": "')
-    node = graph.root
-    for token in index.cover(made.fixed_prefix) or []:
-        assert node is not None
-        node = graph.step(node, token)
+    graph = graphs.graph_of(made)
+    nodes_of(graph, index.cover(made.fixed_prefix))
     before = graphs.memory.bytes
-    for token in index.cover(b"abc def " * 200) or []:
-        assert node is not None
-        graph.row(node)
-        node = graph.step(node, token)
-    assert node is not None
+    nodes_of(graph, index.cover(made.fixed_prefix + b"abc def " * 200))
     assert graphs.memory.bytes < before + 20_000
+
+
+@pytest.mark.parametrize(
+    ("form", "values"),
+    [
+        ({"pattern": "^[A-Za-z0-9 .,'-]+$"}, ["the weather, in Oslo", "A 1.5 'b'", "x-y"]),
+        ({"format": "date-time"}, ["2024-02-29T10:00:00Z", "1999-12-31t23:59:59.5+01:00"]),
+        ({"format": "uuid"}, ["123e4567-e89b-12d3-a456-426614174000"]),
+        ({"minLength": 3}, ["the weather in Oslo", "abc"]),
+    ],
+)
+def test_text_of_a_known_language_takes_few_nodes(form, values):
+    found, rng = model("qwen3"), random.Random(2)
+    made = found.grammar("f", parameters(a=TEXT | form, b=TEXT))
+    assert made.fixed_prefix.endswith(b'{"')
+    graphs, before, sizes = graphs_of(found), made.fixed_prefix + b'a": "', list[int]()
+    singles = {
+        bytes([byte]): index
+        for byte in range(128)
+        for index in found.data.token_index.cover(bytes([byte])) or ()
+    }
+    for _ in range(60):
+        text = rng.choice(values).encode()
+        at = rng.randrange(len(text))
+        tokens = [
+            *found.data.token_index.cover(before),
+            *(found.data.token_index.cover(text[:at]) or ()),
+            *(singles[text[n : n + 1]] for n in range(at, len(text))),
+            *found.data.token_index.cover(b'", "b": "'),
+        ]
+        nodes = nodes_of(graphs.graph_of(made), tokens)
+        assert not any(node.private for node in nodes)
+        sizes.append(graphs.memory.bytes)
+    assert len({node for node in nodes if node.position}) < 60
+    assert sizes[-1] < 200_000
+    assert sizes[-1] - sizes[40] < 5_000
+
+
+def test_far_from_a_bound_a_text_needs_no_engine(monkeypatch):
+    found = model("qwen3")
+    made = found.grammar("f", parameters(a=TEXT | {"maxLength": 1000}, b=TEXT))
+    graph, index = graphs_of(found).graph_of(made), found.data.token_index
+    head = index.cover(made.fixed_prefix + b'a": "')
+    nodes_of(graph, [*head, *index.cover(b"some words")])
+    with monkeypatch.context() as patch:
+        patch.setattr(graph._maker._scouts, "take", lambda node: 1 / 0)
+        nodes = nodes_of(graph, [*head, *index.cover(b"other words " * 20)])
+    assert len({node.row for node in nodes[-30:]}) == 1
+    pair = Pair(found, graph, made)
+    for token in [*head, *index.cover(b"x" * 990)]:
+        assert pair.accept(token)
+    for _ in range(10):
+        pair.check()
+        assert pair.accept(index.cover(b"x")[0])
+    pair.check()
+    assert not pair.accept(index.cover(b"x")[0])
+
+
+def test_strings_that_are_listed_are_told_from_those_of_a_language():
+    """The names of members, and the values of an enumeration, begin as the others do."""
+    found = model("qwen3")
+    digits = TEXT | {"pattern": "^[0-9]+$"}
+    listed = {"type": "string", "enum": ["12", "123", "2"]}
+    made = found.grammar("f", {**parameters(**{"1": listed, "12": digits, "3": digits})})
+    assert made.compiled.free.strings
+    index = found.data.token_index
+    for text in (b'{"1": "12', b'{"1": "2', b'{"12": "12', b'{"1": "12", "12": "2', b'{"1'):
+        pair = Pair(found, graphs_of(found).graph_of(made), made)
+        for token in index.cover(made.fixed_prefix.removesuffix(b'{"') + text):
+            pair.check()
+            assert pair.accept(token)
+        walk(pair, found, 3, injected=[])
 
 
 # --- value bounds ---

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 import random
+import re
 import weakref
 
 import pytest
@@ -18,21 +20,24 @@ from tests.backend.grammars.kit import (
     parameters,
 )
 from tests.support.dialects.model import EndingChoice
-from tests.support.effort import repeats, sampled
+from tests.support.effort import repeats, rotating, sampled
 from tests.support.grammars.custom_grammars import CASES
 from tests.support.grammars.graph_walks import Pair, graphs_of, walk
+from tests.support.installed import needs
+from tests.support.shared_data import TOOLS, records
 from toolgate_backend.errors import BackendError
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.engines import llguidance_matcher
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.grammars.engines.llguidance_matcher import matchers_of, new_matcher
-from toolgate_backend.grammars.free_strings import FreeTexts
+from toolgate_backend.grammars.graph import node
 from toolgate_backend.grammars.graph.node import NODE_BYTES, Node
-from toolgate_backend.grammars.text_kinds import JSON_IN_LLGUIDANCE
+from toolgate_backend.grammars.text_kinds import JSON_IN_LLGUIDANCE, FreeTexts
 from toolgate_backend.tokens import masks
 from toolgate_core.custom_tools import Grammar, custom_parameters
 from toolgate_core.grammar_key import CONTENT
 from toolgate_core.schema.canonical import TEXT as TEXT_FORM
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 
 # --- equal masks ---
 NEAR_ENDS = [
@@ -62,6 +67,23 @@ def test_masks_are_those_of_the_engine(dialect, schema):
     for wide in (300, 4096):
         graphs = graphs_of(found, wide=wide)
         compare(found, graphs, grammar(dialect, schema), range(repeats(3, nightly=200)))
+
+
+CONSTRAINED = re.compile('"(pattern|format|minLength|maxLength)": ')
+
+
+@needs(TOOLS)
+@rotating("dialect", ["qwen3", "qwen3_coder", "gemma4", "llama32_pythonic"], one_in=4)
+def test_masks_of_real_tools_are_those_of_the_engine(dialect):
+    found = model(dialect)
+    real = [each["schema"] for each in records(TOOLS)]
+    real = [each for each in real if CONSTRAINED.search(json.dumps(each))]
+    for schema in real[:: repeats(23, nightly=1)]:
+        parameters = canonical_parameters(schema)
+        if found.compiler.compile("key", "f", canonical_json(parameters)).grammar is None:
+            continue  # this codec has no text for it
+        made = found.grammar("f", parameters)
+        compare(found, graphs_of(found, wide=300), made, range(repeats(2, nightly=30)))
 
 
 @pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder", "gemma4"])
@@ -107,7 +129,7 @@ def test_masks_of_formats_are_those_of_the_engine(dialect):
 def test_a_loop_without_a_proof_would_be_found(form):
     found = model("qwen3")
     made = found.grammar("f", parameters(a={"type": "string", **form}))
-    assert not made.compiled.free.strings
+    assert len(made.compiled.free.known.constraints) == 2
     made.compiled.free = FreeTexts((JSON_IN_LLGUIDANCE,))
     with pytest.raises(AssertionError):
         compare(found, graphs_of(found), made, range(40))
@@ -122,16 +144,16 @@ def test_a_limit_of_the_engine_ends_one_text_only(wide, monkeypatch):
     compiled = CompiledGrammar(matchers_of(lambda: new_matcher(tokenizer, ENDLESS_LARK, {})))
     grammar = MeasuredGrammar(compiled, None, "f")
     graph = graphs_of(found, wide=wide).graph_of(grammar)
-    node, failed = graph.root, False
+    at, failed = graph.root, False
     for token in found.vocabulary.encode("x</p>x\n</p" + "\n" * 40):
         try:
-            graph.row(node)
-            after = graph.step(node, token)
+            graph.row(at)
+            after = graph.step(at, token)
         except BackendError:
             failed = True
             break
         assert after is not None
-        node = after
+        at = after
     assert failed, "the grammar no longer exceeds a limit: find another"
     pair = Pair(found, graph, grammar)
     for token in found.vocabulary.encode("a text\nof words"):
@@ -166,6 +188,30 @@ def test_random_text_keeps_to_the_bound():
         del held[:-8]  # sequences that still use nodes do not keep those beside them
     assert graphs.memory.generation > 2
     assert nodes_alive() - before < 2 * 420_000 / NODE_BYTES + 8 * 60
+
+
+def test_nodes_are_left_out_of_garbage_collections(monkeypatch):
+    """They would take long, and free nothing: what is dropped is freed without them."""
+
+    def visited():
+        return sum(type(each) is Node for each in gc.get_objects())
+
+    monkeypatch.setattr(node, "FROZEN_AT_ONCE", 50_000)
+    found = model("qwen3")
+    graphs = graphs_of(found)
+    made = found.grammar("f", SCHEMAS["numbers"])
+    before = nodes_alive()
+    try:
+        graph = graphs.graph_of(made)
+        nodes = {each for seed in range(80) for each in write(graph, seed)}
+        assert len(nodes) > 500
+        assert visited() - before < len(nodes) / 4
+        del graph, made, nodes
+        for _ in range(200):
+            graphs.memory.tidy()
+    finally:
+        gc.unfreeze()
+    assert visited() == before
 
 
 def test_a_graph_goes_with_its_grammar():
@@ -220,5 +266,5 @@ def test_equal_masks_are_one_row():
     first, second = (
         graphs.graph_of(model("qwen3").grammar(name, SCHEMAS["free"])) for name in ("f1", "f2")
     )
-    rows = [[graph.row(node) for node in write(graph, 1)] for graph in (first, second)]
+    rows = [[graph.row(each) for each in write(graph, 1)] for graph in (first, second)]
     assert set(rows[0][-8:]) & set(rows[1][-8:])

@@ -23,10 +23,9 @@ from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
 from toolgate_backend.grammars.codecs.rules import exact_numbers
 from toolgate_backend.grammars.compiled_grammar import extra_tokens, limits_of
 from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
-from toolgate_backend.grammars.free_strings import free_texts
 from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.grammars.read_back import misread
-from toolgate_backend.grammars.text_kinds import JSON_IN_XGRAMMAR
+from toolgate_backend.grammars.text_kinds import JSON_IN_XGRAMMAR, free_texts
 from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.units import TokenIndex
 from toolgate_core.dialects.dialect import Json
@@ -75,7 +74,7 @@ COMPILING = {
     "backend.grammars.codecs.rules:exact_numbers": lambda it, _: exact_numbers(it, {}),
     "backend.grammars.compiled_grammar:limits_of": lambda it, _: limits_of(it),
     "backend.grammars.read_back:misread": lambda it, _: misread(it, lambda _: True),
-    "backend.grammars.free_strings:free_texts": lambda it, _: free_texts(
+    "backend.grammars.text_kinds:free_texts": lambda it, _: free_texts(
         close_objects(it), (JSON_IN_XGRAMMAR,)
     ),
 }

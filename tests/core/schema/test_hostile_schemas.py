@@ -31,6 +31,7 @@ from toolgate_core.schema.closed_objects import (
 )
 from toolgate_core.schema.corrections import corrected, corrections
 from toolgate_core.schema.document import draft_of, normalise
+from toolgate_core.schema.known_strings import known_texts
 from toolgate_core.schema.limits import SchemaLimits, check_limits, check_paths
 from toolgate_core.schema.preparation import checks, prepare, relaxation
 from toolgate_core.schema.preparation.engine_form import (
@@ -79,6 +80,7 @@ CANONICAL: dict[str, Work] = {
     "core.schema.closed_objects:with_open_objects": with_open_objects,
     "core.schema.closed_objects:are_closed": are_closed,
     "core.schema.closed_objects:close_objects": close_objects,
+    "core.schema.known_strings:known_texts": lambda it: known_texts(it, None),
     "core.schema.limits:check_limits": lambda it: check_limits(it, SchemaLimits(), param="it"),
     "core.schema.limits:check_paths": lambda it: check_paths(it, param="it"),
     "core.schema.walk:find_keyword": lambda it: find_keyword(it, "nothing"),

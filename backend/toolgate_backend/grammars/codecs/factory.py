@@ -12,8 +12,7 @@ from toolgate_core.dialects.marks import Marks
 from ...errors import GrammarRefused
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
-from ..free_strings import free_texts
-from ..text_kinds import JSON_IN_LLGUIDANCE, PYTHON, TextKind
+from ..text_kinds import JSON_IN_LLGUIDANCE, PYTHON, TextKind, free_texts
 from .nested import NestedGrammar
 from .raw_strings import uncounted_lengths
 from .rules import Rules, encoded_literal

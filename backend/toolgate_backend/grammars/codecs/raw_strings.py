@@ -18,6 +18,7 @@ import llguidance
 
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.formats import RAW_FORMATS
 from toolgate_core.schema.patterns import whole
 from toolgate_core.schema.regular.parts import Unsupported, text_of
 from toolgate_core.schema.regular.reading import parse
@@ -25,14 +26,10 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
-from ..text_kinds import raw_text
+from ..text_kinds import MAX_COUNTED, raw_text
 from .nodes import OF_TEXT, FurtherMembers, listed
 from .rules import Rules, encoded_literal, quoted
 
-MAX_COUNTED = 100
-"""Length in characters up to which the masks count a text. llguidance's lexer has a state for each
-length and each beginning of the end mark: beyond a few hundred it gives up in the middle of a text,
-and then for every request with the grammar."""
 COUNTS = ("minLength", "maxLength")
 FREE = "(?s:.*)"
 ANY = f"/{FREE}/"
@@ -89,7 +86,7 @@ class RawStrings:
         parts = [_length(schema), *patterns_of(schema)]
         if not has_text(*parts):
             return None
-        if parts != [FREE] or forbidden or self._cdata:
+        if forbidden or self._cdata:
             self._rules.has_constrained = True
         body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
         constraints = {each: schema[each] for each in OF_TEXT if each in schema}
@@ -205,46 +202,6 @@ def patterns_of(schema: dict[str, Any]) -> list[str]:
             raise GrammarRefused("allOf of a raw text is not supported", "")
         found += patterns_of(each)
     return found
-
-
-_HEX = "[0-9A-Fa-f]"
-_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-_GROUP = f"{_HEX}{{1,4}}"
-
-
-def _ipv6() -> str:
-    """RFC 4291 §2.2, without embedded IPv4 addresses: eight groups, or fewer with one `::`."""
-    ways = [f"{_GROUP}(?::{_GROUP}){{7}}"]
-    for before in range(7):
-        left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
-        after = 6 - before
-        right = f"(?:{_GROUP}(?::{_GROUP}){{0,{after}}})?"
-        ways.append(f"{left}::{right}")
-    ways.append(f"{_GROUP}(?::{_GROUP}){{6}}::")
-    return "|".join(f"(?:{way})" for way in ways)
-
-
-_DURATION_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
-_DURATION_DATE = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
-_URI_CHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
-_URI_HOST = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
-_URI_TAIL = rf"(?:\?(?:{_URI_CHAR}|[\/?])*)?(?:#(?:{_URI_CHAR}|[\/?])*)?"
-
-RAW_FORMATS = {
-    "uuid": f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
-    "ipv4": _IPV4,
-    "ipv6": _ipv6(),
-    # RFC 3339, appendix A.
-    "duration": f"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)",
-    # RFC 3986 with an authority and without user information and IP literals, or without authority.
-    "uri": (
-        rf"[A-Za-z][A-Za-z0-9+.-]*:(?:\/\/{_URI_HOST}(?::[0-9]{{1,4}})?(?:\/{_URI_CHAR}*)*"
-        rf"|{_URI_CHAR}+(?:\/{_URI_CHAR}*)*){_URI_TAIL}"
-    ),
-}
-"""The formats that llguidance builds into JSON strings, as regular expressions for raw text. Each
-accepts no string that validation refuses; tests check this."""
 
 
 _EMPTY = "(?:)"

@@ -14,8 +14,7 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
-from ..free_strings import NOT_FREE, FreeTexts
-from ..text_kinds import RawText
+from ..text_kinds import NOT_FREE, FreeTexts, RawText
 
 MAX_DIGITS = 128
 """Maximum number of digits of the bounds of a range."""
@@ -125,9 +124,10 @@ class Rules:
     free: FreeTexts = NOT_FREE
     """What is proven about the values."""
     raw: RawText | None = None
-    """The kind of raw strings that are not constrained."""
+    """The kind of raw strings."""
     has_constrained: bool = False
-    """Whether a raw string is constrained."""
+    """Whether some raw strings are not the ones of a schema: those that look like other values are
+    left out."""
     _names: dict[str, str] = field(default_factory=dict)
     _length: int = 0
 

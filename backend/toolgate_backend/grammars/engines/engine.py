@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ..codecs.rules import TagText
-from ..free_strings import NOT_FREE, FreeTexts
+from ..text_kinds import NOT_FREE, FreeTexts
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant

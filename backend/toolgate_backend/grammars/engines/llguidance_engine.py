@@ -20,8 +20,7 @@ from ...settings import settings
 from ...tokens.call_form import CallForm
 from ..codecs.factory import rules_of_call
 from ..codecs.rules import exact_numbers
-from ..free_strings import free_texts
-from ..text_kinds import JSON_IN_LLGUIDANCE
+from ..text_kinds import JSON_IN_LLGUIDANCE, free_texts
 from .custom_grammar import CustomGrammars
 from .engine import CompiledGrammar
 from .llguidance_matcher import Mark, can_begin, matchers_of, new_matcher

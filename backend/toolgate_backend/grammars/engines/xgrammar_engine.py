@@ -19,8 +19,7 @@ from ...errors import BlobRejected, GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from ..free_strings import free_texts
-from ..text_kinds import JSON_IN_XGRAMMAR
+from ..text_kinds import JSON_IN_XGRAMMAR, free_texts
 from .engine import CompiledGrammar
 from .xgrammar_members import grammar_of, grammar_of_schema, literal, member_rules
 

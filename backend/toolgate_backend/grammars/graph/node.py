@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from threading import Lock
+from typing import Any, NamedTuple
+
+from toolgate_core.schema.string_languages import Counted, State, StringLanguage
 
 from ...tokens.masks import Row
 from ..engines.engine import Matcher
@@ -22,9 +26,8 @@ class Node:
     """A state of the grammar: what may follow some text. Only `TokenGraph` changes nodes."""
 
     __slots__ = (
-        "begun", "complete", "depth", "ends", "finished", "forced", "generation", "loop", "next",
-        "number", "opens", "origin", "parent", "place", "private", "row", "strings", "texts",
-        "token", "usual",
+        "complete", "depth", "ends", "finished", "forced", "generation", "loop", "next", "number",
+        "opens", "parent", "place", "position", "private", "row", "texts", "token", "usual",
     )  # fmt: skip
 
     next: dict[int, Node]
@@ -53,17 +56,13 @@ class Node:
         self.forced: bytes | None = None
         self.place: AnyPlace | None = None
         """For the bounds on values."""
-        self.strings: PlainTable | None = None
-        """The kind of the free string whose inside the node is."""
+        self.position: Position | None = None
+        """Inside a string whose language is known."""
         self.opens: PlainTable | None = None
-        """The kind of the string that begins at this node and must not be empty."""
-        self.origin: Node | None = None
-        """The inside of the free string in which a character, an escape or a mark has begun."""
-        self.begun = b""
-        """The text that has begun there."""
-        self.texts: dict[bytes, Node] | None = None
-        """The nodes after this one whose state depends on the text since then only, by this
-        text."""
+        """The kind of the string that begins at this node, until its language is known."""
+        self.texts: dict[Hashable, Node] | None = None
+        """The nodes after this one whose state depends on the text since then only, by this text,
+        or by what else tells the state."""
         self.number: Node | None = None
         """Inside a number: the node before it."""
         self.private: PrivateText | None = None
@@ -72,31 +71,78 @@ class Node:
         """The number of tokens of the private text."""
 
 
+FREE_TEXT = b""
+"""Stands for all texts of a string after which any text may follow."""
+
+
+class Position(NamedTuple):
+    """A position inside a string."""
+
+    anchor: Node
+    """The node before its first character."""
+    table: PlainTable
+    language: StringLanguage
+    state: State
+    """After the whole text before `begun`."""
+    begun: bytes = b""
+    """The character, the escape or the end that may have begun."""
+
+    @property
+    def counted(self) -> Counted | None:
+        """If only the number of characters matters: that."""
+        return None if self.begun else self.language.counted(self.state)
+
+    @property
+    def key(self) -> Hashable:
+        """What tells the state of the grammar among the texts since `anchor`."""
+        counted = self.counted
+        return FREE_TEXT if counted is not None and not counted.kind else (self.state, self.begun)
+
+
+class CountedEdges(dict[int, Node]):
+    """The edges of a node inside a string of which only the number of characters matters. Those of
+    tokens after which the text is whole are found by their number of characters."""
+
+    def __init__(self, counts: bytes, counted: Counted, nodes: dict[int, Node]) -> None:
+        """`counts`: the number of characters of each token, or 0. `nodes` are those that this one
+        leads to, by their number of characters."""
+        super().__init__()
+        self._counts, self._count, self._top = counts, counted.length, counted.top
+        self.nodes = nodes
+
+    def get(self, token: int, default: Any = None) -> Any:
+        count = self._counts[token] if 0 <= token < len(self._counts) else 0
+        if count:
+            return self.nodes.get(min(self._count + count, self._top), default)
+        return super().get(token, default)
+
+    def __setitem__(self, token: int, node: Node) -> None:
+        if count := self._counts[token]:
+            self.nodes[min(self._count + count, self._top)] = node
+        else:
+            super().__setitem__(token, node)
+
+
 class PrivateText:
-    """The tokens of one sequence after a node of the graph, or after a part of another private
-    text. It only grows: a text that takes another way is a new one."""
+    """The tokens of one sequence after a node of the graph. It only grows: a text that takes
+    another way is a new one."""
 
-    __slots__ = ("base", "base_length", "base_node", "matcher", "tokens")
+    __slots__ = ("base", "matcher", "tokens")
 
-    def __init__(self, base_node: Node, base: PrivateText | None, base_length: int) -> None:
-        self.base_node = base_node
-        self.base, self.base_length = base, base_length
-        self.tokens = array("i")
-        self.matcher: Matcher | None = None
+    def __init__(self, base: Node, tokens: array[int], matcher: Matcher | None) -> None:
+        self.base = base
+        self.tokens = tokens
+        self.matcher = matcher
         """At the end of `tokens`; None if another text has it."""
-
-    def all_tokens(self) -> list[int]:
-        """Return the tokens after `base_node`."""
-        parts = [self.tokens.tolist()]
-        text = self
-        while text.base is not None:
-            parts.append(text.base.tokens[: text.base_length].tolist())
-            text = text.base
-        return [token for part in reversed(parts) for token in part]
 
 
 NODE_BYTES = 900
 EDGE_BYTES = 100
+FROZEN_AT_ONCE = 4 * 2**20
+"""Bytes of new nodes after which Python's garbage collector leaves out all objects that exist. It
+would visit each node in each full collection, which takes half a second for a full memory, and find
+nothing: dropped nodes are cleared. As when vLLM does so at its start, other objects that refer to
+each other in a circle are not freed if they have existed then; few do in an engine."""
 CLEARED_AT_ONCE = 64
 """Number of dropped nodes that are cleared with each new one, so that no step has to wait for
 all."""
@@ -107,6 +153,8 @@ class GraphMemory:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
+        self._frozen = 0
+        """The bytes of this generation that Python's garbage collector leaves out."""
         self.begin_anew: Callable[[], None] = lambda: None
         """Is called after a new generation has begun."""
         self._lock = Lock()
@@ -131,6 +179,11 @@ class GraphMemory:
         with self._lock:
             if self.is_full:
                 self.generation, self.bytes, begins = self.generation + 1, 0, True
+            self._frozen = min(self._frozen, self.bytes)
+            if self.bytes - self._frozen > FROZEN_AT_ONCE:
+                self._frozen = self.bytes
+                gc.collect(1)
+                gc.freeze()
         if begins:
             self.begin_anew()
         self._clear_some()
@@ -150,5 +203,8 @@ class GraphMemory:
             except IndexError:
                 return
             found = [*node.next.values(), *(node.texts or {}).values()]
-            node.next, node.ends, node.texts = NOTHING, NOTHING, None
+            if isinstance(node.next, CountedEdges):
+                found += node.next.nodes.values()
+                node.next.nodes.clear()
+            node.next, node.ends, node.texts, node.position = NOTHING, NOTHING, None, None
             self._dropped.extend(found)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+from array import array
 from contextlib import suppress
+from itertools import takewhile
 
 import numpy as np
+
+from toolgate_core.schema.string_languages import StringLanguages
 
 from ...errors import BackendError, NoTokenAllowed
 from ...tokens.masks import BitmaskRow, Row, pack, token_ids
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import Matcher
-from ..text_kinds import PlainTable, RawText, TextKind
-from .node import EDGE_BYTES, NODE_BYTES, NOTHING, Node, PrivateText
+from ..text_kinds import PlainTable
+from .node import EDGE_BYTES, NODE_BYTES, NOTHING, CountedEdges, Node, Position, PrivateText
 from .scouts import Scouts
 from .shared import Shared
 from .value_bounds import narrowed
-from .value_places import AnyPlace, TagPlace, value_of
+from .value_places import AnyPlace, mark_of, value_of
 
 
-def is_whole(place: AnyPlace | None, kind: TextKind) -> bool:
-    """Return whether the end of a string can't have begun yet, at a place inside it. A token that
-    begins a string may contain the beginning of its end."""
-    if not isinstance(kind, RawText) or place is None:
-        return True
-    if isinstance(place, TagPlace):
-        return place.raw and not kind.ending(place.tail)
-    return not place.begun
+def allows(row: Row, token: int) -> bool:
+    return bool(row.view[token >> 5] >> (token & 31) & 1)
 
 
 class NodeMaker:
@@ -34,8 +32,10 @@ class NodeMaker:
     def __init__(self, grammar: MeasuredGrammar, shared: Shared) -> None:
         self._shared = shared
         compiled = grammar.compiled
-        self.tables = [shared.table(kind) for kind in compiled.free.strings]
-        """The tokens of each kind of free strings."""
+        self._tables = {kind.quote: shared.table(kind) for kind in compiled.free.strings}
+        """The kinds of strings, by their marks."""
+        listed = compiled.free.known.listed.union(shared.bounds.literals(grammar.name))
+        self._languages = StringLanguages(compiled.free.known.constraints, listed)
         self._bounds = shared.bounds.of(grammar)
         self._scouts = Scouts(compiled.matcher)
         first = compiled.matcher()
@@ -60,8 +60,7 @@ class NodeMaker:
 
     def joined(self, node: Node, token: int, target: Node, row: Row) -> Node | None:
         """Return an edge to a known node, if the token is accepted."""
-        words = row.words.view(np.uint32)
-        if not int(words[token >> 5]) >> (token & 31) & 1:
+        if not allows(row, token):
             matcher = self._scouts.take(node)
             if not matcher.accept(token):
                 self._leave(node, matcher)
@@ -98,8 +97,7 @@ class NodeMaker:
             return after
         text = node.private
         if text is None:
-            text = PrivateText(node, None, 0)
-            text.matcher = matcher
+            text = PrivateText(node, array("i"), matcher)
         else:
             node.row = None
         text.tokens.append(token)
@@ -141,8 +139,6 @@ class NodeMaker:
             except BackendError:  # a limit of the engine, which perhaps another text has exceeded
                 self._forget_matchers(node)
                 self._fill(node, words)
-        if node.origin is None and node.loop is None:
-            self._set_strings(node, words)
         if self._bounds is not None and node.place is not None:
             words = narrowed(words, self._bounds.refused(node.place))
         before = len(shared.rows)
@@ -183,22 +179,71 @@ class NodeMaker:
                 self._count(len(node.forced))
         return node.forced
 
-    def _set_strings(self, node: Node, words: BitmaskRow) -> None:
-        table = self._strings(node, words)
-        if table is None or table.may_end(words):
-            node.strings, node.loop = table, None if table is None else table.loop
-        else:
-            node.opens = table
+    # --- strings ---
 
-    def _strings(self, node: Node, words: BitmaskRow) -> PlainTable | None:
-        """Return the kind of the free string inside which a node is, by its mask and its place."""
-        value = None if node.place is None else value_of(node.place)
-        quote = b"" if value is None else value.quote
-        for table in self.tables:
-            is_raw = value is None and not table.kind.quote
-            if (is_raw or (quote and table.kind.quote == quote)) and table.is_inside(words):
-                return table if is_whole(node.place, table.kind) else None
-        return None
+    def opening(self, place: AnyPlace | None, text: bytes) -> tuple[int, PlainTable] | None:
+        """Return where the string begins in which a text ends, and its kind; None if it does not
+        end in a string that began in it. `place` is the one before the text."""
+        bounds, found = self._bounds, None
+        if bounds is None or place is None or not self._tables:
+            return None
+        mark = mark_of(bounds.after(place, text))
+        if mark is None or mark not in self._tables:
+            return None
+        is_outside = mark_of(place) is None
+        for at in range(len(text)):
+            place = bounds.after(place, text[at : at + 1])
+            if is_outside and mark_of(place) is not None:
+                found = at + 1
+            is_outside = mark_of(place) is None
+        return None if found is None else (found, self._tables[mark])
+
+    def begin_string(self, node: Node) -> None:
+        """Find out the language of the string that begins at a node."""
+        table, matcher = node.opens, self._scouts.fresh(node)
+        assert table is not None
+        node.opens = None
+
+        def may_begin(text: str) -> bool:
+            tokens = self._shared.token_index.cover(text.encode()) or [-1]
+            accepted = len([*takewhile(matcher.accept, tokens)])
+            matcher.check()
+            if accepted:
+                matcher.rollback(accepted)
+            return accepted == len(tokens)
+
+        with suppress(BackendError):  # a limit of the engine: then nothing is known
+            language = self._languages.of(may_begin)
+            if language is not None:
+                self.set_position(node, Position(node, table, language, language.begin))
+
+    def set_position(self, node: Node, position: Position) -> None:
+        """Note where a node is, so that it is found again."""
+        anchor, counted = position.anchor, position.counted
+        anchor.texts = {} if anchor.texts is None else anchor.texts
+        anchor.texts[position.key] = node
+        node.position = position
+        table = position.table
+        if counted is None or not table.goes_on(self.row(node).words, counted.room(table.longest)):
+            return
+        if not counted.kind:
+            node.loop = table.counts
+            return
+        if counted.is_far(table.longest):
+            anchor.texts.setdefault(counted.kind, node)
+        before = node.parent
+        is_same = before and before.position and before.position.anchor is anchor
+        known = before.next if before and is_same else None
+        nodes = known.nodes if isinstance(known, CountedEdges) else {}
+        node.next = CountedEdges(table.counts, counted, nodes)
+
+    def like(self, node: Node, token: int, model: Node) -> Node:
+        """Return a new node after an allowed token whose mask is that of another one."""
+        after = Node(node, token, node.generation)
+        after.place, after.row = model.place, self.row(model)
+        self._connect(node, token, after)
+        self._count(NODE_BYTES)
+        return after
 
     def is_unknown_text(self, node: Node, row: Row) -> bool:
         """Return whether a mask is that of text about which nothing is known."""

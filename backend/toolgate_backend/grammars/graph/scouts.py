@@ -52,17 +52,15 @@ class Scouts:
         """Return the matcher of a private text, which ends at the node."""
         undone = len(text.tokens) - node.depth
         if undone:
-            other = PrivateText(text.base_node, text, node.depth)
-            if text.matcher is not None:
-                other.matcher, text.matcher = text.matcher, None
-                other.matcher.rollback(undone)
-            text = node.private = other
-            node.depth = 0
+            matcher, text.matcher = text.matcher, None
+            text = node.private = PrivateText(text.base, text.tokens[: node.depth], matcher)
+            if matcher is not None:
+                matcher.rollback(undone)
         if text.matcher is None:
-            text.matcher = advanced(self._fresh(text.base_node), text.all_tokens())
+            text.matcher = advanced(self.fresh(text.base), text.tokens)
         return text.matcher
 
-    def _fresh(self, node: Node) -> Matcher:
+    def fresh(self, node: Node) -> Matcher:
         """Return a new matcher at a node, whose own one stays there. Raise BackendError."""
         path: list[int] = []
         while node.parent is not None:

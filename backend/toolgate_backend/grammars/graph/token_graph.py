@@ -12,6 +12,7 @@ proven to depend on the text only, inside and after free strings and numbers, th
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,10 +20,9 @@ from weakref import WeakKeyDictionary
 from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
-from ..free_strings import FreeTexts
-from ..text_kinds import JSON_KINDS
-from .node import Node
-from .node_maker import NodeMaker
+from ..text_kinds import JSON_KINDS, FreeTexts
+from .node import Node, Position
+from .node_maker import NodeMaker, allows
 from .shared import Shared
 from .value_places import value_of
 
@@ -56,7 +56,7 @@ class Numbers:
 
     def __init__(self, free: FreeTexts) -> None:
         self._are_proven = bool(free.strings)
-        self._are_free = free.numbers
+        self._are_free = free.known.numbers
 
     def place_of(self, node: Node, text: bytes) -> NumberPlace | None:
         """Return the place after a token with this text; None if it is not in a number, or behind
@@ -152,73 +152,76 @@ class TokenGraph:
     # --- nodes after a token; under the lock ---
 
     def _extended(self, node: Node, token: int) -> Node | None:
-        known = node.next.get(token) or node.ends.get(token)
-        if known is not None:
-            return known
-        shared = self._shared
+        shared, maker = self._shared, self._maker
         is_token = 0 <= token < len(shared.unit_bytes)
         if node.finished or not is_token or token in shared.refused:
             return None
-        maker = self._maker
-        if maker.is_outside(node) and not maker.tables and node.origin is None:
-            return maker.made(node, token, private=True)  # without a mask, which nobody may need
-        row = maker.row(node)
+        if not maker.is_outside(node) and node.opens is not None:
+            maker.begin_string(node)
         if node.loop is not None and node.loop[token]:
             return node
-        inside = node if node.loop is not None else node.origin
-        text = shared.unit_bytes[token]
-        if inside is not None:
-            return self._extended_inside(node, inside, token, row)
+        known = node.next.get(token) or node.ends.get(token)
+        if known is not None:
+            return known
         if maker.is_outside(node):
-            return maker.made(node, token, private=True)
-        first = self._after_first(node)
-        if first is not None:
-            after = self._extended(first, token)
-            return None if after is None else maker.joined(node, token, after, row)
-        opened = self._opened(node, text)
+            return maker.made(node, token, private=True)  # without a mask, which nobody may need
+        row, text, position = maker.row(node), shared.unit_bytes[token], node.position
+        if position is not None:
+            text = position.begun + text
+            begun = position.table.kind.begun(text)
+            if begun is not None:
+                return self._inside(node, token, row, position, text, begun)
+        opening = maker.opening(node.place, shared.unit_bytes[token])
+        opened = None if opening is None else self._opened(node, token, row, opening[0])
         if opened is not None:
-            return self._begun(node, token, row, *opened)
-        if maker.is_unknown_text(node, row):
+            return opened
+        if position is not None:
+            end = position.table.kind.content(text)
+            key: Hashable = (position.state, text) if end is None else text[end:]
+            after = self._found(node, token, row, position.anchor, key)
+        elif maker.is_unknown_text(node, row):
             return maker.made(node, token, private=True)
+        else:
+            after = self._outside(node, token, row, text)
+        is_new = after is not None and after.parent is node and after.token == token
+        if after and is_new and opening and opening[0] == len(shared.unit_bytes[token]):
+            after.opens = opening[1]
+        return after
+
+    def _outside(self, node: Node, token: int, row: Row, text: bytes) -> Node | None:
+        """Return the node after a token outside of strings of known languages."""
         number = self._numbers.place_of(node, text)
-        if number is None:
-            return maker.made(node, token)
-        if number.is_free:
+        if number is not None and number.is_free:
             after = self._found(node, token, row, number.start, number.key)
         else:
-            after = maker.made(node, token)
-        if after is not None and number.goes_on:
+            after = self._maker.made(node, token)
+        if after is not None and number is not None and number.goes_on:
             after.number = number.start
         return after
 
-    def _extended_inside(self, node: Node, inside: Node, token: int, row: Row) -> Node | None:
-        """Return the node after a token inside a free string."""
-        assert inside.strings is not None
-        kind, whole = inside.strings.kind, node.begun + self._shared.unit_bytes[token]
-        begun = kind.begun(whole)
-        if begun is not None:
-            return self._begun(node, token, row, inside, begun)
-        if self._maker.is_outside(node):
-            return self._maker.made(node, token, private=True)
-        if node is not inside:
-            return self._maker.made(node, token)
-        end = kind.content(whole)
-        return self._found(node, token, row, inside, whole if end is None else whole[end:])
-
-    def _begun(self, node: Node, token: int, row: Row, inside: Node, begun: bytes) -> Node | None:
-        """Return the node after a token that stays inside a free string, or opens one, and ends
-        with `begun`."""
-        if not begun:
-            return self._maker.joined(node, token, inside, row)
-        if self._maker.is_outside(node):
-            after = self._maker.made(node, token, private=True)
-        else:
-            after = self._found(node, token, row, inside, begun)
+    def _inside(
+        self, node: Node, token: int, row: Row, position: Position, whole: bytes, begun: bytes
+    ) -> Node | None:
+        """Return the node after a token with which a text goes on inside a string: after `position`
+        comes `whole`, which ends with `begun`."""
+        maker, anchor, table = self._maker, position.anchor, position.table
+        content = table.kind.characters(whole[: len(whole) - len(begun)])
+        state = position.language.after(position.state, content)
+        if state is None:
+            return maker.made(node, token, private=True)
+        position = position._replace(state=state, begun=begun)
+        assert anchor.texts is not None
+        counted, known = position.counted, anchor.texts.get(position.key)
+        if known is not None:
+            return maker.joined(node, token, known, row)
+        far = counted is not None and counted.is_far(table.longest) and allows(row, token)
+        like = anchor.texts.get(counted.kind) if counted is not None and far else None
+        after = maker.made(node, token) if like is None else maker.like(node, token, like)
         if after is not None:
-            after.origin, after.begun = inside, begun
+            maker.set_position(after, position)
         return after
 
-    def _found(self, node: Node, token: int, row: Row, anchor: Node, text: bytes) -> Node | None:
+    def _found(self, node: Node, token: int, row: Row, anchor: Node, text: Hashable) -> Node | None:
         """Return the node after `text` since `anchor`, on which alone its state depends; a new one
         if there is none."""
         known = None if anchor.texts is None else anchor.texts.get(text)
@@ -231,38 +234,23 @@ class TokenGraph:
             anchor.texts[text] = made
         return made
 
-    def _after_first(self, node: Node) -> Node | None:
-        """Return the inside of the string that begins at a node and must not be empty: the same
-        after any first character. None if none begins there, or if more characters must come."""
-        if node.opens is None or node.opens.sample < 0 or self._maker.is_outside(node):
+    def _opened(self, node: Node, token: int, row: Row, length: int) -> Node | None:
+        """Return the node after a token with which a string begins, after `length` bytes, and goes
+        on; None if it does not, or if the string's language is not known."""
+        text = self._shared.unit_bytes[token]
+        before, content = text[:length], text[length:]
+        anchor: Node | None = node if content else None
+        for each in self._shared.token_index.cover(before) or [-1]:
+            anchor = None if anchor is None else self._extended(anchor, each)
+        if anchor is None or anchor is node:
             return None
-        first = node.next.get(node.opens.sample) or self._maker.made(node, node.opens.sample)
-        if first is None:
+        if anchor.opens is not None:
+            self._maker.begin_string(anchor)
+        position = anchor.position
+        begun = None if position is None else position.table.kind.begun(content)
+        if position is None or begun is None or position.anchor is not anchor:
             return None
-        self._maker.row(first)
-        return first if first.strings is node.opens else None
-
-    def _opened(self, node: Node, text: bytes) -> tuple[Node, bytes] | None:
-        """Return the inside of the free string that a token with this text opens, and what has
-        begun there."""
-        place = None if node.place is None else value_of(node.place)
-        if place is None or place.quote:
-            return None
-        for table in self._maker.tables:
-            at = table.kind.opening(text)
-            if at is None or at == len(text):
-                continue
-            inside: Node | None = node
-            for token in self._shared.token_index.cover(text[:at]) or ():
-                inside = None if inside is None else self._extended(inside, token)
-            if inside is None or inside is node or inside.finished:
-                continue
-            self._maker.row(inside)
-            inside = self._after_first(inside) or inside
-            begun = table.kind.begun(text[at:])
-            if inside.strings is table and begun is not None:
-                return inside, begun
-        return None
+        return self._inside(node, token, row, position, content, begun)
 
 
 class TokenGraphs:
@@ -287,8 +275,7 @@ class TokenGraphs:
 
     def prepare(self, grammar: MeasuredGrammar) -> None:
         """Make the tables that the graph of a grammar needs, before a step needs them."""
-        for kind in grammar.compiled.free.strings:
-            self._shared.table(kind)
+        self.graph_of(grammar)
 
     def prepare_json(self) -> None:
         """As `prepare`, for grammars of JSON."""

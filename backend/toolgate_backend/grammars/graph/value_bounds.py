@@ -9,7 +9,7 @@ mask is empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ _NUMBER = re.compile(rb"-?(\d+)(?:\.(\d*))?(?:[eE][+-]?(\d*))?")
 _DIGITS = re.compile(rb"\d+")
 MARK = ESCAPE + b"["
 _BRACKETS = re.compile(rb"[\[{]")
+_STRINGS = re.compile(r'"([^"]*)')
 
 
 class _Opening(NamedTuple):
@@ -75,6 +76,11 @@ class ValueBounds:
         form = self._form
         head = units(form.begin + form.head(grammar.name), form.marks)
         return GrammarBounds(self, limits, self._reader, tags, head)
+
+    def literals(self, name: str) -> Iterator[str]:
+        """Yield the strings in the text of a call around its arguments."""
+        for text in self._form.grammar_texts(name):
+            yield from _STRINGS.findall(text)
 
     def digits(self, left: int, *, fraction: bool) -> tuple[BitmaskRow, ...]:
         """Return the tokens to leave out if a number may have `left` more digits; the later ones if

@@ -56,6 +56,15 @@ def value_of(place: AnyPlace) -> Place | None:
     return place if isinstance(place, Place) else place.value
 
 
+def mark_of(place: AnyPlace) -> bytes | None:
+    """Return the mark of the string in which a place is, which is empty for raw text; None outside
+    of strings."""
+    if isinstance(place, TagPlace) and place.raw:
+        return b""
+    value = value_of(place)
+    return (value.quote or None) if value is not None else None
+
+
 class PlaceReader(Protocol):
     begin: AnyPlace
 

@@ -1,75 +1,95 @@
-"""Whether all strings that a schema allows are free: any text, after which the same may follow.
+"""Whether all strings that a schema allows are known: free, or of known languages.
 
-Inside such a string the state of a grammar never changes, whatever is written, and after a value it
-is the same for all values of the type. So the state after each text is known without an engine. The
-proof is by a list of keywords that have no part in the text of a string, and for alternatives by
-their types, of which one value has one only. In JSON, a string with a minimum of characters is free
-from the place on at which it may end.
+After a value, the state of a grammar is the same for all values of the type. Inside a string it
+depends only on what the text leaves of the string's language, and inside a free one it never
+changes. So the state after each text is known without an engine. The proof is by a list of keywords
+that have no part in the text of a string, and for alternatives by their types, of which one value
+has one only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from toolgate_core.dialects.arguments.value_types import type_of
-from toolgate_core.schema.keywords import ANNOTATIONS
-from toolgate_core.schema.preparation.engine_form import BOUNDS
-from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas, values
-
-from .text_kinds import JSON_KINDS, TextKind
+from ..dialects.arguments.value_types import type_of
+from .keywords import ANNOTATIONS
+from .preparation.engine_form import BOUNDS
+from .regular.parts import Unsupported
+from .string_languages import FREE, Constraint, constraints_of
+from .walk import at_pointer, pointer_of_ref, subschemas, values
 
 _BOUNDS = BOUNDS | {"multipleOf"}
 _KEYWORDS = frozenset(
     {"type", "enum", "const", "anyOf", "$ref"}
     | {"properties", "required", "additionalProperties"}
     | {"items", "prefixItems", "minItems", "maxItems"}
+    | {"pattern", "format", "minLength", "maxLength", "allOf"}
     | _BOUNDS
 )
 _TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
 """The types of JSON values. An integer is a number."""
 _MAX_DEPTH = 64
+MAX_CONSTRAINTS = 16
+"""Maximum number of different demands on strings. No tool of 722 has more than eleven."""
 MAX_NODES = 1_000
 """Maximum number of subschemas of a schema of which something is proven."""
+_PART = re.compile(r"/allOf/\d+$")
+"""Patterns of which a string matches all (`_is_known`)."""
 _NUMBER_BEGINS = tuple("-+.0123456789")
 
 
-class FreeTexts(NamedTuple):
-    """What is proven about the values of a grammar."""
+class KnownTexts(NamedTuple):
+    """What is proven about the values that a schema allows."""
 
-    strings: tuple[TextKind, ...] = ()
-    """The kinds of strings, if all of them are free."""
+    constraints: tuple[Constraint, ...] = (FREE,)
+    """Each string has one of these, except those that are listed."""
+    listed: frozenset[str] = frozenset()
+    """The strings that schemas list, and the names of members."""
     numbers: bool = False
-    """Whether the numbers are free, too."""
+    """Whether all numbers are free."""
 
 
-NOT_FREE = FreeTexts()
-
-
-def free_texts(
-    schema: Any,
-    kinds: tuple[TextKind, ...],
-    *,
-    with_names: bool = True,
-    bare_names: bool = False,
-) -> FreeTexts:
-    """Return what is proven about the values of a grammar. `schema` is as the engine gets it, with
-    closed objects. `kinds` are those of the strings. Without `with_names`, there must be no
-    undeclared members: their names may be constrained. With `bare_names`, the names of members are
-    written without quotation marks, so none may look like a number."""
-    nodes = [node for _, node in islice(subschemas(schema), MAX_NODES + 1)] if kinds else []
-    if not 0 < len(nodes) <= MAX_NODES:
-        return NOT_FREE
+def known_texts(
+    schema: Any, counted: int | None, *, with_names: bool = True, bare_names: bool = False
+) -> KnownTexts | None:
+    """Return what is proven about the values of a grammar; None if not all its strings are known.
+    `schema` is as the engine gets it, with closed objects; `counted` as for `constraints_of`.
+    Without `with_names`, there must be no undeclared members: their names may be constrained. With
+    `bare_names`, the names of members are written without quotation marks, so none may look like a
+    number."""
+    found = [*islice(subschemas(schema), MAX_NODES + 1)]
+    nodes = [node for pointer, node in found if not _PART.search(pointer)]
     types = _Types(schema)
-    keywords = _KEYWORDS | {"minLength"} if JSON_KINDS.issuperset(kinds) else _KEYWORDS
-    if not all(_is_known(node, types, keywords) for node in nodes):
-        return NOT_FREE
-    if not with_names and not all(map(types.are_named, nodes)):
-        return NOT_FREE
-    if bare_names and any(map(_has_number_as_name, nodes)):
-        return NOT_FREE
-    return FreeTexts(kinds, all(map(_has_free_numbers, nodes)))
+    if not (
+        0 < len(found) <= MAX_NODES
+        and all(_is_known(node, types) for node in nodes)
+        and (with_names or all(map(types.are_named, nodes)))
+        and not (bare_names and any(map(_has_number_as_name, nodes)))
+    ):
+        return None
+    known = [node for node in nodes if isinstance(node, dict)]
+    try:
+        constraints = [each for node in known for each in constraints_of(node, counted)]
+    except (Unsupported, RecursionError):
+        return None
+    different = tuple(dict.fromkeys((FREE, *constraints)))
+    if len(different) > MAX_CONSTRAINTS:
+        return None
+    return KnownTexts(
+        different,
+        frozenset(text for node in known for text in _listed(node)),
+        all(map(_has_free_numbers, nodes)),
+    )
+
+
+def _listed(node: dict[str, Any]) -> Iterator[str]:
+    yield from node.get("properties", ())
+    for value in (*node.get("enum", ()), node.get("const")):
+        for _, each in values(value):
+            yield from [each] if isinstance(each, str) else each if isinstance(each, dict) else ()
 
 
 def _has_free_numbers(node: Any) -> bool:
@@ -86,13 +106,13 @@ def _has_number_as_name(node: Any) -> bool:
     return any(name.startswith(_NUMBER_BEGINS) for name in names)
 
 
-def _is_known(node: Any, types: _Types, keywords: frozenset[str]) -> bool:
+def _is_known(node: Any, types: _Types) -> bool:
     """Return whether a subschema, without those inside it, is one of those for which this is
     proven."""
     if not isinstance(node, dict):
         return node is True or node is False
     beside = node.keys() - ANNOTATIONS - {"$defs"}
-    if beside - keywords:
+    if beside - _KEYWORDS or any([*each] != ["pattern"] for each in node.get("allOf", ())):
         return False
     if beside & {"anyOf", "$ref"} and len(beside) > 1:
         return False
