@@ -19,7 +19,6 @@ import jsonschema_rs
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import INPUT, grammar_of
-from toolgate_core.dialects.arguments.value_types import type_of
 from toolgate_core.dialects.dialect import GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.regular.parts import (
@@ -33,6 +32,7 @@ from toolgate_core.schema.regular.parts import (
 )
 from toolgate_core.schema.regular.parts import Sequence as InOrder
 from toolgate_core.schema.regular.reading import parse
+from toolgate_core.schema.walk import type_of
 
 from ..errors import GrammarRefused
 from ..tokens.call_form import CallForm

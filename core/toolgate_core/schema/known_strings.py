@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..dialects.arguments.value_types import type_of
 from .keywords import ANNOTATIONS
 from .preparation.engine_form import BOUNDS
 from .regular.parts import Unsupported
 from .string_languages import FREE, Constraint, constraints_of
-from .walk import at_pointer, pointer_of_ref, subschemas, values
+from .walk import at_pointer, pointer_of_ref, subschemas, type_of, values
 
 _BOUNDS = BOUNDS | {"multipleOf"}
 _KEYWORDS = frozenset(

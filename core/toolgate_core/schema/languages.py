@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 from .patterns import either, matches, may_be_empty, options_of, sequence
-from .regular.characters import has
 from .regular.parts import (
     ANYTHING,
     EMPTY,
@@ -22,6 +21,7 @@ from .regular.parts import (
     Sequence,
     Unsupported,
     every_part,
+    has,
     text_of,
 )
 

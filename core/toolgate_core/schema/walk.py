@@ -180,3 +180,15 @@ def move_targets_to_defs(schema: Any, references: References) -> None:
             node["$ref"] = f"#/$defs/{name}"
     if definitions:
         schema["$defs"] = definitions
+
+
+def type_of(value: object) -> str:
+    """The name of a JSON value's type, with `integer` apart from `number`."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if value is None:
+        return "null"
+    kinds: tuple[tuple[type, str], ...] = ((float, "number"), (str, "string"), (list, "array"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "object")

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from ...schema.patterns import matches
-from ...schema.walk import at_pointer, pointer_of_ref
+from ...schema.walk import at_pointer, pointer_of_ref, type_of
 
 INTEGER = r"-?(?:0|[1-9][0-9]*)"
 FRACTION_OR_EXPONENT = r"(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
@@ -203,18 +203,6 @@ def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
     if not schemas and "additionalProperties" in schema:
         schemas.append(schema["additionalProperties"])
     return schemas
-
-
-def type_of(value: object) -> str:
-    """The name of a JSON value's type, with `integer` apart from `number`."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    if value is None:
-        return "null"
-    kinds: tuple[tuple[type, str], ...] = ((float, "number"), (str, "string"), (list, "array"))
-    return next((name for kind, name in kinds if isinstance(value, kind)), "object")
 
 
 def own_types(schema: Mapping[str, Any]) -> _Types:
