@@ -27,6 +27,8 @@ SKIPS = {role: f"skip_{role}_message_in_guardrail" for role in ("system", "tool"
 """LiteLLM's settings, of a guardrail or of all, by the role that they leave out."""
 RESULTS = ("tool", "function")
 """Roles of results of calls."""
+CALL_IDS = ("tool_call_id", "call_id", "tool_use_id")
+"""Members of a result with the id of its call, in each API."""
 PROMPT = {"system": "system", "instructions": "system", "messages": "user", "input": "user"}
 PROMPT |= dict.fromkeys(("functions", "documents", "chat_template_kwargs"), "user")
 """Parameters whose texts reach the prompt, and the role of texts outside of messages."""
@@ -53,7 +55,7 @@ class _Shown:
         self._message: object = None
         """That of the text before."""
         for name in (name for name in PROMPT if name in data):
-            self._read(data, name, PROMPT[name])
+            self._read(data, name, {"role": PROMPT[name]})
         if self._covers("user"):
             self.inputs[TOOLS] = [*_functions(data.get(TOOLS))]
         self.inputs["model"] = data.get("model")
@@ -79,41 +81,43 @@ class _Shown:
             added = [changed[name] for name in changed if name not in own]
             self._data[TOOLS] += [_in_form_of(self._handler, tool) for tool in added]
 
-    def _read(self, holder: Any, key: Any, role: object, message: object = None) -> None:
-        value = holder[key]
+    def _read(self, holder: Any, key: Any, head: dict[str, Any], message: object = None) -> None:
+        """Read a value of a message that begins with `head`."""
+        value, role = holder[key], head["role"]
         if isinstance(value, dict):
             kind = str(value.get("type"))
             role = "tool" if kind.endswith(("_output", "_result")) else value.get("role") or role
+            head = _head(role, value, head)
         if key in ("arguments", "input") and isinstance(holder.get("name"), str):
             if self._covers(role):
                 self._add_call(holder, key, value)
         elif isinstance(value, str):
             if value and self._covers(role):
-                self._add_text(holder, key, role, message)
+                self._add_text(holder, key, head, message)
         elif isinstance(value, list):
             for at, each in enumerate(value):
-                self._read(value, at, role, each if message is None else message)
+                self._read(value, at, head, each if message is None else message)
         elif isinstance(value, dict):
             self.inputs["images"] += _images(value)
             for name, each in value.items():
                 is_text = name not in NO_TEXT and not name.endswith("_id")
                 is_text &= name != "data" or kind == "text"
                 if is_text or (isinstance(each, str) and len(each.split(None, 1)) > 1):
-                    self._read(value, name, role, message)
+                    self._read(value, name, head, message)
 
     def _covers(self, role: object) -> bool:
         return str(role) in RESULTS if self._only_results else str(role) not in self._skipped
 
-    def _add_text(self, holder: Any, key: Any, role: object, message: object) -> None:
+    def _add_text(self, holder: Any, key: Any, head: dict[str, Any], message: object) -> None:
         self._places[TEXTS].append((holder, key))
         self.inputs[TEXTS].append(holder[key])
         messages = self.inputs[MESSAGES]
-        if message is self._message is not None and messages[-1]["role"] == role:
+        if message is self._message is not None and head.items() <= messages[-1].items():
             parts = messages[-1]["content"]
             parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
             messages[-1]["content"] = [*parts, {"type": "text", "text": holder[key]}]
         else:
-            messages.append({"role": role, "content": holder[key]})
+            messages.append({**head, "content": holder[key]})
         self._message = message
 
     def _add_call(self, holder: Any, key: Any, value: Any) -> None:
@@ -151,6 +155,15 @@ async def process_input_messages(
             500,
         ) from error
     return data
+
+
+def _head(role: object, value: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
+    """Return a message in OpenAI's form without its content. `outer`: what `value` is inside of."""
+    if role not in RESULTS:
+        return {"role": role}
+    own = (value[name] for name in CALL_IDS if isinstance(value.get(name), str))
+    head = {"role": role, "tool_call_id": next(own, outer.get("tool_call_id", ""))}
+    return head if role == "tool" else {**head, "name": value.get("name", outer.get("name", ""))}
 
 
 def _setting(guardrail: Any, name: str) -> bool:

@@ -122,9 +122,21 @@ async def service():
         yield made
 
 
+@APIS
+async def test_messages_for_guardrails_have_the_form_of_openai(gateway, monkeypatch, service, api):
+    """This guardrail refuses others."""
+    use_callback(monkeypatch)
+    passed = [body for body in DATA[api] if (await prompt(gateway, api, body))[0] == 200]
+    service.use(monkeypatch, "generic_guardrail_api", "pre_call")
+    assert [body for body in passed if (await prompt(gateway, api, body))[0] != 200] == []
+    assert "call_id" in json.dumps(passed) or "tool_use_id" in json.dumps(passed)
+
+
 NAMES = part([*GUARDRAILS], 16)
 MODES = ["pre_call", "during_call", "post_call"]
-HOOKS = [*product(NAMES, MODES if NIGHTLY else MODES[:1])]
+BROKEN = ("lasso", "during_call")
+"""LiteLLM calls it without an argument that it needs: each request is a 500, with LiteLLM, too."""
+HOOKS = [each for each in product(NAMES, MODES if NIGHTLY else MODES[:1]) if each != BROKEN]
 
 
 def bodies(api, at):
