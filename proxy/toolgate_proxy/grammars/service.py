@@ -8,7 +8,6 @@ schema gets the verdict at the begin of its response.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -24,8 +23,6 @@ from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
-from toolgate_core.schema.limits import check_limits
-from toolgate_core.text_size import half_pair_in
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
@@ -33,6 +30,7 @@ from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE, asked_again
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
+from .tool_check import check_tool, subject
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class GrammarService:
 
         for tool in new:
             try:
-                check_tool(tool, tool.param)
+                check_tool(tool)
             except InvalidRequest as error:
                 left_out(tool.name, error)
         asked = [key_of[tool.hash] for tool in new if tool.name not in invalid]
@@ -192,26 +190,6 @@ class GrammarService:
     async def _records(self, keys: Sequence[str]) -> dict[str, wire.GrammarVerdict]:
         cache = self._shared_cache
         return {} if cache is None or not keys else await cache.find(keys)
-
-
-def check_tool(tool: Tool, param: str) -> None:
-    """Check a new schema first. Raises SchemaTooComplex, and InvalidTools for text that is not
-    Unicode (a lone surrogate), which can't be sent to a backend."""
-    check_limits(tool.parameters, param=param)
-    try:
-        json.dumps(tool.parameters, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        found = half_pair_in(tool.parameters)
-        assert found is not None
-        raise InvalidTools(
-            f"{subject(tool)} contain {found.problem}. Remove or replace it.", param=param
-        ) from error
-
-
-def subject(tool: Tool) -> str:
-    if tool.custom:
-        return f"The grammar of {tool.name!r}"
-    return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
 
 
 def grammar_key(tool: Tool, info: wire.Info) -> str:

@@ -17,7 +17,7 @@ from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool, parse_tools
 
-from ...grammars.service import check_tool
+from ...grammars.tool_check import check_tool
 from ...settings import Settings
 from .tools import as_chat_tool
 
@@ -123,7 +123,7 @@ def read_entries(
         entry = as_chat_tool(given) or given
         try:
             (tool,) = parse_tools([entry], open_objects=settings.open_objects)
-            check_tool(tool, tool.param)
+            check_tool(tool)
             tools[tool.hash] = tool
         except ToolgateError as error:
             report = _refused(_name(entry) or f"tools[{at}]", error)
