@@ -128,9 +128,12 @@ class Place:
     async def cancel(self) -> record.StoredResponse | None:
         """End a response that has not ended as cancelled. Return it as it is stored."""
         found = await self.find(whole=True)
-        if found is None or not record.is_active(found):
-            return found
-        return await self.end(replace(found, body=record.cancelled(found.body)))
+        if found is not None and record.is_active(found):
+            found = await self.end(replace(found, body=record.cancelled(found.body)))
+        for run in RUNNING:
+            if run.place is not None and run.place.record == self.record:
+                run.stopped.set()  # other processes find it when they write
+        return found
 
     async def has_events(self) -> bool:
         """Return whether there are events, or will be."""
