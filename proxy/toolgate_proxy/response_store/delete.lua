@@ -5,7 +5,7 @@ bytes = type(bytes) == 'number' and bytes or 0
 if redis.call('DEL', KEYS[1]) == 0 then
     return 0
 end
-redis.call('DEL', KEYS[1] .. ':events')
+redis.call('DEL', KEYS[1] .. ':events', KEYS[1] .. ':lease')
 if redis.pcall('ZREM', KEYS[2], ARGV[1] .. ':' .. bytes) == 1 then
     redis.pcall('DECRBY', KEYS[3], bytes)
 end

@@ -4,7 +4,8 @@ Redis (`Place`).
 `<record>`         as of every stored response: written once, by whoever ends the response
 `<record>:queued`  list: the queued response without its input, which polls do not read, and with it
 `<record>:events`  list: its events, in the order of their numbers; sealed like the queued response
-`<record>:lease`   expires soon after the process that generates the response dies
+`<record>:lease`   empty; it expires soon after the process that generates the response dies. Later
+                   "ended", as long as the events are kept
 
 The process that generates a response ends it, or one that cancels it, or one that finds that the
 first process is gone. The last event of a response is made from its record.
@@ -53,6 +54,8 @@ LIFE_MS, ENDED_MS = 86_400_000, 600_000
 """How long events are kept after the last write, and after the end."""
 WRITE = Script(__package__, "background.lua")
 NUMBER = re.compile(rb'"sequence_number":(\d+)')
+RUNS = b""
+"""The lease of a response that is generated."""
 LAST = tuple(f"event: {kind}\n".encode() for kind in ENDS.values())
 NOT_KEPT = errors.InvalidRequest(
     "The events of this response are not kept: they were too large, or it ended more than ten "
@@ -105,21 +108,21 @@ class Place:
             reason = await self._store.put(self._named[0], ended)
         if reason not in (None, "exists"):
             raise record.unavailable("Redis does not respond or refuses the write")
-        expire = ("PEXPIRE", self._events, ENDED_MS)
-        await self._redis.commands(("DEL", self._queued, self._lease), expire)
+        kept = ("SET", self._lease, "ended", "PX", ENDED_MS), ("PEXPIRE", self._events, ENDED_MS)
+        await self._redis.commands(("DEL", self._queued), *kept)
         return ended if reason is None else await self._store.find(*self._named)
 
     async def find(self, *, whole: bool = False) -> record.StoredResponse | None:
         """Return the response, which has failed if its process is gone. It has its input if it has
         ended, or for `whole`."""
-        asked = ("EXISTS", self._lease), ("LLEN", self._events)
-        is_active, events = await self._redis.commands(*asked)
-        at = 1 if whole or not is_active else 0
+        asked = ("GET", self._lease), ("LLEN", self._events)
+        lease, events = await self._redis.commands(*asked)
+        at = 1 if whole or lease != RUNS else 0
         [sealed] = await self._redis.commands(("LINDEX", self._queued, at))
         if sealed is None:
             return await self._store.find(*self._named)
         for queued in (await self._store.opened(*self._named, [sealed])).turns:
-            if not is_active:
+            if lease != RUNS:
                 return await self.end(replace(queued, body=record.gateway_stopped(queued.body)))
             status = "queued" if events < 3 else "in_progress"
             return replace(queued, body={**queued.body, "status": status})
@@ -137,22 +140,22 @@ class Place:
 
     async def has_events(self) -> bool:
         """Return whether there are events, or will be."""
-        return bool((await self._redis.commands(("EXISTS", self._queued, self._events)))[0])
+        return bool((await self._redis.commands(("EXISTS", self._lease, self._events)))[0])
 
     async def events(self, after: int) -> AsyncIterator[bytes]:
         """Yield the events behind the number `after` as they are written, to the last one. Raise
         InvalidRequest and ResponseNotFound."""
         following = after + 1
         while True:
-            is_active, length, sealed = await self._redis.commands(
-                ("EXISTS", self._lease),
+            lease, length, sealed = await self._redis.commands(
+                ("GET", self._lease),
                 ("LLEN", self._events),
                 ("LRANGE", self._events, following, following + 63),
             )
             for each in sealed:
                 following += 1
                 yield self._opened(each)
-            if not sealed and not is_active:
+            if not sealed and lease != RUNS:
                 response = await self.find()
                 if response is None:
                     raise errors.ResponseNotFound("The response was deleted, or lost by Redis.")

