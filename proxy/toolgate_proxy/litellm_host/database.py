@@ -1,8 +1,7 @@
-"""LiteLLM's database: its tables, the `router_settings` of keys and teams in it, and the cost of a
-request that LiteLLM's authentication reserves in its budgets.
+"""LiteLLM's database: the `router_settings` of keys and teams in it, and the cost of a request that
+LiteLLM's authentication reserves in its budgets.
 
-LiteLLM's command sets the database up when it starts, and LiteLLM's app does not. Settings replace
-those of the router. LiteLLM applies the fields here, and ignores others.
+Settings replace those of the router. LiteLLM applies the fields here, and ignores others.
 
 The success event of a request settles its reservation. It is released before a failure event, whose
 hooks find it released: two releases at the same time would both lower LiteLLM's counters. If there
@@ -11,13 +10,9 @@ is neither event, LiteLLM's middleware releases it when the request ends.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Coroutine, Mapping
-from pathlib import Path
 from typing import Any
 
-import yaml
 from litellm.litellm_core_utils.core_helpers import bind_budget_reservation_to_callbacks
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.spend_tracking.budget_reservation import release_or_invalidate_budget_reservation
@@ -26,27 +21,6 @@ from toolgate_core.errors import GatewayMisconfigured
 
 from .private_names import either
 from .router import router
-
-
-def set_up(config: Path) -> None:
-    """Create or migrate LiteLLM's tables, and set the variables of its connections, as `litellm`
-    does. Does nothing if no database is configured. Raises SystemExit after an error."""
-    general = yaml.safe_load(config.read_text(encoding="utf-8")).get("general_settings") or {}
-    if not (general.get("database_url") or os.environ.get("DATABASE_URL")):
-        return
-    import litellm  # importing it reads the environment
-
-    try:
-        from prisma import Prisma  # noqa: F401 - exists once it is generated
-    except (ImportError, RuntimeError):
-        sys.exit(
-            "LiteLLM's database needs prisma (LiteLLM cannot connect with releases after 0.11.0) "
-            f"and the client that it generates. Run: export PATH={Path(sys.executable).parent}:"
-            "$PATH; pip install prisma==0.11.0 && prisma generate "
-            f"--schema {Path(litellm.__file__).with_name('proxy') / 'schema.prisma'}"
-        )
-    litellm.run_server(["--config", str(config), "--skip_server_startup"], standalone_mode=False)
-
 
 RETRY_POLICY = "model_group_retry_policy"
 ALIASES = "model_group_alias"

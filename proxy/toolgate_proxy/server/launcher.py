@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 import yaml
 
-from ..litellm_host import database
+from ..litellm_host import migration
 from ..settings import settings
 from . import logs
 
@@ -77,7 +77,7 @@ def write_config(routes: Sequence[Route], directory: Path) -> Path:
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     """Run the gateway until it receives SIGINT or SIGTERM."""
     prepare(config)
-    database.set_up(config)
+    migration.set_up(config)
     as_json = settings().log_format == "json"
     logs.set_up(as_json=as_json)
     faulthandler.enable()  # prints a traceback if native code crashes

@@ -16,7 +16,7 @@ from typing import Any
 from litellm.proxy.utils import hash_token
 
 from tests.support.litellm.prisma_stand_in import Prisma, modules
-from toolgate_proxy.litellm_host import database
+from toolgate_proxy.litellm_host import migration
 
 Address = tuple[str, int]
 
@@ -95,7 +95,7 @@ def logged(tables: Prisma, key: str) -> list[Any]:
 def install(address: Address) -> None:
     """Put the package `prisma` with clients of the tables where LiteLLM imports it from. There are
     no tables to create."""
-    database.set_up = lambda config: None
+    migration.set_up = lambda config: None
     client = type("Prisma", (RemotePrisma,), {"address": address})
     sys.modules.update({module.__name__: module for module in modules(client)})
 
