@@ -44,7 +44,6 @@ from toolgate_core.errors import InternalFault, ToolgateError
 
 from ..context import Outcome, RequestContext
 from ..litellm_host.context import carried
-from ..litellm_host.errors import HostRefused, own_error
 
 logger = logging.getLogger("toolgate")
 of_requests = logging.getLogger("toolgate.requests")
@@ -257,6 +256,8 @@ class _Uncaught(logging.Filter):
 def note_cause(outcome: Outcome, error: BaseException) -> None:
     """Set the request's cause, unless the error is the client's or one of Toolgate's, whose code
     says enough."""
+    from ..litellm_host.errors import HostRefused, own_error  # imports LiteLLM
+
     known = own_error(error) if isinstance(error, Exception) else None
     if isinstance(known, HostRefused) and known.status >= 500:
         outcome.cause = outcome.cause or place(error)

@@ -162,3 +162,9 @@ async def test_startup_registers_the_selection_hook_and_prints_each_models_route
         "Model tiny: own route.",
     ]
     assert responses.startswith("Responses are stored in this process")
+
+
+def test_the_process_that_starts_workers_does_not_import_litellm():
+    """Importing it takes 200 MB, and fetches a table of prices before a setting forbids it."""
+    code = "import sys, toolgate_proxy.server.launcher; sys.exit('litellm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
