@@ -1,10 +1,11 @@
 """One backend of several processes: data-parallel engines, also on a second node, several API
-processes on one port, and one model in stages or on two nodes. Each API process has a registry of
-its own, and a request may reach any.
+processes on one port, and one model on two nodes. Each API process has a registry of its own,
+and a request may reach any.
 
 The second node is a process on the same machine. So these tests show neither a slow network nor a
 machine that loses power: to the head, that is the same as a stopped process. On CPUs, vLLM has
-neither asynchronous scheduling, by which stages tell each other their tokens, nor Ray's executor.
+no Ray executor, and a pipeline's second stage only works with compilation, which these servers
+leave out.
 """
 
 import asyncio
@@ -50,8 +51,6 @@ SERVERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "two_engines_second_adapter": (adapters()[-1], (*TWO_ENGINES, "--api-server-count", "1")),
     "two_api_processes": (adapters()[0], ("--api-server-count", "2")),
     "two_nodes": (adapters()[0], (*TWO_ENGINES, *TWO_NODES)),
-    "two_stages": (adapters()[0], ("--pipeline-parallel-size", "2")),
-    "two_stages_second_adapter": (adapters()[-1], ("--pipeline-parallel-size", "2")),
     "one_model_on_two_nodes": (adapters()[0], ("--tensor-parallel-size", "2", *ONE_MODEL)),
 }
 """The adapter and the flags of each backend. By default, it has an API process for each engine."""
