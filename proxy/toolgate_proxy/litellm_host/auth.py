@@ -8,7 +8,6 @@ key, which may call models and list them, and nothing else. `authenticate` is Li
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Mapping, MutableMapping, Sequence
 from difflib import get_close_matches
@@ -16,17 +15,19 @@ from typing import Annotated, Any
 
 import litellm
 from fastapi import Depends
+from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import (
     LiteLLM_ObjectPermissionTable,
     LitellmUserRoles,
     ProxyException,
     UserAPIKeyAuth,
+    hash_token,
 )
+from litellm.proxy.auth.auth_utils import _check_valid_ip
 from litellm.proxy.auth.fallback_budget import is_token_within_budget_for_model
 from litellm.proxy.auth.fallback_model_access import is_model_authorized_for_token
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
-from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from toolgate_core.errors import (
@@ -37,6 +38,7 @@ from toolgate_core.errors import (
     RetiredKey,
     ToolgateError,
 )
+from toolgate_core.host_probe import find
 
 from .. import metrics
 from ..context import SCOPE, RequestContext, context_of, route_path
@@ -48,7 +50,7 @@ from ..state import GatewayState, gateway
 from .database import ALIASES, has_database, key_settings
 from .errors import own_errors, proxy_exception
 from .limit_hook import hook
-from .private_names import search_permission
+from .private_names import SEARCH_PERMISSION
 from .router import Asker, model_names, router, rows_of
 
 KEY_HEADERS = {
@@ -60,8 +62,6 @@ KEY_HEADERS = {
     "custom_litellm_key_header": "x-litellm-api-key",
 }
 """Arguments of LiteLLM's `user_api_key_auth`, and the headers from which FastAPI fills them."""
-ADMINISTRATOR, ADMINISTRATOR_ID = "litellm_proxy_master_key", "default_user_id"
-"""LiteLLM's names of the master key and of its holder."""
 
 
 async def identify(sent: str, address: str) -> Key | None:
@@ -132,12 +132,14 @@ def check_address(scope: MutableMapping[str, Any]) -> None:
     from litellm.proxy import proxy_server
 
     general = proxy_server.general_settings
-    if (allowed := general.get("allowed_ips")) is None:
+    if general.get("allowed_ips") is None:
         return
-    forwarded = Headers(scope=scope).get("x-forwarded-for")
-    is_forwarded = general.get("use_x_forwarded_for") is True and forwarded is not None
-    address = forwarded if is_forwarded else address_of(scope)
-    if address not in allowed:
+    is_valid, address = _check_valid_ip(
+        allowed_ips=general["allowed_ips"],
+        request=Request(scope),
+        use_x_forwarded_for=general.get("use_x_forwarded_for", False),
+    )
+    if not is_valid:
         raise PermissionDenied(
             f"The address {address} may not use this gateway. The administrator can add it to "
             "`allowed_ips`."
@@ -177,8 +179,12 @@ def is_ours() -> bool:
 
 def administrator() -> UserAPIKeyAuth:
     """Return LiteLLM's description of the master key's holder."""
+    from litellm.proxy import proxy_server
+
     return UserAPIKeyAuth(
-        api_key=ADMINISTRATOR, user_id=ADMINISTRATOR_ID, user_role=LitellmUserRoles.PROXY_ADMIN
+        api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
+        user_id=proxy_server.litellm_proxy_admin_name,
+        user_role=LitellmUserRoles.PROXY_ADMIN,
     )
 
 
@@ -203,8 +209,6 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
 async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKeyAuth:
     """Authenticate with LiteLLM's own authentication or another custom_auth. Raises ProxyException,
     and the exceptions of that custom_auth."""
-    from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
-
     # LiteLLM reads it instead of the body.
     request.scope["parsed_body"] = (tuple(body), copied(body))
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
@@ -231,7 +235,7 @@ async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker
         return model, Asker()
     try:
         key = await get_key_object(
-            hashed_token=hashlib.sha256(sent.encode()).hexdigest(),
+            hashed_token=hash_token(sent),
             prisma_client=proxy_server.prisma_client,
             user_api_key_cache=proxy_server.user_api_key_cache,
         )
@@ -384,7 +388,7 @@ async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
         return False
     with own_errors():
         try:
-            await search_permission()(search_tool_name=name, valid_token=caller)
+            await find(SEARCH_PERMISSION)(search_tool_name=name, valid_token=caller)
         except ProxyException as error:
             if str(error.code) == "403":
                 return False

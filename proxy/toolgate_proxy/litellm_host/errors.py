@@ -2,7 +2,7 @@
 
 LiteLLM's router and loggers depend on the class of an exception: a 429 is a RateLimitError, a 401
 an AuthenticationError. Each exception carries our error, which provides the response's body
-(provider/patches.py).
+(patches.py).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapp
 from dataclasses import dataclass, field
 from typing import Any
 
+from litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp import MCPRequestHandler
 from litellm.proxy._experimental.mcp_server.utils import (
     logging_safe_mcp_headers,
     upstream_credential_headers,
@@ -93,7 +94,7 @@ class McpCredentials:
                 raise _wrong(name, "a header of printable ASCII characters")
             if name in forwarded:
                 self._forwarded[name] = text
-            if name == _token_header():
+            if name == MCPRequestHandler.get_mcp_client_side_auth_header_name().lower():
                 self._token = text
             elif (found := OF_SERVER.fullmatch(name)) is not None:
                 self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
@@ -210,15 +211,6 @@ def without_credentials(scope: MutableMapping[str, Any]) -> MutableMapping[str, 
     if not hidden:
         return scope
     return {**scope, "headers": [each for each in scope["headers"] if each[0] not in hidden]}
-
-
-def _token_header() -> str:
-    """Return the name of the header with a credential for all servers."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    variable = os.environ.get("LITELLM_MCP_CLIENT_SIDE_AUTH_HEADER_NAME")
-    configured = proxy_server.general_settings.get("mcp_client_side_auth_header_name")
-    return str(variable or configured or "x-mcp-auth").lower()
 
 
 def _credentials(headers: Collection[Header]) -> frozenset[str]:

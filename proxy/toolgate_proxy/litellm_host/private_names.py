@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
-from toolgate_core.host_probe import PrivateName, find, find_problems, incompatibility_message
+from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
 
 TABLE = """
 The custom provider, for requests that LiteLLM's own handler serves
@@ -20,6 +20,7 @@ litellm.main:
     _complete_custom_providers(ctx): creates the stream of the provider
 litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper.
     __init__(completion_stream model): base class of the provider's streams
+    _restore_consumer_correlation_context: ids in the log after a stream
 litellm.proxy._types:ProxyException.
     to_dict: error bodies in OpenAI's form
 litellm.proxy.db.exception_handler:
@@ -73,6 +74,7 @@ litellm.types.router:
 Routing, retries and fallbacks
 
 litellm.router:Router.
+    ~get_model_from_alias(model): aliases
     get_model_list(model_name team_id): deployments of a model
     async_get_available_deployment(model request_kwargs messages): limits, tags and strategies
     async_routing_strategy_pre_call_checks(deployment): limits of deployments
@@ -87,7 +89,10 @@ litellm.proxy.auth.user_api_key_auth:
     user_api_key_auth(request api_key): authentication other than Toolgate's
 litellm.proxy.auth.auth_utils:
     _BANNED_REQUEST_BODY_PARAMS: fields that requests must not have
+    _check_valid_ip(allowed_ips request): `allowed_ips`
     get_end_user_id_from_request_body(request_body): customers
+litellm.constants:
+    LITELLM_PROXY_MASTER_KEY_ALIAS: the name of the master key
 litellm.proxy.auth.fallback_budget:
     is_token_within_budget_for_model(model valid_token): budgets
 litellm.proxy.auth.fallback_model_access:
@@ -97,6 +102,8 @@ litellm.types.utils:
 
 MCP servers and search tools
 
+litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp:MCPRequestHandler.
+    get_mcp_client_side_auth_header_name: headers for MCP servers
 litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler.
     ~split_mcp_tools(tools): MCP servers
     ~process_mcp_tools_without_openai_transform(user_api_key_auth mcp_tools_with_litellm_proxy
@@ -129,6 +136,7 @@ litellm.proxy.proxy_server:ProxyConfig.
     get_config_state: providers that the configuration names
 litellm.proxy._types:
     UserAPIKeyAuth.budget_reservation: budgets of keys
+    hash_token(token): aliases of keys
 litellm.litellm_core_utils.core_helpers:
     bind_budget_reservation_to_callbacks(litellm_params): budgets of keys
 litellm.proxy.spend_tracking.budget_reservation:
@@ -138,6 +146,7 @@ LiteLLM's configuration
 
 litellm.proxy.proxy_server:
     general_settings: settings
+    litellm_proxy_admin_name: the holder of the master key
     llm_router: the router
     master_key: authentication
     prisma_client: the database
@@ -189,11 +198,6 @@ def check_private_names() -> None:
         raise LiteLLMChanged(
             incompatibility_message("LiteLLM", version("litellm"), problems, requirement)
         )
-
-
-def search_permission() -> Any:
-    """Return LiteLLM's check of the permission for a search tool."""
-    return find(SEARCH_PERMISSION)
 
 
 def either(held: Any, name: str) -> Any:

@@ -18,6 +18,7 @@ from ..routing.deployments import Placement
 from ..settings import settings
 from ..state import gateway
 from .errors import PROVIDER
+from .private_names import either
 
 PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
 """Fields of `litellm_params` from which LiteLLM computes costs."""
@@ -173,11 +174,10 @@ def weights_of(rows: Sequence[Row]) -> list[float]:
     return weights if max(weights, default=0) > 0 else [1.0] * len(rows)
 
 
-def alias_target(model: str) -> str | None:
+def alias_target(model: str) -> Any:
     """Return the model that an alias of the router stands for; None: it is no alias."""
     held = router()
-    given = None if held is None else (held.model_group_alias or {}).get(model)
-    return given.get("model") if isinstance(given, dict) else given
+    return held and either(held, "get_model_from_alias")(model=model)
 
 
 def is_limited(row: Row) -> bool:
