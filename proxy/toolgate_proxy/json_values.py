@@ -22,7 +22,7 @@ JSON_TEXTS = ("arguments", "input", "json")
 """Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
 values count as the body's."""
 WITHOUT_TEXTS = ("tools", "functions")
-"""Parameters of which nothing is parsed as JSON."""
+"""Parameters whose texts are never parsed as JSON."""
 LARGE = 1_000_000
 """Size in bytes from which bodies are only parsed by the parser that makes no copy of them."""
 AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)

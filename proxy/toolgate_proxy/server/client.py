@@ -17,7 +17,7 @@ from ..sealing import OwnerSeal
 from ..state import gateway
 
 BACKGROUND = "toolgate.background"
-"""Key in the ASGI scope of a request that is served in the background (background/responses.py)."""
+"""Key in the ASGI scope of a request that is served in the background (background.py)."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
 HEADERS = (b"anthropic-beta",)

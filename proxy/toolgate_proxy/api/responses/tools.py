@@ -15,8 +15,6 @@ from ..shared.content_format import STRUCTURED_OUTPUTS
 from ..shared.tools import DEFERRED, Entry, Shown, Taken
 from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
-CLIENTS = ("function", "custom")
-"""Types of tools that clients define."""
 FIELDS: dict[str, tuple[str, ...]] = {
     "function": ("type", "name", "description", "parameters", "strict"),
     "custom": ("type", "name", "description", "format"),
@@ -29,7 +27,7 @@ DEFAULT_NAMESPACE = "functions"
 
 class ResponsesReader(ApiReader[ResponsesFeature]):
     API = "the Responses API"
-    CLIENTS = CLIENTS
+    CLIENTS = ("function", "custom")
     PREFIX = "resp_"
     CONSTRAINTS = ("tools", "text", STRUCTURED_OUTPUTS)
     WORDS = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
@@ -63,7 +61,7 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         feature = self.used.of_type(kind)
         if kind is not None and feature is not None and (name := feature.chosen(kind)) is not None:
             return name
-        if kind not in CLIENTS:
+        if kind not in self.CLIENTS:
             others = ", ".join(name for each in self.used.known for name in each.CHOICES)
             raise fields.refusal(
                 "type",
@@ -85,7 +83,7 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         kind = entry.get("type")
         if kind == "namespace" and not namespace:
             return self._namespace(Fields(entry, path))
-        if kind not in CLIENTS:
+        if kind not in self.CLIENTS:
             raise unknown_type(kind, path)
         name = entry.get("name")
         name = full_name(namespace, name) if namespace and isinstance(name, str) else name
