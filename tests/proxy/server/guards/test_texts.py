@@ -13,6 +13,7 @@ from tests.proxy.server.test_effects import CASES, beside, examples
 from tests.proxy.server.test_effects import DATA as EFFECTS
 from tests.support.apis.outcomes import outcome
 from tests.support.effort import NIGHTLY, SAMPLE
+from tests.support.litellm import callbacks
 from tests.support.litellm.guardrail_services import GUARDRAILS, NOT_RUN, Service
 from tests.support.litellm.guards import KEPT, MARK, Exchanging, Unified, use_callback
 from tests.support.litellm.own_route import PATHS, body_of
@@ -136,32 +137,39 @@ NAMES = part([*GUARDRAILS], 16)
 MODES = ["pre_call", "during_call", "post_call"]
 BROKEN = ("lasso", "during_call")
 """LiteLLM calls it without an argument that it needs: each request is a 500, with LiteLLM, too."""
-HOOKS = [each for each in product(NAMES, MODES if NIGHTLY else MODES[:1]) if each != BROKEN]
+GUARDS = [each for each in product(NAMES, MODES if NIGHTLY else MODES[:1]) if each != BROKEN]
+CALLBACKS = {
+    name: kind for name, kind in callbacks.hooking().items() if name not in callbacks.NOT_RUN
+}
+HOOKS = [*GUARDS, *((name, "callback") for name in part(sorted(CALLBACKS), 8))]
 
 
 def bodies(api, at):
     """Yield requests with all parameters by night, and with some by day, others for each guardrail.
     Each response has ended."""
     yield {"tools": tools_of(api)}
-    for _, row, path in part([case for case in CASES if case[0] == api], len(NAMES) * 12, at):
+    for _, row, path in part([case for case in CASES if case[0] == api], len(HOOKS) * 12, at):
         for example in examples(api, row):
             if example.path == path and path != "background":
                 yield beside(api, path) | {row.name: example.value}
 
 
 @APIS
-async def test_guardrails_that_pass_change_nothing(gateway, monkeypatch, service, api):
+async def test_callbacks_that_pass_change_nothing(gateway, monkeypatch, service, api):
     known, changed = {}, []
     for at, (name, mode) in enumerate(HOOKS):
         given = {json.dumps(body): body for body in bodies(api, at)}
         use_callback(monkeypatch)
         for key in given.keys() - known.keys():
             known[key] = await outcome(gateway, api, given[key])
-        try:
-            service.use(monkeypatch, name, mode)
-        except ValueError:
-            assert mode != MODES[0], f"{name} has this mode"
-            continue
+        if mode == "callback":
+            use_callback(monkeypatch, callbacks.make(CALLBACKS[name]))
+        else:
+            try:
+                service.use(monkeypatch, name, mode)
+            except ValueError:
+                assert mode != MODES[0], f"{name} has this mode"
+                continue
         for key, body in given.items():
             assert known[key].status == 200 or len(body.get("tools") or ()) < len(SCHEMAS)
             if known[key].status == 200:
