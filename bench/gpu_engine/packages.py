@@ -10,9 +10,10 @@ def _words(text: str) -> list[str]:
 
 
 CARRIED = _words("""
-annotated-types apache-tvm-ffi cachetools cbor2 distro fastapi jiter jsonschema-rs lark llguidance
-msgspec openai oss-harmony partial-json-parser pybase64 pydantic pydantic-core pydantic-settings
-python-dotenv pyzmq setproctitle sniffio starlette xgrammar
+annotated-types apache-tvm-ffi cachetools cbor2 compressed-tensors distro fastapi jiter
+jsonschema-rs lark llguidance loguru msgspec openai oss-harmony partial-json-parser pybase64
+pydantic pydantic-core pydantic-settings python-dotenv pyzmq setproctitle sniffio starlette
+xgrammar
 """)
 """Packages, beside vLLM, that its engine and Toolgate's plug-in import."""
 PROVIDED = _words("""

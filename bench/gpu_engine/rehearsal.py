@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import packages_distributions
 from typing import Any
 
@@ -33,7 +33,7 @@ def prepare(setup: EngineSetup) -> None:
         for module, packages in packages_distributions().items()
         if there.isdisjoint(map(_normal, packages))
     }
-    sys.meta_path.insert(0, _Hidden(hidden))
+    sys.meta_path[:] = [_Present(hidden) if each is PathFinder else each for each in sys.meta_path]
     if not setup.processor:
         v2_on_cpu.install()
 
@@ -42,10 +42,18 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-class _Hidden(MetaPathFinder):
-    def __init__(self, modules: set[str]) -> None:
-        self._modules = modules
+class _Present:
+    """Finds modules as Python does, except for hidden ones."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> None:
-        if name.partition(".")[0] in self._modules:
-            raise ModuleNotFoundError(f"{name} is not on a bare machine", name=name)
+    find_distributions = staticmethod(PathFinder.find_distributions)
+    invalidate_caches = staticmethod(PathFinder.invalidate_caches)
+
+    def __init__(self, hidden: set[str]) -> None:
+        self._hidden = hidden
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> ModuleSpec | None:
+        if name.partition(".")[0] in self._hidden:
+            return None
+        return PathFinder.find_spec(name, path, target)

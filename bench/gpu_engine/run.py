@@ -129,7 +129,8 @@ def measure_engines(run: Run, options: argparse.Namespace, flags: Sequence[str])
                     }
                     engine.begin(responses, min(START_SECONDS, run.left()))
                     print(f"{run.left():.0f} s left, {engine.name} is ready", file=sys.stderr)
-                measured = engine.measure(block, min(BLOCK_SECONDS, run.left()), run.out)
+                longest = run.left() if options.rehearsal else min(BLOCK_SECONDS, run.left())
+                measured = engine.measure(block, longest, run.out)
             except EngineFailed as error:
                 assert engine is not None
                 run.fail(engine, error)
