@@ -141,7 +141,8 @@ class Switch:
 
     argument: str
     on: Any = True
-    off: Any = False
+    off: Any = None
+    """None: it can't be turned off."""
     levels: tuple[str, ...] = ()
     """The values of `reasoning_effort` that are passed on as they are."""
 
@@ -154,7 +155,7 @@ class Reasoning:
     """Text between the end of the reasoning and the content."""
     content_end: str = ""
     """Text that ends the content after reasoning, in families that write it only then."""
-    switch: Switch | None = Switch("enable_thinking")
+    switch: Switch | None = Switch("enable_thinking", off=False)
     """None: the family always reasons."""
 
 

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any
 
-from .dialect import Codec, Dialect, GemmaValues, Json, NestedTags, Pythonic, Tagged
-from .families import json_arrays, json_objects, messages, names_and_json, own_values, tags
+from .dialect import (
+    CallIds,
+    Calls,
+    Codec,
+    Content,
+    Dialect,
+    GemmaValues,
+    Json,
+    NestedTags,
+    Pythonic,
+    Reasoning,
+    Recognition,
+    Slot,
+    Switch,
+    Tagged,
+)
 
 SHAPES = {
     "object": "a JSON object with the name and the arguments, between marks",
@@ -22,14 +40,58 @@ SHAPES = {
 PLAIN = Dialect(name="plain", calls=None)
 """For models of no known family: all output is text."""
 
-FAMILIES = (json_objects, json_arrays, names_and_json, tags, messages, own_values)
+_PARTS: dict[str, type] = {
+    "calls": Calls,
+    "content": Content,
+    "ids": CallIds,
+    "reasoning": Reasoning,
+    "recognition": Recognition,
+    "switch": Switch,
+}
+_CODECS: dict[str, type[Codec]] = {
+    "gemma": GemmaValues,
+    "json": Json,
+    "nested": NestedTags,
+    "pythonic": Pythonic,
+    "tagged": Tagged,
+}
+_SLOT = re.compile(r"\{(NAME|ID|ARGUMENTS)\}")
+
+
+def read_families(file: str) -> dict[str, Dialect]:
+    """Return the dialects in the text of a file, by name."""
+    found: dict[str, Dialect] = {}
+    for name, row in tomllib.loads(file).items():
+        other = found[row.pop("like")] if "like" in row else PLAIN
+        found[name] = replace(other, name=name, **_members(row))
+    return found
+
+
+def _members(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a class in dialect.py as a table of the file has them."""
+    members: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in _CODECS:
+            members["codec"] = _CODECS[name](**_members(value))
+        elif name in _PARTS:
+            members[name] = _PARTS[name](**_members(value)) if isinstance(value, dict) else None
+        elif name == "call":
+            texts = _SLOT.split(value)  # every second one is the name of a slot
+            parts = [Slot[text] if at % 2 else text for at, text in enumerate(texts)]
+            members[name] = tuple(part for part in parts if part)
+        else:
+            members[name] = _tuples(value)
+    return members
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
 
 DIALECTS: dict[str, Dialect] = {
-    each.name: each
-    for family in FAMILIES
-    for each in vars(family).values()
-    if isinstance(each, Dialect)
-} | {PLAIN.name: PLAIN}
+    **read_families(resources.files(__package__).joinpath("families.toml").read_text("utf-8")),
+    PLAIN.name: PLAIN,
+}
 
 
 def form_of(codec: Codec) -> str:
