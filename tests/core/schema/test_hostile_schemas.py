@@ -15,12 +15,7 @@ from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.arguments.nested import Location
-from toolgate_core.dialects.arguments.value_types import (
-    TypeReader,
-    argument_types,
-    own_members,
-    own_types,
-)
+from toolgate_core.dialects.arguments.value_types import argument_types
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_parameters, canonical_schema
 from toolgate_core.schema.closed_objects import (
@@ -39,6 +34,7 @@ from toolgate_core.schema.preparation.engine_form import (
     to_engine_form,
     unsupported_keywords,
 )
+from toolgate_core.schema.types import TypeReader, own_members, own_types
 from toolgate_core.schema.walk import (
     deep_copy,
     find_keyword,
@@ -68,10 +64,10 @@ OF_CLIENTS: dict[str, Work] = {
 the request."""
 CANONICAL: dict[str, Work] = {
     "core.custom_tools:grammar_of": grammar_of,
-    "core.dialects.arguments.value_types:TypeReader": lambda it: TypeReader(it).value(it),
+    "core.schema.types:TypeReader": lambda it: TypeReader(it).value(it),
     "core.dialects.arguments.value_types:argument_types": lambda it: argument_types(it, "a"),
-    "core.dialects.arguments.value_types:own_types": own_types,
-    "core.dialects.arguments.value_types:own_members": lambda it: own_members(it, "a"),
+    "core.schema.types:own_types": own_types,
+    "core.schema.types:own_members": lambda it: own_members(it, "a"),
     "core.dialects.arguments.nested:Location": lambda it: (
         Location.root(it).member("a").member("b").member(0).member("a")
     ),

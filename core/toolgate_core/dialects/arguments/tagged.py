@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...schema.types import ALL
 from ..dialect import Tagged
 from ..marks import Marks
 from .parser import SteppedParser, escaped
-from .value_types import ALL, Scalars, argument_types
+from .value_types import Scalars, argument_types
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 _STRING_END = re.compile(r'["\\]')
