@@ -77,6 +77,12 @@ class TypeReader:
         return known.get(id(schema), ALL)
 
 
+def argument_types(parameters: Mapping[str, Any], key: str) -> frozenset[str]:
+    """The types that the argument `key` can have, as far as the schema tells; `ALL` if the schema
+    does not tell anything, or forbids the argument."""
+    return TypeReader(parameters).member(parameters, key) or ALL
+
+
 def _combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any]]:
     pending: list[Any] = [schema]
     found: dict[int, Mapping[str, Any]] = {}

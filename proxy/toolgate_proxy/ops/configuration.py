@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
 
 from .. import removed
+from ..request_fields import nearest
 from ..settings import Settings
 from ..yaml_nodes import InvalidYaml, compose
 from . import CommandFailed
@@ -153,9 +153,9 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
         name = variable.removeprefix(PREFIX)
         if name in {variable, *known, *OTHERS} or OF_KUBERNETES.fullmatch(name):
             continue
-        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        near = nearest(name, known, 0.7)
         hint = removed.SETTINGS.get(name) or (
-            f"Did you mean {PREFIX}{near[0]}?" if near else "docs/reference/settings.md lists all."
+            f"Did you mean {PREFIX}{near}?" if near else "docs/reference/settings.md lists all."
         )
         found.append(f"{variable} is not a setting: it has no effect. {hint}")
     return found

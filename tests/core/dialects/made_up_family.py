@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolgate_core.dialects.goldens import goldens, read_goldens
+from toolgate_core.dialects.dialect import goldens, read_goldens
 from toolgate_core.dialects.registry import read_families
 
 DEFINITION = Path(__file__).with_name("made_up_family.toml").read_text()

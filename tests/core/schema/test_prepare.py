@@ -18,8 +18,13 @@ from toolgate_core.schema.preparation import prepare as preparation
 from toolgate_core.schema.preparation.advice import ADVICE, advice_on
 from toolgate_core.schema.preparation.checks import check_schema, unsatisfiable_part
 from toolgate_core.schema.preparation.engine_form import EXACT, PropertyOrder, to_engine_form
-from toolgate_core.schema.preparation.prepare import prepare, prepare_canonical, prepare_compilable
-from toolgate_core.schema.preparation.relaxation import HARD, TOGETHER
+from toolgate_core.schema.preparation.prepare import (
+    HARD,
+    TOGETHER,
+    prepare,
+    prepare_canonical,
+    prepare_compilable,
+)
 
 CASES = json.loads(Path(__file__).with_name("prepare.json").read_text())
 

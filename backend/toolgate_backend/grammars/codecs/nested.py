@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgate_core.dialects.arguments.nested import Location
-from toolgate_core.dialects.arguments.value_types import PATTERNS
+from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import NestedTags
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.schema.types import ALL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import copy
 from typing import Any, Protocol, Self
 
@@ -145,6 +145,51 @@ class SteppedParser:
             written.append(more)
         return "".join(written)
 
+
+# --- scalars in raw text ---
+#
+# Families without type attributes write a string as raw text and all other values as JSON. Reader
+# and grammar tell the two apart by the types that the schema allows. A text that is read as a
+# scalar, although a string is allowed in its place, can't be a string: readers decide it by
+# `Scalars`, and grammars forbid it.
+
+INTEGER = r"-?(?:0|[1-9][0-9]*)"
+FRACTION_OR_EXPONENT = r"(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
+PATTERNS = {
+    "null": "null",
+    "boolean": "true|false",
+    "integer": INTEGER,
+    "number": INTEGER + FRACTION_OR_EXPONENT,
+}
+"""By JSON type: the regular expression of its scalars (RFC 8259 §3 and §6)."""
+_DIGITS = re.compile(r"-?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?")
+
+
+class Scalars:
+    """The scalars of some JSON types."""
+
+    def __init__(self, types: Collection[str]) -> None:
+        self._words = [
+            word
+            for kind, words in (("null", ("null",)), ("boolean", ("true", "false")))
+            if kind in types
+            for word in words
+        ]
+        self._numbers = bool({"integer", "number"} & set(types))
+        parts = [pattern for kind, pattern in PATTERNS.items() if kind in types]
+        self._pattern = re.compile("|".join(f"(?:{part})" for part in parts)) if parts else None
+
+    def matches(self, text: str) -> bool:
+        return self._pattern is not None and self._pattern.fullmatch(text) is not None
+
+    def may_begin_with(self, text: str) -> bool:
+        """Whether a scalar may begin with this text. True may be wrong for numbers."""
+        if any(word.startswith(text) for word in self._words):
+            return True
+        return self._numbers and _DIGITS.fullmatch(text) is not None
+
+
+# --- JSON ---
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...schema.types import ALL
+from ...schema.types import ALL, argument_types
 from ..dialect import Tagged
 from ..marks import Marks
-from .parser import SteppedParser, escaped
-from .value_types import Scalars, argument_types
+from .parser import Scalars, SteppedParser, escaped
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 _STRING_END = re.compile(r'["\\]')
