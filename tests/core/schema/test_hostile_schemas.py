@@ -134,7 +134,6 @@ PARTS = {
     "core.segmentation.call_reader:make_parser",
     "core.dialects.arguments.nested:NestedArguments",
     "core.dialects.arguments.tagged:TaggedArguments",
-    "core.dialects.arguments.tagged:TaggedForm",
     "core.schema.document:upgrade",
     "core.schema.preparation.advice:advice_on",
     "core.schema.walk:children",
