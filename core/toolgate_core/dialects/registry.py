@@ -140,26 +140,15 @@ def recognise(added_tokens: Collection[str], chat_template: str | None = None) -
     Templates are decided by first: families share tokens more often than texts. Without a template,
     or if it has the texts of no dialect, the tokenizer's added tokens decide.
     """
-    if chat_template:
-        fitting = [each for each in DIALECTS.values() if _fits_template(each, chat_template)]
-        if fitting:
-            return _by_template(fitting)
-    fitting = [each for each in DIALECTS.values() if _fits_tokens(each, added_tokens)]
-    if fitting:
-        return _by_tokens(fitting, chat_template)
-    reason = "no text or token of a known dialect was found"
-    return Recognised(PLAIN, reason, _plain(chat_template))
-
-
-def _by_template(fitting: Sequence[Dialect]) -> Recognised:
-    best = _best(fitting, _specificity)
-    reason = f"the chat template has {_listed(best[0].recognition.template)}"
-    return Recognised(best[0], reason, _ambiguous("chat template fits", best))
-
-
-def _by_tokens(fitting: Sequence[Dialect], chat_template: str | None) -> Recognised:
-    best = _best(fitting, lambda each: len(each.recognition.tokens))
-    reason = f"the tokenizer has {_listed(best[0].recognition.tokens)}"
+    best = _best(lambda wanted: _in_template(wanted, chat_template or ""))
+    if best:
+        reason = f"the chat template has {_listed(best[0].recognition.template)}"
+        return Recognised(best[0], reason, _ambiguous("chat template fits", best))
+    added = frozenset(added_tokens)
+    best = _best(lambda wanted: len(wanted.tokens) * added.issuperset(wanted.tokens))
+    if not best:
+        reason = "no text or token of a known dialect was found"
+        return Recognised(PLAIN, reason, _plain(chat_template))
     warnings = _ambiguous("tokens of the tokenizer fit", best)
     if chat_template:
         warnings += (
@@ -167,12 +156,21 @@ def _by_tokens(fitting: Sequence[Dialect], chat_template: str | None) -> Recogni
             "by the tokenizer alone. Set TOOLGATE_DIALECT if the model writes calls in another "
             "form.",
         )
+    reason = f"the tokenizer has {_listed(best[0].recognition.tokens)}"
     return Recognised(best[0], reason, warnings)
 
 
-def _best(fitting: Sequence[Dialect], features: Callable[[Dialect], int]) -> list[Dialect]:
-    most = max(map(features, fitting))
-    return [each for each in fitting if features(each) == most]
+def _best(features: Callable[[Recognition], int]) -> list[Dialect]:
+    """Return the dialects with most features that were seen, none if none has any."""
+    seen = {name: features(each.recognition) for name, each in DIALECTS.items()}
+    most = max(seen.values())
+    return [DIALECTS[name] for name, count in seen.items() if count == most > 0]
+
+
+def _in_template(wanted: Recognition, template: str) -> int:
+    fits = all(text in template for text in wanted.template)
+    fits = fits and bool(wanted.template) and not any(text in template for text in wanted.without)
+    return len((*wanted.template, *wanted.without)) if fits else 0
 
 
 def _ambiguous(seen: str, best: Sequence[Dialect]) -> tuple[str, ...]:
@@ -192,23 +190,6 @@ def _plain(chat_template: str | None) -> tuple[str, ...]:
         "The chat template mentions tools, but has the texts of no known dialect, so requests with "
         "tools are refused. Set TOOLGATE_DIALECT if the model writes calls in a known form.",
     )
-
-
-def _fits_template(dialect: Dialect, template: str) -> bool:
-    wanted = dialect.recognition
-    if not wanted.template or not all(text in template for text in wanted.template):
-        return False
-    return not any(text in template for text in wanted.without)
-
-
-def _fits_tokens(dialect: Dialect, added_tokens: Collection[str]) -> bool:
-    tokens = dialect.recognition.tokens
-    return bool(tokens) and all(token in added_tokens for token in tokens)
-
-
-def _specificity(dialect: Dialect) -> int:
-    wanted = dialect.recognition
-    return len(wanted.template) + len(wanted.without)
 
 
 def _listed(texts: Sequence[str]) -> str:
