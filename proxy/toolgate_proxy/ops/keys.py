@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -283,11 +284,8 @@ def with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
     hashed_by = _hasher()
 
     async def run() -> T:
-        store = RedisStore(url, hashed_by)
-        try:
+        async with aclosing(RedisStore(url, hashed_by)) as store:
             return await work(store)
-        finally:
-            await store.aclose()
 
     try:
         return asyncio.run(run())
