@@ -17,11 +17,12 @@ import typer
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
-from ..keys.file_store import BadKeyFile, entry, read_keys
+from ..keys.file_store import entry, read_keys
 from ..keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, now
 from ..keys.limit_kinds import KINDS
 from ..keys.redis_store import KeyUsage, RedisStore, StoreConflict
 from ..settings import settings
+from ..yaml_nodes import BadFile
 from . import CommandFailed
 from . import gateway as gateways
 from .cli import new_app, table
@@ -240,7 +241,7 @@ def import_(
     """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
         given = read_keys(file, _hasher(), clear_keys=True)
-    except BadKeyFile as error:
+    except BadFile as error:
         raise CommandFailed(str(error)) from error
 
     async def add(store: RedisStore) -> list[str]:
