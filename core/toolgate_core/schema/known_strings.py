@@ -18,8 +18,8 @@ from .keywords import ANNOTATIONS
 from .preparation.engine_form import BOUNDS
 from .regular.parts import Unsupported
 from .string_languages import FREE, Constraint, constraints_of
-from .types import TypeReader
-from .walk import subschemas, type_of, values
+from .types import TypeReader, type_of
+from .walk import subschemas, values
 
 _BOUNDS = BOUNDS | {"multipleOf"}
 _KEYWORDS = frozenset(

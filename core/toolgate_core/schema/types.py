@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from .patterns import matches
-from .walk import at_pointer, pointer_of_ref, type_of
+from .walk import at_pointer, pointer_of_ref
 
 Types = frozenset[str]
 ALL = frozenset({"string", "null", "boolean", "integer", "number", "object", "array"})
@@ -137,6 +137,21 @@ def own_types(schema: Mapping[str, Any]) -> Types:
     if "const" in schema:
         values = [schema["const"]]
     return found if values is None else found & types_of(values)
+
+
+_TYPE_NAMES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    type(None): "null",
+}
+
+
+def type_of(value: object) -> str:
+    """The name of a JSON value's type, with `integer` apart from `number`."""
+    return _TYPE_NAMES.get(type(value), "object")
 
 
 def types_of(values: Iterable[object]) -> Types:

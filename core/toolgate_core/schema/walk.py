@@ -171,18 +171,3 @@ def move_targets_to_defs(schema: Any, references: References) -> None:
             node["$ref"] = f"#/$defs/{name}"
     if definitions:
         schema["$defs"] = definitions
-
-
-_TYPE_NAMES: dict[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    type(None): "null",
-}
-
-
-def type_of(value: object) -> str:
-    """The name of a JSON value's type, with `integer` apart from `number`."""
-    return _TYPE_NAMES.get(type(value), "object")

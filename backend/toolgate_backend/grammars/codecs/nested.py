@@ -17,8 +17,7 @@ from toolgate_core.dialects.arguments.nested import Location
 from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import NestedTags
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.types import ALL
-from toolgate_core.schema.walk import type_of
+from toolgate_core.schema.types import ALL, type_of
 
 from .nodes import (
     BOUNDS,
