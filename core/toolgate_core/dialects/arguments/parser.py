@@ -1,4 +1,4 @@
-"""The interface of the parsers of arguments, what most of them share, and the parser of JSON."""
+"""The parsers of arguments: what they share, and the parser of JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Callable, Collection
 from copy import copy
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from ..marks import Marks
 
 
-class ArgumentsParser(Protocol):
+class ArgumentsParser:
     """Converts the text of one call's arguments to the JSON text of an object, incrementally.
 
     Texts are encoded (`Marks.encode`): marks are lone surrogates. The JSON does not depend on how
@@ -21,28 +21,23 @@ class ArgumentsParser(Protocol):
     Errors: ArgumentsError for text that is not in the codec's form.
     """
 
-    @property
-    def finished(self) -> bool:
-        """Whether the arguments are complete. The text after them is in `rest`."""
-        ...
-
-    @property
-    def rest(self) -> str:
-        """The text after the arguments that was fed; empty unless `finished`."""
-        ...
+    finished = False
+    """Whether the arguments are complete. The text after them is in `rest`."""
+    rest = ""
+    """The text after the arguments that was fed; empty unless `finished`."""
 
     def feed(self, text: str) -> str:
         """The JSON text that follows from `text`; may be empty."""
-        ...
+        raise NotImplementedError
 
     def cut(self) -> str:
         """The rest of the JSON text if the text ends here, by `max_tokens`. It is unfinished JSON
         unless the arguments were complete: a string that was cut off stays open."""
-        ...
+        return ""
 
     def copy(self) -> Self:
         """An independent copy with the same state."""
-        ...
+        return copy(self)
 
 
 class ArgumentsError(ValueError):
@@ -120,20 +115,15 @@ Step = Callable[[Any], str | None]
 if it needs more text."""
 
 
-class SteppedParser:
+class SteppedParser(ArgumentsParser):
     """A parser that reads `_pending`, one step after another."""
 
     def __init__(self, marks: Marks, step: Step) -> None:
         self._pending = Pending(marks)
         self._step = step
-        self.finished = False
-
-    @property
-    def rest(self) -> str:
-        return self._pending.text if self.finished else ""
 
     def copy(self) -> Self:
-        twin = copy(self)
+        twin = super().copy()
         twin._pending = copy(self._pending)
         return twin
 
@@ -143,6 +133,7 @@ class SteppedParser:
         written: list[str] = []
         while not self.finished and (more := self._step(self)) is not None:
             written.append(more)
+        self.rest = self._pending.text if self.finished else ""
         return "".join(written)
 
 
@@ -196,7 +187,7 @@ _OUTSIDE = re.compile(r'["{}\[\]]')
 _SPACE = " \t\n\r"
 
 
-class JsonArguments:
+class JsonArguments(ArgumentsParser):
     """Finds the end of the object. Searches only for structural characters, because all arguments
     of a gateway pass through here."""
 
@@ -205,8 +196,6 @@ class JsonArguments:
         self._in_string = False
         self._escaped = False
         self._length = 0
-        self.finished = False
-        self.rest = ""
 
     def feed(self, text: str) -> str:
         """Raises ArgumentsError if the text does not begin with an object."""
@@ -255,9 +244,3 @@ class JsonArguments:
                 if not self._depth:
                     return at
         return None
-
-    def cut(self) -> str:
-        return ""
-
-    def copy(self) -> Self:
-        return copy(self)
