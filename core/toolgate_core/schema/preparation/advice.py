@@ -11,12 +11,11 @@ from ..patterns import for_engines, objection_to
 from ..walk import at_pointer
 from .engine_form import is_exact
 
+_FILE = resources.files(__package__).joinpath("advice.toml").read_text("utf-8")
 ADVICE: dict[str, tuple[str, str]] = {
-    keyword: (row["why"], row["rewrite"])
-    for row in tomllib.loads(
-        resources.files(__package__).joinpath("advice.toml").read_text("utf-8")
-    )["advice"]
-    for keyword in row["keywords"]
+    keyword: (why, rewrite)
+    for keywords, (why, rewrite) in tomllib.loads(_FILE).items()
+    for keyword in keywords.split(" ")
 }
 """By keyword. The entry "" applies to all other keywords."""
 
