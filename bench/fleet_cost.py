@@ -42,7 +42,7 @@ from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.chat_shape import body_of, message_in
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.constraints import backend_request
@@ -152,7 +152,7 @@ class Application:
     def of(cls, definitions: list[dict[str, Any]]) -> Application:
         tools = parse_tools(definitions)
         request = ChatRequest(request_id="", model="tiny", messages=(), tools=tools, stream=True)
-        return cls(request, make_plan(request, QWEN3))
+        return cls(request, make_plan(request, DIALECTS["qwen3"]))
 
 
 class Valkey(Network):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from . import wire
@@ -86,32 +85,17 @@ def check_text(*values: object, context: int, max_token_bytes: int) -> None:
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
-class HalfPair:
-    pointer: str
-    """JSON Pointer of the text in the value. That of a name is the pointer of its member."""
-    code: str
-    """As an escape of JSON."""
-    offset: int
-    """Number of characters before it."""
-
-    @property
-    def problem(self) -> str:
-        """A noun phrase for an error message."""
-        place = f" at {self.pointer}" if self.pointer else ""
-        return (
-            f"half of a surrogate pair ({self.code} after {self.offset} characters of the "
-            f"text{place}), which is not valid Unicode"
-        )
-
-
-def half_pair_in(value: Any) -> HalfPair | None:
-    """The first one in a text or a name of a JSON value."""
+def half_pair_in(value: Any) -> str | None:
+    """The first one in a text or a name of a JSON value, for an error message. The JSON Pointer of
+    a name is that of its member."""
     for pointer, each in values(value):
         name = pointer.rpartition("/")[2]
         for text in (name, each):
             found = _HALF.search(text) if isinstance(text, str) else None
             if found is not None:
-                shown = pointer.encode(errors="backslashreplace").decode()
-                return HalfPair(shown, f"\\u{ord(found[0]):04x}", found.start())
+                place = f" at {pointer.encode(errors='backslashreplace').decode()}"
+                return (
+                    f"half of a surrogate pair (\\u{ord(found[0]):04x} after {found.start()} "
+                    f"characters of the text{place if pointer else ''}), which is not valid Unicode"
+                )
     return None

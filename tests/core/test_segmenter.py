@@ -19,11 +19,12 @@ from toolgate_core.deltas import (
     Finish,
     ReasoningDelta,
 )
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import EnforcementFailed
 from toolgate_core.segmenter import Segmenter, StopStrings
 from toolgate_core.wire import MarkIds
 
+QWEN3 = DIALECTS["qwen3"]
 MARKS = MarkIds(
     tokens={"<tool_call>": 1, "</tool_call>": 2, "<think>": 3, "</think>": 4},
     end_of_turn=(5, 6),

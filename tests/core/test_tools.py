@@ -14,7 +14,6 @@ from tests import tools
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.custom_tools import MAX_DEFINITION, CustomCalls, Grammar, InputText, grammar_of
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Finish, InputDelta
-from toolgate_core.dialects.families.json_objects import HERMES, QWEN3
 from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.plan import make_plan
@@ -22,6 +21,8 @@ from toolgate_core.schema.canonical import EMPTY_PARAMETERS
 from toolgate_core.tools import OnInvalid, Tool, parse_tools
 from toolgate_core.toolset import Toolset
 
+HERMES = DIALECTS["hermes"]
+QWEN3 = DIALECTS["qwen3"]
 CASES = json.loads(Path(__file__).with_name("tools.json").read_text())
 
 TOOLS = parse_tools([tools.WEATHER, tools.TAGS])

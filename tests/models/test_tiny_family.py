@@ -15,12 +15,12 @@ from toolgate_core.dialects.dialect import (
     Codec,
     Dialect,
     GemmaValues,
+    Golden,
     Json,
     NestedTags,
     Pythonic,
     Tagged,
 )
-from toolgate_core.dialects.goldens import Golden
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
 from toolgate_core.segmenter import Segmenter

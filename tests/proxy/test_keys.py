@@ -19,13 +19,14 @@ from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey, TooMan
 from toolgate_proxy.keys import access as attempts_module
 from toolgate_proxy.keys.access import KEY_HEADERS, FailedAttempts
 from toolgate_proxy.keys.access import key_of as sent_key
-from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
+from toolgate_proxy.keys.file_store import entry, read_keys
 from toolgate_proxy.keys.key import Hasher, Terms, hint, new_key
 from toolgate_proxy.keys.sync import KeyCache
 from toolgate_proxy.litellm_host.auth import KEY_HEADERS as OF_LITELLM
 from toolgate_proxy.litellm_host.private_names import either
 from toolgate_proxy.ops import CommandFailed
 from toolgate_proxy.ops.configuration import check
+from toolgate_proxy.yaml_nodes import BadFile
 
 OF_AWS = "AWS4-HMAC-SHA256 Credential={}/20261124/x/bedrock/aws4_request, Signature=x"
 
@@ -236,7 +237,7 @@ def test_a_key_file_is_read(tmp_path):
     assert second.terms.expires == NOON
     assert read_keys(path, HASHER)[0].id == first.id
     assert sent not in path.read_text()
-    with pytest.raises(BadKeyFile, match="can't be read"):
+    with pytest.raises(BadFile, match="can't be read"):
         read_keys(tmp_path / "no.yaml", HASHER)
 
 
@@ -252,7 +253,7 @@ def test_an_error_in_a_key_file_has_its_line(tmp_path):
     for text, said in rows:
         path = tmp_path / "keys.yaml"
         path.write_text(text)
-        with pytest.raises(BadKeyFile) as refused:
+        with pytest.raises(BadFile) as refused:
             read_keys(path, HASHER)
         assert said in str(refused.value), text
         assert HASH not in str(refused.value)
@@ -282,7 +283,7 @@ def refused_or_read(path, content):
     for read in (lambda: read_keys(path, HASHER), lambda: check(path, {})):
         try:
             read()
-        except (BadKeyFile, CommandFailed) as error:
+        except (BadFile, CommandFailed) as error:
             refusals.append(str(error))
     assert all(str(path) in each and "sk-tg-" not in each for each in refusals)
 

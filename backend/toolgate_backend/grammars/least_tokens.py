@@ -32,7 +32,7 @@ from toolgate_core.schema.regular.parts import (
 )
 from toolgate_core.schema.regular.parts import Sequence as InOrder
 from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.walk import type_of
+from toolgate_core.schema.types import type_of
 
 from ..errors import GrammarRefused
 from ..tokens.call_form import CallForm

@@ -8,11 +8,12 @@ text) in the backend's `grammars/codecs/`.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
+from importlib import resources
 from typing import Any, Literal
-
-from .goldens import Golden, goldens
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ class Switch:
 
     argument: str
     on: Any = True
-    off: Any = False
+    off: Any = None
+    """None: it can't be turned off."""
     levels: tuple[str, ...] = ()
     """The values of `reasoning_effort` that are passed on as they are."""
 
@@ -154,7 +156,7 @@ class Reasoning:
     """Text between the end of the reasoning and the content."""
     content_end: str = ""
     """Text that ends the content after reasoning, in families that write it only then."""
-    switch: Switch | None = Switch("enable_thinking")
+    switch: Switch | None = Switch("enable_thinking", off=False)
     """None: the family always reasons."""
 
 
@@ -193,6 +195,48 @@ class Recognition:
     """Substrings that must not occur."""
     tokens: tuple[str, ...] = ()
     """Added tokens of the tokenizer; all must exist."""
+
+
+@dataclass(frozen=True)
+class GoldenCall:
+    name: str
+    arguments: dict[str, Any]
+    id: str | None = None
+    """The id in the API, if the text contains one."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A transcript: the text of a turn, from where the model begins, and the message that it is.
+
+    The tools of all transcripts are `f` with the parameters `a` (string), `n` (integer), `ok`
+    (boolean), `l` (array of strings), `o` (object), and `g` without parameters.
+    """
+
+    text: str
+    content: str | None = None
+    reasoning: str | None = None
+    calls: tuple[GoldenCall, ...] = ()
+    reasoning_open: bool = False
+    """Whether the prompt ends inside the reasoning."""
+
+
+def read_goldens(file: str) -> dict[str, tuple[Golden, ...]]:
+    """Return the transcripts in the text of a file, by dialect. A call is a list of its name, its
+    arguments and, if the text contains one, its id."""
+    return {
+        name: tuple(
+            Golden(**row | {"calls": tuple(GoldenCall(*call) for call in row.get("calls", ()))})
+            for row in rows
+        )
+        for name, rows in tomllib.loads(file).items()
+    }
+
+
+@cache
+def goldens() -> dict[str, tuple[Golden, ...]]:
+    """Return all transcripts by dialect. Only tests, documents and one command need them."""
+    return read_goldens(resources.files(__package__).joinpath("goldens.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any
 
-from .dialect import Codec, Dialect, GemmaValues, Json, NestedTags, Pythonic, Tagged
-from .families import json_arrays, json_objects, messages, names_and_json, own_values, tags
+from .dialect import (
+    CallIds,
+    Calls,
+    Codec,
+    Content,
+    Dialect,
+    GemmaValues,
+    Json,
+    NestedTags,
+    Pythonic,
+    Reasoning,
+    Recognition,
+    Slot,
+    Switch,
+    Tagged,
+)
 
 SHAPES = {
     "object": "a JSON object with the name and the arguments, between marks",
@@ -22,14 +40,58 @@ SHAPES = {
 PLAIN = Dialect(name="plain", calls=None)
 """For models of no known family: all output is text."""
 
-FAMILIES = (json_objects, json_arrays, names_and_json, tags, messages, own_values)
+_PARTS: dict[str, type] = {
+    "calls": Calls,
+    "content": Content,
+    "ids": CallIds,
+    "reasoning": Reasoning,
+    "recognition": Recognition,
+    "switch": Switch,
+}
+_CODECS: dict[str, type[Codec]] = {
+    "gemma": GemmaValues,
+    "json": Json,
+    "nested": NestedTags,
+    "pythonic": Pythonic,
+    "tagged": Tagged,
+}
+_SLOT = re.compile(r"\{(NAME|ID|ARGUMENTS)\}")
+
+
+def read_families(file: str) -> dict[str, Dialect]:
+    """Return the dialects in the text of a file, by name."""
+    found: dict[str, Dialect] = {}
+    for name, row in tomllib.loads(file).items():
+        other = found[row.pop("like")] if "like" in row else PLAIN
+        found[name] = replace(other, name=name, **_members(row))
+    return found
+
+
+def _members(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a class in dialect.py as a table of the file has them."""
+    members: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in _CODECS:
+            members["codec"] = _CODECS[name](**_members(value))
+        elif name in _PARTS:
+            members[name] = _PARTS[name](**_members(value)) if isinstance(value, dict) else None
+        elif name == "call":
+            texts = _SLOT.split(value)  # every second one is the name of a slot
+            parts = [Slot[text] if at % 2 else text for at, text in enumerate(texts)]
+            members[name] = tuple(part for part in parts if part)
+        else:
+            members[name] = _tuples(value)
+    return members
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
 
 DIALECTS: dict[str, Dialect] = {
-    each.name: each
-    for family in FAMILIES
-    for each in vars(family).values()
-    if isinstance(each, Dialect)
-} | {PLAIN.name: PLAIN}
+    **read_families(resources.files(__package__).joinpath("families.toml").read_text("utf-8")),
+    PLAIN.name: PLAIN,
+}
 
 
 def form_of(codec: Codec) -> str:
@@ -78,26 +140,15 @@ def recognise(added_tokens: Collection[str], chat_template: str | None = None) -
     Templates are decided by first: families share tokens more often than texts. Without a template,
     or if it has the texts of no dialect, the tokenizer's added tokens decide.
     """
-    if chat_template:
-        fitting = [each for each in DIALECTS.values() if _fits_template(each, chat_template)]
-        if fitting:
-            return _by_template(fitting)
-    fitting = [each for each in DIALECTS.values() if _fits_tokens(each, added_tokens)]
-    if fitting:
-        return _by_tokens(fitting, chat_template)
-    reason = "no text or token of a known dialect was found"
-    return Recognised(PLAIN, reason, _plain(chat_template))
-
-
-def _by_template(fitting: Sequence[Dialect]) -> Recognised:
-    best = _best(fitting, _specificity)
-    reason = f"the chat template has {_listed(best[0].recognition.template)}"
-    return Recognised(best[0], reason, _ambiguous("chat template fits", best))
-
-
-def _by_tokens(fitting: Sequence[Dialect], chat_template: str | None) -> Recognised:
-    best = _best(fitting, lambda each: len(each.recognition.tokens))
-    reason = f"the tokenizer has {_listed(best[0].recognition.tokens)}"
+    best = _best(lambda wanted: _in_template(wanted, chat_template or ""))
+    if best:
+        reason = f"the chat template has {_listed(best[0].recognition.template)}"
+        return Recognised(best[0], reason, _ambiguous("chat template fits", best))
+    added = frozenset(added_tokens)
+    best = _best(lambda wanted: len(wanted.tokens) * added.issuperset(wanted.tokens))
+    if not best:
+        reason = "no text or token of a known dialect was found"
+        return Recognised(PLAIN, reason, _plain(chat_template))
     warnings = _ambiguous("tokens of the tokenizer fit", best)
     if chat_template:
         warnings += (
@@ -105,12 +156,21 @@ def _by_tokens(fitting: Sequence[Dialect], chat_template: str | None) -> Recogni
             "by the tokenizer alone. Set TOOLGATE_DIALECT if the model writes calls in another "
             "form.",
         )
+    reason = f"the tokenizer has {_listed(best[0].recognition.tokens)}"
     return Recognised(best[0], reason, warnings)
 
 
-def _best(fitting: Sequence[Dialect], features: Callable[[Dialect], int]) -> list[Dialect]:
-    most = max(map(features, fitting))
-    return [each for each in fitting if features(each) == most]
+def _best(features: Callable[[Recognition], int]) -> list[Dialect]:
+    """Return the dialects with most features that were seen, none if none has any."""
+    seen = {name: features(each.recognition) for name, each in DIALECTS.items()}
+    most = max(seen.values())
+    return [DIALECTS[name] for name, count in seen.items() if count == most > 0]
+
+
+def _in_template(wanted: Recognition, template: str) -> int:
+    fits = all(text in template for text in wanted.template)
+    fits = fits and bool(wanted.template) and not any(text in template for text in wanted.without)
+    return len((*wanted.template, *wanted.without)) if fits else 0
 
 
 def _ambiguous(seen: str, best: Sequence[Dialect]) -> tuple[str, ...]:
@@ -130,23 +190,6 @@ def _plain(chat_template: str | None) -> tuple[str, ...]:
         "The chat template mentions tools, but has the texts of no known dialect, so requests with "
         "tools are refused. Set TOOLGATE_DIALECT if the model writes calls in a known form.",
     )
-
-
-def _fits_template(dialect: Dialect, template: str) -> bool:
-    wanted = dialect.recognition
-    if not wanted.template or not all(text in template for text in wanted.template):
-        return False
-    return not any(text in template for text in wanted.without)
-
-
-def _fits_tokens(dialect: Dialect, added_tokens: Collection[str]) -> bool:
-    tokens = dialect.recognition.tokens
-    return bool(tokens) and all(token in added_tokens for token in tokens)
-
-
-def _specificity(dialect: Dialect) -> int:
-    wanted = dialect.recognition
-    return len(wanted.template) + len(wanted.without)
 
 
 def _listed(texts: Sequence[str]) -> str:

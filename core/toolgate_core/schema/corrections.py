@@ -31,6 +31,7 @@ _NUMERIC = re.compile("multipleOf|exclusiveM(in|ax)imum|m(in|ax)(imum|[A-Z][a-z]
 """Keywords with a number."""
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?")
 _DEFINITION = "/$defs/"
+MISSING = "missing"
 MAX_REFERENCE = 300
 """Maximum length of a `$ref` and of its place that is corrected, in characters."""
 
@@ -43,89 +44,71 @@ class Correction:
     """JSON Pointer of the keyword in the given schema."""
     keyword: str
     meant: str
-    """What it is read as, for a person."""
-
-
-@dataclass(frozen=True)
-class _Change:
-    at: str
-    """JSON Pointer of the subschema with the keyword."""
-    correction: Correction
-    value: Any = None
-    """The value that the keyword gets. None: it is removed."""
-    required_in: str | None = None
-    """JSON Pointer of the subschema that requires the member `name`."""
-    name: str = ""
+    """What it is read as, for a person: MISSING, if it is removed."""
 
 
 def corrections(schema: Any) -> tuple[Correction, ...]:
     """The corrections that `corrected` makes."""
-    return tuple(change.correction for change in _changes(schema))
+    return tuple(_correct(deep_copy(schema), schema))
 
 
 def corrected(schema: Any) -> Any:
     """The schema as it was meant. Without slips it is the given one, otherwise a copy."""
-    changes = [*_changes(schema)]
-    if not changes:
-        return schema
-    schema = deep_copy(schema)
-    for change in changes:
-        node = at_pointer(schema, change.at)
-        if change.value is None:
-            del node[change.correction.keyword]
-        else:
-            node[change.correction.keyword] = change.value
-        if change.required_in is not None:
-            holder = at_pointer(schema, change.required_in)
-            names = holder.setdefault("required", [])
-            holder["required"] = names if change.name in names else [*names, change.name]
-    return schema
+    copy = deep_copy(schema)
+    return copy if [*_correct(copy, schema)] else schema
 
 
-def _changes(schema: Any) -> Iterator[_Change]:
-    """In the order in which they can be made: those of a schema before those inside it."""
-    pending: list[tuple[str, Any, str | None, str]] = [("", schema, None, "")]
+def _correct(schema: Any, given: Any) -> Iterator[Correction]:
+    """Correct a copy of the given schema in place: a schema before those inside it."""
+    pending: list[tuple[str, Any, dict[str, Any] | None, str]] = [("", schema, None, "")]
     spelled: dict[str, list[str]] = {}
     while pending:
         pointer, node, holder, name = pending.pop()
         if not isinstance(node, dict):
             continue
-        if meant := _meant(schema, node.get("$ref"), pointer, spelled):
-            yield _Change(pointer, Correction(f"{pointer}/$ref", "$ref", meant), meant)
-        for keyword, value in node.items():
-            yield from _in_keyword(pointer, keyword, value)
+        if meant := _meant(given, node.get("$ref"), pointer, spelled):
+            node["$ref"] = meant
+            yield Correction(f"{pointer}/$ref", "$ref", meant)
+        for keyword, value in [*node.items()]:
+            if (read := _read(keyword, value)) is not None:
+                node[keyword], meant = read
+                if meant == MISSING:
+                    del node[keyword]
+                yield Correction(f"{pointer}/{keyword}", keyword, meant)
         required = node.get("required")
         is_draft_3 = required is True and holder is not None
         if required is False or is_draft_3:
-            meant = f"{name!r} in the object's list" if is_draft_3 else "missing"
-            correction = Correction(f"{pointer}/required", "required", meant)
-            yield _Change(pointer, correction, None, holder if is_draft_3 else None, name)
+            del node["required"]
+            if holder is not None and is_draft_3:
+                names = holder.get("required", [])
+                holder["required"] = names if name in names else [*names, name]
+            meant = f"{name!r} in the object's list" if is_draft_3 else MISSING
+            yield Correction(f"{pointer}/required", "required", meant)
         members = node.get("properties")
         if isinstance(members, dict):
-            # A member can be added to a list of names, also to one that the corrections remove.
-            has_list = required in (None, False) or is_draft_3 or isinstance(required, list)
-            at = pointer if has_list else None
+            # A member can be added to a list of names, also to one that was removed.
+            list_here = node if isinstance(node.get("required", []), list) else None
             inside = schemas_in(pointer, "properties", members)
-            pending += [(p, child, at, n) for (p, child), n in zip(inside, members, strict=True)]
+            pending += [
+                (p, child, list_here, n) for (p, child), n in zip(inside, members, strict=True)
+            ]
         rest = {keyword: value for keyword, value in node.items() if keyword != "properties"}
         pending += [(p, child, None, "") for p, child in children(pointer, rest)]
 
 
-def _in_keyword(pointer: str, keyword: str, value: Any) -> Iterator[_Change]:
-    """The correction of one keyword, except a boolean `required`."""
-    place = f"{pointer}/{keyword}"
+def _read(keyword: str, value: Any) -> tuple[Any, str] | None:
+    """What the value of a keyword is read as, also for a person; None if it has no slip. A boolean
+    `required` depends on its place."""
     if value is None and keyword in _NULL_IS_MISSING:
         # A missing map of the members that exist is one without members.
-        empty: dict[str, Any] | None = {} if keyword == "properties" else None
-        meant = "missing" if empty is None else "{}"
-        yield _Change(pointer, Correction(place, keyword, meant), empty)
-    elif value == [] and keyword in _EMPTY_MAPS:
-        yield _Change(pointer, Correction(place, keyword, "{}"), {})
-    elif keyword == "type" and (types := _types(value)) != value:
-        meant = types if isinstance(types, str) else ", ".join(types)
-        yield _Change(pointer, Correction(place, keyword, meant), types)
-    elif isinstance(value, str) and _NUMERIC.fullmatch(keyword) and _NUMBER.fullmatch(value):
-        yield _Change(pointer, Correction(place, keyword, value), json.loads(value))
+        return ({}, "{}") if keyword == "properties" else (None, MISSING)
+    if value == [] and keyword in _EMPTY_MAPS:
+        return {}, "{}"
+    if keyword == "type" and (types := _types(value)) != value:
+        return types, types if isinstance(types, str) else ", ".join(types)
+    if isinstance(value, str) and _NUMERIC.fullmatch(keyword) and _NUMBER.fullmatch(value):
+        return json.loads(value), value
+    return None
 
 
 def _types(value: Any) -> Any:

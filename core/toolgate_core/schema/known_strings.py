@@ -18,7 +18,8 @@ from .keywords import ANNOTATIONS
 from .preparation.engine_form import BOUNDS
 from .regular.parts import Unsupported
 from .string_languages import FREE, Constraint, constraints_of
-from .walk import at_pointer, pointer_of_ref, subschemas, type_of, values
+from .types import TypeReader, type_of
+from .walk import subschemas, values
 
 _BOUNDS = BOUNDS | {"multipleOf"}
 _KEYWORDS = frozenset(
@@ -28,9 +29,6 @@ _KEYWORDS = frozenset(
     | {"pattern", "format", "minLength", "maxLength", "allOf"}
     | _BOUNDS
 )
-_TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
-"""The types of JSON values. An integer is a number."""
-_MAX_DEPTH = 64
 MAX_CONSTRAINTS = 16
 """Maximum number of different demands on strings. No tool of 722 has more than eleven."""
 MAX_NODES = 1_000
@@ -61,18 +59,18 @@ def known_texts(
     number."""
     found = [*islice(subschemas(schema), MAX_NODES + 1)]
     nodes = [node for pointer, node in found if not _PART.search(pointer)]
-    types = _Types(schema)
-    if not (
-        0 < len(found) <= MAX_NODES
-        and all(_is_known(node, types) for node in nodes)
-        and (with_names or all(map(types.are_named, nodes)))
-        and not (bare_names and any(map(_has_number_as_name, nodes)))
-    ):
-        return None
+    types = TypeReader(schema)
     known = [node for node in nodes if isinstance(node, dict)]
     try:
+        if not (
+            0 < len(found) <= MAX_NODES
+            and all(_is_known(node, types) for node in nodes)
+            and (with_names or all(_is_named(node, types) for node in nodes))
+            and not (bare_names and any(map(_has_number_as_name, nodes)))
+        ):
+            return None
         constraints = [each for node in known for each in constraints_of(node, counted)]
-    except (Unsupported, RecursionError):
+    except (LookupError, Unsupported, RecursionError):
         return None
     different = tuple(dict.fromkeys((FREE, *constraints)))
     if len(different) > MAX_CONSTRAINTS:
@@ -105,7 +103,7 @@ def _has_number_as_name(node: Any) -> bool:
     return any(name.startswith(_NUMBER_BEGINS) for name in names)
 
 
-def _is_known(node: Any, types: _Types) -> bool:
+def _is_known(node: Any, types: TypeReader) -> bool:
     """Return whether a subschema, without those inside it, is one of those for which this is
     proven."""
     if not isinstance(node, dict):
@@ -115,7 +113,7 @@ def _is_known(node: Any, types: _Types) -> bool:
         return False
     if beside & {"anyOf", "$ref"} and len(beside) > 1:
         return False
-    return _has_known_names(node) and types.are_different(node.get("anyOf", ()))
+    return _has_known_names(node) and _are_different(node.get("anyOf", ()), types)
 
 
 def _has_known_names(node: dict[str, Any]) -> bool:
@@ -125,54 +123,20 @@ def _has_known_names(node: dict[str, Any]) -> bool:
     return not declared or node.get("additionalProperties") is False
 
 
-class _Types:
-    """The types of the values that a schema allows, or more. Each subschema is visited once."""
-
-    def __init__(self, root: Any) -> None:
-        self._root = root
-        self._known: dict[int, frozenset[str]] = {}
-
-    def are_named(self, node: Any) -> bool:
-        """Return whether an object of a schema has no undeclared members."""
-        if "object" not in self._of(node, _MAX_DEPTH):
-            return True
-        return isinstance(node, dict) and (
-            bool(node.keys() & {"anyOf", "$ref", "enum", "const"})
-            or node.get("additionalProperties") is False
-        )
-
-    def are_different(self, options: Iterable[Any]) -> bool:
-        """Return whether a value's type tells to which of the alternatives it belongs."""
-        seen: set[str] = set()
-        for each in options:
-            found = self._of(each, _MAX_DEPTH)
-            if seen & found:
-                return False
-            seen |= found
+def _is_named(node: Any, types: TypeReader) -> bool:
+    """Return whether an object of a schema has no undeclared members."""
+    if "object" not in types.value(node):
         return True
+    return isinstance(node, dict) and (
+        bool(node.keys() & {"anyOf", "$ref", "enum", "const"})
+        or node.get("additionalProperties") is False
+    )
 
-    def _of(self, node: Any, depth: int) -> frozenset[str]:
-        if not isinstance(node, dict) or depth == 0:
-            return _TYPES
-        if id(node) not in self._known:
-            self._known[id(node)] = _TYPES  # for a schema inside itself
-            self._known[id(node)] = self._found(node, depth - 1)
-        return self._known[id(node)]
 
-    def _found(self, node: dict[str, Any], depth: int) -> frozenset[str]:
-        if "$ref" in node:
-            pointer = pointer_of_ref(node["$ref"])
-            try:
-                return (
-                    _TYPES if pointer is None else self._of(at_pointer(self._root, pointer), depth)
-                )
-            except LookupError:
-                return _TYPES
-        if "anyOf" in node:
-            return frozenset().union(*(self._of(each, depth) for each in node["anyOf"]))
-        if "enum" in node or "const" in node:
-            named = [*map(type_of, node.get("enum", [node.get("const")]))]
-        else:
-            kinds = node.get("type", [*_TYPES])
-            named = [kinds] if isinstance(kinds, str) else kinds
-        return frozenset("number" if each == "integer" else each for each in named)
+def _are_different(options: Iterable[Any], types: TypeReader) -> bool:
+    """Return whether a value's type tells to which of the alternatives it belongs. An integer is a
+    number."""
+    kinds = [
+        {"number" if kind == "integer" else kind for kind in types.value(each)} for each in options
+    ]
+    return sum(map(len, kinds)) == len(set[str]().union(*kinds))

@@ -1,4 +1,4 @@
-"""Iteration over schemas and JSON values, and JSON Pointers, without recursion."""
+"""Iteration over schemas and JSON values, and JSON Pointers."""
 
 from __future__ import annotations
 
@@ -82,19 +82,10 @@ def find_keyword(schema: Any, keyword: str, value: str | None = None) -> str | N
 
 
 def deep_copy(value: Any) -> Any:
-    """A copy of a JSON value of any depth."""
-    root = [value]
-    pending: list[tuple[Any, Any]] = [(root, 0)]
-    while pending:
-        holder, at = pending.pop()
-        old = holder[at]
-        if isinstance(old, dict):
-            holder[at] = new = dict(old)
-            pending.extend((new, key) for key in new)
-        elif isinstance(old, list):
-            holder[at] = items = list(old)
-            pending.extend((items, index) for index in range(len(items)))
-    return root[0]
+    """A copy of a schema, whose depth is limited (`canonical.MAX_DEPTH`)."""
+    if isinstance(value, dict):
+        return {name: deep_copy(each) for name, each in value.items()}
+    return [deep_copy(each) for each in value] if isinstance(value, list) else value
 
 
 def values(value: Any) -> Iterator[tuple[str, Any]]:
@@ -180,15 +171,3 @@ def move_targets_to_defs(schema: Any, references: References) -> None:
             node["$ref"] = f"#/$defs/{name}"
     if definitions:
         schema["$defs"] = definitions
-
-
-def type_of(value: object) -> str:
-    """The name of a JSON value's type, with `integer` apart from `number`."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    if value is None:
-        return "null"
-    kinds: tuple[tuple[type, str], ...] = ((float, "number"), (str, "string"), (list, "array"))
-    return next((name for kind, name in kinds if isinstance(value, kind)), "object")

@@ -220,17 +220,17 @@ def is_object(text: str) -> bool:
 
 def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> ArgumentsParser:
     """A parser for one call. `parameters` is the tool's canonical JSON Schema."""
-    if isinstance(codec, Json):
-        return JsonArguments()
-    if isinstance(codec, Tagged):
-        return TaggedArguments(codec, parameters, marks)
-    if isinstance(codec, NestedTags):
-        return NestedArguments(codec, parameters, marks)
-    if isinstance(codec, Pythonic):
-        return PythonicArguments(codec, marks)
-    if isinstance(codec, GemmaValues):
-        return GemmaArguments(codec, marks)
-    raise NotImplementedError(f"The arguments of {type(codec).__name__} cannot be parsed yet.")
+    match codec:
+        case Json():
+            return JsonArguments()
+        case Tagged():
+            return TaggedArguments(codec, parameters, marks)
+        case NestedTags():
+            return NestedArguments(codec, parameters, marks)
+        case Pythonic():
+            return PythonicArguments(codec, marks)
+        case GemmaValues():
+            return GemmaArguments(codec, marks)
 
 
 class CallSequence:

@@ -133,8 +133,7 @@ def _is_valid(text: str) -> bool:
 def _invalid(message: wire.Message) -> InvalidRequest:
     param, value = _unencodable(message)
     what = "The request" if param is None else repr(param)
-    half = half_pair_in(value)
-    problem = "a value that is nested too deeply" if half is None else half.problem
+    problem = half_pair_in(value) or "a value that is nested too deeply"
     return InvalidRequest(
         f"{what} can't be sent to the backend, because it contains {problem}. Remove or replace "
         "it.",

@@ -17,10 +17,9 @@ def check_tool(tool: Tool) -> None:
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        found = half_pair_in(tool.parameters)
-        assert found is not None
         raise InvalidTools(
-            f"{subject(tool)} contain {found.problem}. Remove or replace it.", param=tool.param
+            f"{subject(tool)} contain {half_pair_in(tool.parameters)}. Remove or replace it.",
+            param=tool.param,
         ) from error
 
 

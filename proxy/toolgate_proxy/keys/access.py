@@ -18,9 +18,10 @@ import re
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 
 from toolgate_core.errors import InvalidKey, PermissionDenied, TooManyWrongKeys
+
+from ..request_fields import nearest
 
 KEY_HEADERS = (
     b"x-litellm-api-key",
@@ -84,16 +85,11 @@ PATHS = (
     "/v1/models",
 )
 """Examples of them, for messages."""
-NEAR = 0.8
-"""Similarity from which a path is suggested."""
-LONGEST = 100
-"""Paths of more characters are not compared."""
 
 
-def nearest(route: str) -> str | None:
-    """Return the path of `PATHS` that was probably meant."""
-    found = get_close_matches(route, PATHS, n=1, cutoff=NEAR) if len(route) <= LONGEST else []
-    return found[0] if found else None
+def nearest_path(route: str) -> str:
+    """Return the path of `PATHS` that was probably meant; "" if none is similar."""
+    return nearest(route, PATHS, 0.8)
 
 
 def may_open(method: str, route: str) -> bool:
@@ -104,10 +100,10 @@ def may_open(method: str, route: str) -> bool:
 
 def refusal(method: str, route: str) -> PermissionDenied:
     """Return the error for a virtual key. It names the nearest route, if one is similar."""
-    near = nearest(route)
-    if near is not None and near != route:
+    near = nearest_path(route)
+    if near and near != route:
         hint = f"Did you mean {near}?"
-    elif near is not None:
+    elif near:
         hint = f"Virtual keys may not use it with {method}."
     else:
         hint = f"Virtual keys may use {', '.join(PATHS)}."

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from toolgate_core.pointer import request_path
 
-from ..yaml_nodes import InvalidYaml, compose, construct
+from ..yaml_nodes import YamlFile
 from .key import MAX_LENGTH, MIN_LENGTH, Hasher, Key, Limits, StoredSecret, Terms, hint
 from .limit_kinds import KINDS
 
@@ -32,33 +32,21 @@ TERMS = tuple(name for name in Terms.model_fields if name != "limits")
 FIELDS = ("alias", "hash", "hint", "key", *TERMS, *LIMITS)
 
 
-class BadKeyFile(Exception):
-    """The message has the file and the line."""
-
-
 def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[Key]:
-    """Read the keys of a file. Raises BadKeyFile. `clear_keys`: entries may have `key` instead of
+    """Read the keys of a file. Raises BadFile. `clear_keys`: entries may have `key` instead of
     `hash`, for the import of existing keys. A file that the gateway reads may have only hashes."""
-    try:
-        entries = [*_entries(path, compose(path.read_text(encoding="utf-8")))]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadKeyFile(
-            f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
-            "encoding (UTF-8)."
-        ) from error
-    except InvalidYaml as error:
-        raise BadKeyFile(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
+    file = YamlFile(path)
+    entries = [*_entries(file, file.root())]
     keys: list[Key] = []
-    lines: dict[str, int] = {}
-    for line, entry in entries:
-        key = _key(path, line, entry, hasher, clear_keys=clear_keys)
+    nodes: dict[str, yaml.Node] = {}
+    for node, values in entries:
+        key = _key(file, node, values, hasher, clear_keys=clear_keys)
         for field, value in (("alias", key.alias), ("hash", key.secrets[0].hash)):
-            if value in lines:
-                raise BadKeyFile(
-                    f"{path}, line {line}: the entry has the same `{field}` as the entry in line "
-                    f"{lines[value]}. Change or remove one of them."
-                )
-            lines[value] = line
+            if value in nodes:
+                earlier = nodes[value].start_mark.line + 1
+                problem = f"the entry has the same `{field}` as the entry in line {earlier}."
+                raise file.error(node, f"{problem} Change or remove one of them.")
+            nodes[value] = node
         keys.append(key)
     return keys
 
@@ -72,55 +60,50 @@ def entry(key: Key) -> str:
     return yaml.safe_dump([fields], sort_keys=False)
 
 
-def _entries(path: Path, root: yaml.Node | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    fields = dict(_fields(path, root)) if root is not None else {}
+def _entries(file: YamlFile, root: yaml.Node | None) -> Iterator[tuple[yaml.Node, dict[str, Any]]]:
+    fields = _fields(file, root) if root is not None else {}
     unknown = next((name for name in fields if name != "keys"), None)
     if unknown is not None:
-        line = fields[unknown].start_mark.line + 1
-        raise BadKeyFile(
-            f"{path}, line {line}: unknown field {unknown!r}. The list of keys is named `keys`."
-        )
+        problem = f"unknown field {unknown!r}. The list of keys is named `keys`."
+        raise file.error(fields[unknown], problem)
     listed = fields.get("keys")
     if listed is None:
         return
     if not isinstance(listed, yaml.SequenceNode):
-        raise BadKeyFile(
-            f"{path}, line {listed.start_mark.line + 1}: `keys` must be a list of entries."
-        )
+        raise file.error(listed, "`keys` must be a list of entries.")
     for node in listed.value:
-        values = {name: _value(each) for name, each in _fields(path, node)}
-        yield node.start_mark.line + 1, values
+        yield node, {name: _value(file, each) for name, each in _fields(file, node).items()}
 
 
-def _fields(path: Path, node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
+def _fields(file: YamlFile, node: yaml.Node) -> dict[str, yaml.Node]:
     if not isinstance(node, yaml.MappingNode):
-        line = node.start_mark.line + 1 if node else 1
-        raise BadKeyFile(f"{path}, line {line}: expected a mapping of `field: value` pairs.")
-    for name, value in node.value:
-        yield str(name.value), value
+        raise file.error(node, "expected a mapping of `field: value` pairs.")
+    return {str(name.value): value for name, value in node.value}
 
 
-def _value(node: yaml.Node) -> Any:
-    value = construct(node)
+def _value(file: YamlFile, node: yaml.Node) -> Any:
+    value = file.value(node)
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.replace(tzinfo=UTC)
     return value
 
 
-def _key(path: Path, line: int, values: dict[str, Any], hasher: Hasher, *, clear_keys: bool) -> Key:
-    where = f"{path}, line {line}"
+def _key(
+    file: YamlFile, node: yaml.Node, values: dict[str, Any], hasher: Hasher, *, clear_keys: bool
+) -> Key:
     unknown = next((name for name in values if name not in FIELDS), None)
     if unknown is not None:
-        raise BadKeyFile(f"{where}: unknown field {unknown!r}. Fields: {', '.join(FIELDS)}.")
+        raise file.error(node, f"unknown field {unknown!r}. Fields: {', '.join(FIELDS)}.")
     sent = values.get("key")
     if sent is not None:
         if not clear_keys:
-            raise BadKeyFile(
-                f"{where}: the entry has the key itself in `key`. Store its `hash` instead "
-                "(`toolgate keys create --yaml` prints an entry)."
+            raise file.error(
+                node,
+                "the entry has the key itself in `key`. Store its `hash` instead (`toolgate keys "
+                "create --yaml` prints an entry).",
             )
         if not isinstance(sent, str) or not MIN_LENGTH <= len(sent) <= MAX_LENGTH:
-            raise BadKeyFile(f"{where}: `key` must have {MIN_LENGTH} to {MAX_LENGTH} characters.")
+            raise file.error(node, f"`key` must have {MIN_LENGTH} to {MAX_LENGTH} characters.")
         values |= {"hash": hasher.hash(sent), "hint": hint(sent)}
     try:
         # The id is derived from the hash, so that it remains the same when the file is edited.
@@ -134,8 +117,8 @@ def _key(path: Path, line: int, values: dict[str, Any], hasher: Hasher, *, clear
             id=key_id, alias=values["alias"], terms=terms, secrets=(secret,), created=created
         )
     except KeyError as error:
-        raise BadKeyFile(f"{where}: the field {error.args[0]!r} is missing.") from None
+        raise file.error(node, f"the field {error.args[0]!r} is missing.") from None
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         name = request_path(first["loc"]) or "key"
-        raise BadKeyFile(f"{where}: invalid value for `{name}`: {first['msg']}.") from None
+        raise file.error(node, f"invalid value for `{name}`: {first['msg']}.") from None

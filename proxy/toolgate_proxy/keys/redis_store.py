@@ -27,6 +27,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
@@ -144,15 +145,19 @@ class KeyUsage:
         return self.today | ({"last_used": last.isoformat(timespec="seconds")} if last else {})
 
 
+def _client(url: SecretStr) -> Redis:
+    return Redis.from_url(
+        url.get_secret_value(), socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT
+    )
+
+
 class RedisStore:
     """The store of the command line. `put` replaces a key only if it is as this store read it.
 
     Raises redis' errors."""
 
     def __init__(self, url: SecretStr, hasher: Hasher) -> None:
-        self._redis = Redis.from_url(
-            url.get_secret_value(), socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT
-        )
+        self._redis = _client(url)
         self._hasher = hasher
         self._read: dict[str, bytes] = {}
         """Sealed records as they were read, by id."""
@@ -276,15 +281,7 @@ async def warn_of_unused_keys(settings: Settings) -> None:
     set. Does nothing if Redis does not respond: other code reports that."""
     if settings.redis_url is None or settings.key_secret is not None:
         return
-    client = Redis.from_url(
-        settings.redis_url.get_secret_value(),
-        socket_timeout=TIMEOUT,
-        socket_connect_timeout=TIMEOUT,
-    )
-    try:
-        if await client.hlen(RECORDS):
-            logger.warning(UNUSED)
-    except (RedisError, OSError):
-        pass
-    finally:
-        await client.aclose()
+    async with _client(settings.redis_url) as client:
+        with suppress(RedisError, OSError):
+            if await client.hlen(RECORDS):
+                logger.warning(UNUSED)

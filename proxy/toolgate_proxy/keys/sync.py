@@ -26,7 +26,8 @@ from .. import metrics
 from ..background import poll_forever
 from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
-from .file_store import BadKeyFile, read_keys
+from ..yaml_nodes import BadFile
+from .file_store import read_keys
 from .key import MAX_LENGTH, Hasher, Key, StoredSecret, now
 from .redis_store import (
     CHANGES,
@@ -374,8 +375,8 @@ class KeySync:
                 return False
             self._file_stamp = stamp
             keys = read_keys(path, self._hasher)
-        except (BadKeyFile, OSError) as error:
-            reason = error if isinstance(error, BadKeyFile) else f"{path}: {type(error).__name__}."
+        except (BadFile, OSError) as error:
+            reason = error if isinstance(error, BadFile) else f"{path}: {type(error).__name__}."
             self._log_once(
                 f"TOOLGATE_KEYS_FILE could not be read, so its API keys are unchanged. {reason}"
             )

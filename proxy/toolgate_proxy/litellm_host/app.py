@@ -28,7 +28,7 @@ from toolgate_core.errors.base import MAX_MESSAGE, shortened
 
 from ..api.surfaces import Google, surface_of
 from ..context import SCOPE, RequestContext
-from ..keys.access import nearest
+from ..keys.access import nearest_path
 from .auth import model_not_found
 from .errors import CODES, PROVIDER, TAGS, HostRefused, cleaned, tag_mismatch
 from .refused import unsupported, without_credentials
@@ -150,7 +150,7 @@ def missing_route(path: str, error: HTTPException) -> ToolgateError | None:
         return MethodNotAllowed(f"This route does not have the method. Use {allowed}.")
     if (error.status_code, error.detail) != (404, "Not Found"):
         return None
-    near = nearest(path)
+    near = nearest_path(path)
     hint = f"Did you mean {near}?" if near else "Check the path and the base URL of the client."
     return RouteNotFound(f"There is no such route. {hint}")
 

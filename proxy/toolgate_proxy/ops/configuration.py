@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
 
 from .. import removed
+from ..request_fields import nearest
 from ..settings import Settings
-from ..yaml_nodes import InvalidYaml, compose
+from ..yaml_nodes import BadFile, YamlFile
 from . import CommandFailed
 
 ENVIRONMENT = "os.environ/"
@@ -41,19 +41,15 @@ MANAGERS = [(each, "key_management_system") for each in ("general_settings", "li
 
 def check(path: Path, environment: Mapping[str, str] = os.environ) -> None:
     """Raise CommandFailed for the first error, with the file and the line."""
+    file = YamlFile(path)
     try:
-        root = compose(path.read_text(encoding="utf-8"))
-    except InvalidYaml as error:
-        raise CommandFailed(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailed(
-            f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
-            "encoding (UTF-8)."
-        ) from error
-    if not isinstance(root, yaml.MappingNode):
-        raise CommandFailed(f"{path}, line 1: expected a mapping with the field `model_list`.")
-    for node, message in _errors(root, environment):
-        raise CommandFailed(f"{path}, line {node.start_mark.line + 1}: {message}")
+        root = file.root()
+        if not isinstance(root, yaml.MappingNode):
+            raise file.error(1, "expected a mapping with the field `model_list`.")
+        for node, message in _errors(root, environment):
+            raise file.error(node, message)
+    except BadFile as error:
+        raise CommandFailed(str(error)) from error
 
 
 def _errors(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[tuple[yaml.Node, str]]:
@@ -153,9 +149,9 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
         name = variable.removeprefix(PREFIX)
         if name in {variable, *known, *OTHERS} or OF_KUBERNETES.fullmatch(name):
             continue
-        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        near = nearest(name, known, 0.7)
         hint = removed.SETTINGS.get(name) or (
-            f"Did you mean {PREFIX}{near[0]}?" if near else "docs/reference/settings.md lists all."
+            f"Did you mean {PREFIX}{near}?" if near else "docs/reference/settings.md lists all."
         )
         found.append(f"{variable} is not a setting: it has no effect. {hint}")
     return found

@@ -12,7 +12,6 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from ..request_fields import nearest
 from ..settings import settings
 from . import CommandFailed
 
@@ -195,7 +195,7 @@ def unserved(names: Sequence[str], url: str) -> Iterator[str]:
         return
     for name in asked:
         if not any(fnmatchcase(name, each) or fnmatchcase(each, name) for each in served):
-            meant = get_close_matches(name, served, n=1)
-            hint = f"Did you mean {meant[0]!r}? " if meant else ""
+            meant = nearest(name, served, 0.6)
+            hint = f"Did you mean {meant!r}? " if meant else ""
             hint += f"It serves: {', '.join(served) or 'none'}."
             yield f"Warning: the gateway at {url} serves no model {name!r}. {hint}"

@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,11 +17,12 @@ import typer
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
-from ..keys.file_store import BadKeyFile, entry, read_keys
+from ..keys.file_store import entry, read_keys
 from ..keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, now
 from ..keys.limit_kinds import KINDS
 from ..keys.redis_store import KeyUsage, RedisStore, StoreConflict
 from ..settings import settings
+from ..yaml_nodes import BadFile
 from . import CommandFailed
 from . import gateway as gateways
 from .cli import new_app, table
@@ -239,7 +241,7 @@ def import_(
     """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
         given = read_keys(file, _hasher(), clear_keys=True)
-    except BadKeyFile as error:
+    except BadFile as error:
         raise CommandFailed(str(error)) from error
 
     async def add(store: RedisStore) -> list[str]:
@@ -283,11 +285,8 @@ def with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
     hashed_by = _hasher()
 
     async def run() -> T:
-        store = RedisStore(url, hashed_by)
-        try:
+        async with aclosing(RedisStore(url, hashed_by)) as store:
             return await work(store)
-        finally:
-            await store.aclose()
 
     try:
         return asyncio.run(run())

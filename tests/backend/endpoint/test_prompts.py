@@ -27,11 +27,12 @@ from toolgate_backend.endpoint.histories import (
 from toolgate_backend.endpoint.service import TurnStart
 from toolgate_backend.tokens.vocabulary import make_vocabulary
 from toolgate_core.dialects.dialect import Reasoning
-from toolgate_core.dialects.families.json_objects import HERMES, QWEN3
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.wire import ChatPrompt
 
+HERMES = DIALECTS["hermes"]
+QWEN3 = DIALECTS["qwen3"]
 CASES = json.loads(Path(__file__).with_name("prompts.json").read_text())
 
 # --- added tools ---

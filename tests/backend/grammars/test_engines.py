@@ -27,7 +27,7 @@ from toolgate_backend.grammars.engines.llguidance_matcher import (
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.masks import words_per_row
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.walk import find_keyword
@@ -81,7 +81,7 @@ SCHEMA = canonical_parameters(
         "required": ["city"],
     }
 )
-FORM = CallForm(QWEN3, {"<tool_call>": 1, "</tool_call>": 2})
+FORM = CallForm(DIALECTS["qwen3"], {"<tool_call>": 1, "</tool_call>": 2})
 ENGINES = ["xgrammar", "llguidance"]
 
 

@@ -15,7 +15,7 @@ from tests.support.dialects.codec_walks import CodecModel
 from tests.support.effort import repeats
 from tests.support.schemas.judge import Judge
 from tests.support.schemas.strategies import schemas
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
 from toolgate_core.schema.document import normalise
@@ -35,7 +35,7 @@ FEW = settings(
 
 @pytest.fixture(scope="module")
 def model():
-    return CodecModel(QWEN3)
+    return CodecModel(DIALECTS["qwen3"])
 
 
 def compiled(model, schema):

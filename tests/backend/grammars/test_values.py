@@ -23,7 +23,6 @@ from toolgate_backend.grammars.engines import xgrammar_members
 from toolgate_backend.grammars.offline import compiler_of, verdicts
 from toolgate_backend.grammars.read_back import misread
 from toolgate_core import grammar_key
-from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, REPRESENTATIVES
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters, canonical_schema
@@ -238,7 +237,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def qwen3():
-    return CodecModel(QWEN3)
+    return CodecModel(DIALECTS["qwen3"])
 
 
 def listed(text, **more):

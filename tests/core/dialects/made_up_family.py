@@ -1,39 +1,13 @@
-"""A made-up model family, as a file in `families/` would define it: the example of the recipe in
-CONTRIBUTING.md."""
+"""A made-up model family, the example of the recipe in CONTRIBUTING.md. Its files are as if they
+were parts of `families.toml` and `goldens.toml`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from toolgate_core.dialects.dialect import (
-    ARGUMENTS,
-    ID,
-    NAME,
-    CallIds,
-    Calls,
-    Dialect,
-    Reasoning,
-    Recognition,
-    Switch,
-)
-from toolgate_core.dialects.goldens import goldens, read_goldens
+from toolgate_core.dialects.dialect import goldens, read_goldens
+from toolgate_core.dialects.registry import read_families
 
-SANDPIPER = Dialect(
-    name="sandpiper",
-    models=("Sandpiper 7B",),
-    shape="name_json",
-    calls=Calls(
-        begin="<|acts|>",
-        call=("<|act|>", NAME, "#", ID, " with ", ARGUMENTS, "<|/act|>"),
-        separator=", then ",
-        end="<|/acts|>",
-        ids=CallIds("conversation", form="{name}#{id}"),
-        ends=("<|acted|>",),
-    ),
-    reasoning=Reasoning("<reflect>", "</reflect>", after="\n", switch=Switch("reflect")),
-    recognition=Recognition(template=("<|acts|>", "<reflect>")),
-    source="chat template of Sandpiper-7B",
-)
-
-# As if they were in `goldens.toml`.
-goldens().update(read_goldens(Path(__file__).with_name("made_up_family.toml").read_text()))
+DEFINITION = Path(__file__).with_name("made_up_family.toml").read_text()
+SANDPIPER = read_families(DEFINITION)["sandpiper"]
+goldens().update(read_goldens(Path(__file__).with_name("made_up_goldens.toml").read_text()))

@@ -23,7 +23,7 @@ from tests.core.dialects.forms import (
 )
 from tests.support.effort import rotating
 from toolgate_core.dialects.arguments.parser import ArgumentsError
-from toolgate_core.dialects.arguments.value_types import ALL, argument_types
+from toolgate_core.schema.types import ALL, argument_types
 
 BOTH = [(form, marks) for form in ("gemma", "nested") for marks in (NO_MARKS, MARKS[form])]
 """Forms whose marks are text in some models."""

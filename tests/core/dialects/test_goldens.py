@@ -22,8 +22,7 @@ from tests.support.dialects.golden_tokens import (
 )
 from tests.support.effort import repeats, rotating
 from toolgate_core.deltas import ContentDelta, Event, Finish, ReasoningDelta
-from toolgate_core.dialects.dialect import Dialect, Json
-from toolgate_core.dialects.goldens import Golden
+from toolgate_core.dialects.dialect import Dialect, Golden, Json
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
 from toolgate_core.segmenter import Segmenter

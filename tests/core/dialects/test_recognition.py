@@ -12,8 +12,7 @@ import pytest
 
 from tests.support.dialects.golden_tokens import GoldenTokens, joined, joined_deltas, message_of
 from tests.support.shared_data import TEMPLATES
-from toolgate_core.dialects.dialect import Dialect, Json, Slot
-from toolgate_core.dialects.goldens import Golden, GoldenCall
+from toolgate_core.dialects.dialect import Dialect, Golden, GoldenCall, Json, Slot
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, recognise
 from toolgate_core.errors import EnforcementFailed

@@ -17,12 +17,14 @@ from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
 from toolgate_core.schema.closed_objects import with_open_objects
 from toolgate_core.schema.preparation.engine_form import unsupported_keywords
-from toolgate_core.schema.preparation.prepare import prepare, prepare_compilable, prepare_type_only
-from toolgate_core.schema.preparation.relaxation import (
+from toolgate_core.schema.preparation.prepare import (
     EVALUATING,
     UNEVALUATED,
     hard_occurrences,
     occurrences_inside,
+    prepare,
+    prepare_compilable,
+    prepare_type_only,
     relax,
     removed_occurrences,
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.schema.canonical import canonical_parameters
+from toolgate_core.schema.canonical import MAX_DEPTH, canonical_parameters
 from toolgate_core.schema.corrections import corrected, corrections
 from toolgate_core.schema.document import normalise
 from toolgate_core.schema.preparation.checks import check_schema
@@ -106,11 +106,11 @@ def test_normalising_does_not_change_its_argument():
 
 def test_deeply_nested_schemas_are_normalised():
     schema = {"type": "string"}
-    for _ in range(20_000):
+    for _ in range(MAX_DEPTH):
         schema = {"properties": {"a": schema}}
     found = normalise(schema)
-    assert sum(1 for _ in subschemas(found)) == 20_001
-    assert sum(1 for _ in reachable(found)) == 20_001
+    assert sum(1 for _ in subschemas(found)) == MAX_DEPTH + 1
+    assert sum(1 for _ in reachable(found)) == MAX_DEPTH + 1
 
 
 @pytest.mark.exhaustive

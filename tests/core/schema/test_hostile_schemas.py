@@ -15,12 +15,6 @@ from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.arguments.nested import Location
-from toolgate_core.dialects.arguments.value_types import (
-    TypeReader,
-    argument_types,
-    own_members,
-    own_types,
-)
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_parameters, canonical_schema
 from toolgate_core.schema.closed_objects import (
@@ -33,12 +27,13 @@ from toolgate_core.schema.corrections import corrected, corrections
 from toolgate_core.schema.document import draft_of, normalise
 from toolgate_core.schema.known_strings import known_texts
 from toolgate_core.schema.limits import SchemaLimits, check_limits, check_paths
-from toolgate_core.schema.preparation import checks, prepare, relaxation
+from toolgate_core.schema.preparation import checks, prepare
 from toolgate_core.schema.preparation.engine_form import (
     PropertyOrder,
     to_engine_form,
     unsupported_keywords,
 )
+from toolgate_core.schema.types import TypeReader, argument_types, own_members, own_types
 from toolgate_core.schema.walk import (
     deep_copy,
     find_keyword,
@@ -68,10 +63,10 @@ OF_CLIENTS: dict[str, Work] = {
 the request."""
 CANONICAL: dict[str, Work] = {
     "core.custom_tools:grammar_of": grammar_of,
-    "core.dialects.arguments.value_types:TypeReader": lambda it: TypeReader(it).value(it),
-    "core.dialects.arguments.value_types:argument_types": lambda it: argument_types(it, "a"),
-    "core.dialects.arguments.value_types:own_types": own_types,
-    "core.dialects.arguments.value_types:own_members": lambda it: own_members(it, "a"),
+    "core.schema.types:TypeReader": lambda it: TypeReader(it).value(it),
+    "core.schema.types:argument_types": lambda it: argument_types(it, "a"),
+    "core.schema.types:own_types": own_types,
+    "core.schema.types:own_members": lambda it: own_members(it, "a"),
     "core.dialects.arguments.nested:Location": lambda it: (
         Location.root(it).member("a").member("b").member(0).member("a")
     ),
@@ -105,18 +100,18 @@ IN_QUARANTINE: dict[str, Work] = {
         it, lambda _: False
     ),
     "core.schema.preparation.prepare:prepare_type_only": prepare.prepare_type_only,
-    "core.schema.preparation.relaxation:hard_occurrences": relaxation.hard_occurrences,
-    "core.schema.preparation.relaxation:occurrences_inside": lambda it: [
-        relaxation.occurrences_inside(it, each, relaxation.hard_occurrences(it))
-        for each in relaxation.hard_occurrences(it)[:3]
+    "core.schema.preparation.prepare:hard_occurrences": prepare.hard_occurrences,
+    "core.schema.preparation.prepare:occurrences_inside": lambda it: [
+        prepare.occurrences_inside(it, each, prepare.hard_occurrences(it))
+        for each in prepare.hard_occurrences(it)[:3]
     ],
-    "core.schema.preparation.relaxation:relax": lambda it: relaxation.relax(
-        it, relaxation.hard_occurrences(it)[:1]
+    "core.schema.preparation.prepare:relax": lambda it: prepare.relax(
+        it, prepare.hard_occurrences(it)[:1]
     ),
-    "core.schema.preparation.relaxation:removed_occurrences": lambda it: (
-        relaxation.removed_occurrences(it, relaxation.hard_occurrences(it)[:3])
+    "core.schema.preparation.prepare:removed_occurrences": lambda it: (
+        prepare.removed_occurrences(it, prepare.hard_occurrences(it)[:3])
     ),
-    "core.schema.preparation.relaxation:uncertain_occurrences": relaxation.uncertain_occurrences,
+    "core.schema.preparation.prepare:uncertain_occurrences": prepare.uncertain_occurrences,
     "core.schema.preparation.prepare:Search": lambda it: prepare.Search(it),
     "core.schema.preparation.prepare:canonical_engine_form": lambda it: (
         prepare.canonical_engine_form(it, PropertyOrder(it), whole=True)
@@ -139,7 +134,6 @@ PARTS = {
     "core.segmentation.call_reader:make_parser",
     "core.dialects.arguments.nested:NestedArguments",
     "core.dialects.arguments.tagged:TaggedArguments",
-    "core.dialects.arguments.tagged:TaggedForm",
     "core.schema.document:upgrade",
     "core.schema.preparation.advice:advice_on",
     "core.schema.walk:children",

@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 from scripts.schema_support_counts import coverage
 
-from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.errors import InvalidTools, SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters, canonical_schema
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.patterns import is_maskable
@@ -18,8 +18,13 @@ from toolgate_core.schema.preparation import prepare as preparation
 from toolgate_core.schema.preparation.advice import ADVICE, advice_on
 from toolgate_core.schema.preparation.checks import check_schema, unsatisfiable_part
 from toolgate_core.schema.preparation.engine_form import EXACT, PropertyOrder, to_engine_form
-from toolgate_core.schema.preparation.prepare import prepare, prepare_canonical, prepare_compilable
-from toolgate_core.schema.preparation.relaxation import HARD, TOGETHER
+from toolgate_core.schema.preparation.prepare import (
+    HARD,
+    TOGETHER,
+    prepare,
+    prepare_canonical,
+    prepare_compilable,
+)
 
 CASES = json.loads(Path(__file__).with_name("prepare.json").read_text())
 
@@ -115,12 +120,12 @@ def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation():
     assert not validator(made.schema).is_valid({"name": 1})
 
 
-def test_too_deep_schemas_are_refused_before_native_code_runs():
+def test_too_deep_schemas_are_refused_before_recursive_and_native_code_runs():
     schema: dict[str, Any] = {}
     for _ in range(5_000):
         schema = {"not": schema}
-    with pytest.raises(SchemaTooComplex):
-        prepare(schema)
+    with pytest.raises(InvalidTools, match="nested deeper"):
+        canonical_schema(schema, param="parameters")
 
 
 def test_keywords_are_removed_until_an_engine_compiles_the_rest():

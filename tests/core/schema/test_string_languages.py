@@ -9,11 +9,17 @@ import jsonschema_rs
 import pytest
 
 from toolgate_core.schema.keywords import PATTERNS
-from toolgate_core.schema.languages import BEGIN, MAX_STATES, Language
 from toolgate_core.schema.patterns import whole
 from toolgate_core.schema.regular.parts import Unsupported
 from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.string_languages import FREE, StringLanguages, constraints_of
+from toolgate_core.schema.string_languages import (
+    BEGIN,
+    FREE,
+    MAX_STATES,
+    Language,
+    StringLanguages,
+    constraints_of,
+)
 
 TEXTS = "2024-01T:Zfo @a.=+/é日\n"
 

@@ -23,7 +23,7 @@ from tests.support.apis.neutral_bodies import (
 )
 from tests.support.effort import repeats
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
@@ -34,6 +34,7 @@ from toolgate_proxy.api.surfaces import SURFACES
 
 from .kit import APIS, changes, each_api, field_of, parsed, rows
 
+QWEN3 = DIALECTS["qwen3"]
 ROWS = rows("same_request")
 BY_NAME = {surface.name: surface for surface in SURFACES}
 OWN = {

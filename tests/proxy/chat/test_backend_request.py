@@ -12,7 +12,7 @@ from tests.support.servers.fake_backend import INFO
 from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools
@@ -21,6 +21,9 @@ from toolgate_proxy.chat.constraints import backend_request, chat_prompt
 from toolgate_proxy.chat.invalid_tools import without
 from toolgate_proxy.context import Notes
 from toolgate_proxy.grammars.service import NeededGrammars
+
+QWEN3 = DIALECTS["qwen3"]
+
 
 LOOK, WALK = parse_tools(
     [

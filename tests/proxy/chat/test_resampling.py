@@ -20,7 +20,6 @@ from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, ContentDelta
-from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolSchemaViolation
@@ -40,6 +39,7 @@ from toolgate_proxy.chat.resampling_state import (
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.validation.validator import Violation
 
+QWEN3 = DIALECTS["qwen3"]
 INVALID = call("look", '{"a": 1, "a": 2}')  # duplicate members violate any schema
 VALID = call("look", {"where": "north of the old stone bridge"})
 BEFORE = "I look around.\n" + call("walk", {}) + "\n"

@@ -12,7 +12,7 @@ from tests.support.grammars.prewarm_tools import entry
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import call
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.ops.admin.routes import router
@@ -22,6 +22,7 @@ from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
 
+QWEN3 = DIALECTS["qwen3"]
 ROUTES = [route for route in router.routes if isinstance(route, APIRoute)]
 SCHEMA = {
     "type": "object",

@@ -10,7 +10,7 @@ from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import tokenize
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, ToolChoice
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.output import ChatWriter
@@ -19,6 +19,7 @@ from toolgate_proxy.chat.calls import CallCheck
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.validation.service import ValidationService
 
+QWEN3 = DIALECTS["qwen3"]
 TOOLS = parse_tools(
     [
         {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}

@@ -14,8 +14,7 @@ from toolgate_core.deltas import (
     Finish,
     ReasoningDelta,
 )
-from toolgate_core.dialects.dialect import Dialect
-from toolgate_core.dialects.goldens import Golden, GoldenCall
+from toolgate_core.dialects.dialect import Dialect, Golden, GoldenCall
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds

@@ -17,8 +17,7 @@ from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
 from toolgate_core.schema.closed_objects import with_open_objects
-from toolgate_core.schema.preparation.prepare import PreparedSchema
-from toolgate_core.schema.preparation.relaxation import Occurrence
+from toolgate_core.schema.preparation.prepare import Occurrence, PreparedSchema
 
 Outcome = Literal["masked", "residual", "refused"]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgate_core.dialects.arguments.nested import Location
-from toolgate_core.dialects.arguments.value_types import ALL, PATTERNS
+from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import NestedTags
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.walk import type_of
+from toolgate_core.schema.types import ALL, type_of
 
 from .nodes import (
     BOUNDS,

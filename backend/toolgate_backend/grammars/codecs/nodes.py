@@ -13,16 +13,9 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgate_core.dialects.arguments.value_types import own_types, types_of
 from toolgate_core.pointer import escape
-from toolgate_core.schema.walk import (
-    at_pointer,
-    deep_copy,
-    pointer_of_ref,
-    ref_to,
-    subschemas,
-    type_of,
-)
+from toolgate_core.schema.types import own_types, type_of, types_of
+from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, ref_to, subschemas
 
 from ...errors import GrammarRefused
 

@@ -18,7 +18,7 @@ import llguidance
 
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.formats import RAW_FORMATS
+from toolgate_core.schema.keywords import RAW_FORMATS
 from toolgate_core.schema.patterns import whole
 from toolgate_core.schema.regular.parts import Unsupported, text_of
 from toolgate_core.schema.regular.reading import parse

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolgate_core.dialects.arguments.value_types import PATTERNS, TypeReader, argument_types
+from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import Tagged
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
+from toolgate_core.schema.types import TypeReader, argument_types
 
 from ...errors import GrammarRefused, NotRepresentable
 from .nodes import (

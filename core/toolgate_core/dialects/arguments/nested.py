@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ...schema.types import ALL, NONE, TypeReader, own_members
 from ..dialect import NestedTags
 from ..marks import Marks
-from .parser import SPACE, SteppedParser, escaped, overlap
+from .parser import PATTERNS, SPACE, Scalars, SteppedParser, escaped, overlap
 from .typed_values import MAX_DEPTH
-from .value_types import ALL, NONE, PATTERNS, Scalars, TypeReader, own_members
 
 
 class Location:

@@ -1,17 +1,17 @@
-"""The interface of the parsers of arguments, what most of them share, and the parser of JSON."""
+"""The parsers of arguments: what they share, and the parser of JSON."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import copy
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from ..marks import Marks
 
 
-class ArgumentsParser(Protocol):
+class ArgumentsParser:
     """Converts the text of one call's arguments to the JSON text of an object, incrementally.
 
     Texts are encoded (`Marks.encode`): marks are lone surrogates. The JSON does not depend on how
@@ -21,28 +21,23 @@ class ArgumentsParser(Protocol):
     Errors: ArgumentsError for text that is not in the codec's form.
     """
 
-    @property
-    def finished(self) -> bool:
-        """Whether the arguments are complete. The text after them is in `rest`."""
-        ...
-
-    @property
-    def rest(self) -> str:
-        """The text after the arguments that was fed; empty unless `finished`."""
-        ...
+    finished = False
+    """Whether the arguments are complete. The text after them is in `rest`."""
+    rest = ""
+    """The text after the arguments that was fed; empty unless `finished`."""
 
     def feed(self, text: str) -> str:
         """The JSON text that follows from `text`; may be empty."""
-        ...
+        raise NotImplementedError
 
     def cut(self) -> str:
         """The rest of the JSON text if the text ends here, by `max_tokens`. It is unfinished JSON
         unless the arguments were complete: a string that was cut off stays open."""
-        ...
+        return ""
 
     def copy(self) -> Self:
         """An independent copy with the same state."""
-        ...
+        return copy(self)
 
 
 class ArgumentsError(ValueError):
@@ -120,20 +115,15 @@ Step = Callable[[Any], str | None]
 if it needs more text."""
 
 
-class SteppedParser:
+class SteppedParser(ArgumentsParser):
     """A parser that reads `_pending`, one step after another."""
 
     def __init__(self, marks: Marks, step: Step) -> None:
         self._pending = Pending(marks)
         self._step = step
-        self.finished = False
-
-    @property
-    def rest(self) -> str:
-        return self._pending.text if self.finished else ""
 
     def copy(self) -> Self:
-        twin = copy(self)
+        twin = super().copy()
         twin._pending = copy(self._pending)
         return twin
 
@@ -143,15 +133,61 @@ class SteppedParser:
         written: list[str] = []
         while not self.finished and (more := self._step(self)) is not None:
             written.append(more)
+        self.rest = self._pending.text if self.finished else ""
         return "".join(written)
 
+
+# --- scalars in raw text ---
+#
+# Families without type attributes write a string as raw text and all other values as JSON. Reader
+# and grammar tell the two apart by the types that the schema allows. A text that is read as a
+# scalar, although a string is allowed in its place, can't be a string: readers decide it by
+# `Scalars`, and grammars forbid it.
+
+INTEGER = r"-?(?:0|[1-9][0-9]*)"
+FRACTION_OR_EXPONENT = r"(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
+PATTERNS = {
+    "null": "null",
+    "boolean": "true|false",
+    "integer": INTEGER,
+    "number": INTEGER + FRACTION_OR_EXPONENT,
+}
+"""By JSON type: the regular expression of its scalars (RFC 8259 §3 and §6)."""
+_DIGITS = re.compile(r"-?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?")
+
+
+class Scalars:
+    """The scalars of some JSON types."""
+
+    def __init__(self, types: Collection[str]) -> None:
+        self._words = [
+            word
+            for kind, words in (("null", ("null",)), ("boolean", ("true", "false")))
+            if kind in types
+            for word in words
+        ]
+        self._numbers = bool({"integer", "number"} & set(types))
+        parts = [pattern for kind, pattern in PATTERNS.items() if kind in types]
+        self._pattern = re.compile("|".join(f"(?:{part})" for part in parts)) if parts else None
+
+    def matches(self, text: str) -> bool:
+        return self._pattern is not None and self._pattern.fullmatch(text) is not None
+
+    def may_begin_with(self, text: str) -> bool:
+        """Whether a scalar may begin with this text. True may be wrong for numbers."""
+        if any(word.startswith(text) for word in self._words):
+            return True
+        return self._numbers and _DIGITS.fullmatch(text) is not None
+
+
+# --- JSON ---
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _SPACE = " \t\n\r"
 
 
-class JsonArguments:
+class JsonArguments(ArgumentsParser):
     """Finds the end of the object. Searches only for structural characters, because all arguments
     of a gateway pass through here."""
 
@@ -160,8 +196,6 @@ class JsonArguments:
         self._in_string = False
         self._escaped = False
         self._length = 0
-        self.finished = False
-        self.rest = ""
 
     def feed(self, text: str) -> str:
         """Raises ArgumentsError if the text does not begin with an object."""
@@ -210,9 +244,3 @@ class JsonArguments:
                 if not self._depth:
                     return at
         return None
-
-    def cut(self) -> str:
-        return ""
-
-    def copy(self) -> Self:
-        return copy(self)

@@ -7,41 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...schema.types import ALL, argument_types
 from ..dialect import Tagged
 from ..marks import Marks
-from .parser import SteppedParser, escaped
-from .value_types import ALL, Scalars, argument_types
+from .parser import Scalars, SteppedParser, escaped
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 _STRING_END = re.compile(r'["\\]')
-
-
-class TaggedForm:
-    """The texts of a `Tagged` codec, encoded for one tokenizer. `parameters` is the tool's
-    canonical schema."""
-
-    def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
-        self.codec = codec
-        self.marks = marks
-        self.parameters = parameters
-        self.begin = marks.encode(codec.begin)
-        before_type, has_type, after_type = codec.middle.partition("{type}")
-        self.after_key = marks.encode(before_type)
-        self.after_type = marks.encode(after_type) if has_type else None
-        self.end = marks.encode(codec.end)
-        close = marks.encode(codec.close)
-        self.close = close if close in self.end else self.end
-        self.lead = self.end[: self.end.index(self.close)]
-        """The part of `end` before `close`."""
-        self._types: dict[str, frozenset[str]] = {}
-
-    def types(self, key: str) -> frozenset[str]:
-        if key not in self._types:
-            self._types[key] = argument_types(self.parameters, key)
-        return self._types[key]
-
-    def types_of_attribute(self, attribute: str) -> frozenset[str]:
-        return frozenset(kind for kind, text in self.codec.types if text == attribute)
 
 
 class TaggedArguments(SteppedParser):
@@ -53,7 +25,18 @@ class TaggedArguments(SteppedParser):
 
     def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
         super().__init__(marks, TaggedArguments._between)
-        self._form = TaggedForm(codec, parameters, marks)
+        self._codec = codec
+        self._marks = marks
+        self._parameters = parameters
+        self._begin = marks.encode(codec.begin)
+        before_type, has_type, after_type = codec.middle.partition("{type}")
+        self._after_key = marks.encode(before_type)
+        self._after_type = marks.encode(after_type) if has_type else None
+        self._end_text = marks.encode(codec.end)
+        close = marks.encode(codec.close)
+        self._close = close if close in self._end_text else self._end_text
+        self._lead = self._end_text[: self._end_text.index(self._close)]
+        """The part of the end before `close`."""
         self._has_members = False
         self._types = ALL  # of the current value
         self._in_string = False
@@ -62,14 +45,14 @@ class TaggedArguments(SteppedParser):
     def cut(self) -> str:
         text, is_json = self._pending.text, self._step is TaggedArguments._json
         is_value = is_json or self._step in (TaggedArguments._raw, TaggedArguments._cdata)
-        if self.finished or not is_value or any(map(self._form.marks.is_mark, text)):
+        if self.finished or not is_value or any(map(self._marks.is_mark, text)):
             return ""  # a mark cannot be part of a value: the text is the beginning of its end
         return text if is_json else escaped(text)
 
     # --- steps ---
 
     def _between(self) -> str | None:
-        begin = self._form.begin
+        begin = self._begin
         if self._pending.text.startswith(begin):
             self._pending.take(len(begin))
             self._step = TaggedArguments._key
@@ -80,26 +63,26 @@ class TaggedArguments(SteppedParser):
         return "}" if self._has_members else "{}"
 
     def _key(self) -> str | None:
-        at = self._pending.text.find(self._form.after_key)
+        at = self._pending.text.find(self._after_key)
         if at < 0:
             return None
         key = self._unescaped(self._pending.text[:at])
         self._pending.check(self._pending.text[:at])
-        self._pending.take(at + len(self._form.after_key))
+        self._pending.take(at + len(self._after_key))
         self._has_members = True
-        self._types = self._form.types(key)
-        has_type = self._form.after_type is not None
-        self._step = TaggedArguments._type if has_type else TaggedArguments._value
-        return json.dumps(key, ensure_ascii=False) + self._form.codec.key_separator
+        self._types = argument_types(self._parameters, key)
+        untyped = self._after_type is None
+        self._step = TaggedArguments._value if untyped else TaggedArguments._type
+        return json.dumps(key, ensure_ascii=False) + self._codec.key_separator
 
     def _type(self) -> str | None:
-        after = self._form.after_type
+        after = self._after_type
         assert after is not None
         at = self._pending.text.find(after)
         if at < 0:
             return None
         attribute = self._pending.text[:at]
-        types = self._form.types_of_attribute(attribute)
+        types = frozenset(kind for kind, text in self._codec.types if text == attribute)
         if not types:
             raise self._pending.error(f"Unknown type attribute {attribute!r}.")
         self._pending.take(at + len(after))
@@ -111,7 +94,7 @@ class TaggedArguments(SteppedParser):
         """Decides how the value is written."""
         if "string" not in self._types:
             return self._begin_json()
-        if self._form.codec.cdata:
+        if self._codec.cdata:
             if self._pending.text.startswith(CDATA):
                 self._pending.take(len(CDATA))
                 self._step = TaggedArguments._cdata
@@ -126,11 +109,11 @@ class TaggedArguments(SteppedParser):
         if (first == "{" and "object" in self._types) or (first == "[" and "array" in self._types):
             return self._begin_json()
         scalars = Scalars(self._types)
-        at = self._pending.text.find(self._form.end)
+        at = self._pending.text.find(self._end_text)
         if at >= 0:
             scalar = scalars.matches(self._pending.text[:at])
             return self._begin_json() if scalar else self._begin_raw()
-        known = self._pending.text[: self._pending.length_before(self._form.end)]
+        known = self._pending.text[: self._pending.length_before(self._end_text)]
         return None if scalars.may_begin_with(known) else self._begin_raw()
 
     def _begin_json(self) -> str:
@@ -143,15 +126,14 @@ class TaggedArguments(SteppedParser):
 
     def _raw(self) -> str | None:
         """A string until the first `close`."""
-        form = self._form
-        at = self._pending.text.find(form.close)
+        at = self._pending.text.find(self._close)
         if at < 0:
-            known = self._pending.length_before(form.end)
+            known = self._pending.length_before(self._end_text)
             return self._pending.take_string(known) if known else None
         value = self._pending.text[:at]
-        if not value.endswith(form.lead):
+        if not value.endswith(self._lead):
             raise self._pending.error("A value is closed in an unexpected form.", at)
-        written = self._pending.take_string(len(value) - len(form.lead))
+        written = self._pending.take_string(len(value) - len(self._lead))
         self._step = TaggedArguments._end
         return written + '"'
 
@@ -165,7 +147,7 @@ class TaggedArguments(SteppedParser):
 
     def _json(self) -> str | None:
         """JSON until `end` outside a string."""
-        end, text, at = self._form.end, self._pending.text, 0
+        end, text, at = self._end_text, self._pending.text, 0
         while at < len(text):
             if self._escaped:
                 self._escaped, at = False, at + 1
@@ -188,7 +170,7 @@ class TaggedArguments(SteppedParser):
         return self._pending.take(at) if at else None
 
     def _end(self) -> str | None:
-        end = self._form.end
+        end = self._end_text
         if self._pending.text.startswith(end):
             self._pending.take(len(end))
             self._step = TaggedArguments._between
@@ -198,6 +180,6 @@ class TaggedArguments(SteppedParser):
         raise self._pending.error("A value is closed in an unexpected form.")
 
     def _unescaped(self, key: str) -> str:
-        for char, written in reversed(self._form.codec.escapes):
+        for char, written in reversed(self._codec.escapes):
             key = key.replace(written, char)
         return key

@@ -10,35 +10,30 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs.canonical import find_unsatisfiable
 
-from ...errors import SchemaNotEnforceable, SchemaTooComplex
+from ...errors import SchemaNotEnforceable
 from ...errors.base import shortened
 from ...pointer import escape, pointer_of
 from ..patterns import matches_nothing
 from ..regular.parts import Look, Unsupported, every_part
 from ..regular.reading import parse
-from ..walk import pointer_of_ref, reachable, subschemas, values
+from ..walk import pointer_of_ref, reachable, subschemas
 
 MAX_SHOWN = 100
 """Maximum length of a pattern in a message, in characters."""
-MAX_DEPTH = 200
-"""Maximum nesting in levels of JSON."""
 MAX_ROUNDS = 50
 """Maximum number of visits of all subschemas in the search for those without a finite value. Of
 2,401 real schemas, none needs more than 5."""
 
 
 def check_schema(schema: Any) -> None:
-    """Raise SchemaNotEnforceable if this is not a valid schema of 2020-12, if it is nested so
-    deeply that native code would overflow its stack, or if a part of it has no finite value."""
+    """Raise SchemaNotEnforceable if this is not a valid schema of 2020-12, or if a part of it has
+    no finite value. `schema` is a canonical one, whose nesting is limited (`canonical`)."""
     _check_validity(schema)
     _check_patterns(schema)
     _check_finite(schema)
 
 
 def _check_validity(schema: Any) -> None:
-    if any(pointer.count("/") > MAX_DEPTH for pointer, _ in values(schema)):
-        message = f"The schema is nested deeper than {MAX_DEPTH} levels."
-        raise SchemaTooComplex(message, pointer="")
     try:
         jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
     except jsonschema_rs.ValidationError as error:

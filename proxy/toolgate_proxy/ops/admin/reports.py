@@ -87,20 +87,13 @@ class InstanceReport(BaseModel):
     def line(self, as_json: bool) -> str:
         """Return the report as one line of JSON or of text."""
         if as_json:
-            names = {
-                "accepted",
-                "valid",
-                "pointer",
-                "rule",
-                *(("code", "error") if self.error else ()),
-            }
+            names = {"accepted", "valid", "pointer", "rule"}
+            names |= {"code", "error"} if self.error else set()
             return json.dumps(self.model_dump(include=names), ensure_ascii=False)
         if self.error:
             return f"{self.tool}: {self.error}"
-        masks, valid = (
-            "allow" if self.accepted else "forbid",
-            "valid" if self.valid else "not valid",
-        )
+        masks = "allow" if self.accepted else "forbid"
+        valid = "valid" if self.valid else "not valid"
         where = f": {self.rule} at {self.pointer or 'the root'}" if self.rule is not None else ""
         why = f". {WHY[self.rule]}" if self.rule in WHY else ""
         return f"{self.tool}: masks {masks} it, {valid}{where}{why}"

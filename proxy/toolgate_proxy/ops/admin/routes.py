@@ -30,6 +30,7 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, ModelNotFound, To
 from toolgate_core.pointer import request_path
 from toolgate_core.wire import MAX_INSTANCES
 
+from ...json_values import read_object
 from ...litellm_host.auth import require_administrator
 from ...litellm_host.router import placements
 from ...metrics import exposition
@@ -131,12 +132,7 @@ async def tools_route(request: Request) -> Response:
 
 @router.post("/unconstrained")
 async def unconstrained_route(request: Request) -> Response:
-    try:
-        body = orjson.loads(await request.body())
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"The body is not valid JSON: {error}.") from error
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be an object. Send a request for a chat completion.")
+    body = read_object(await request.body())
     events = unconstrained.events(await unconstrained.begin(body))
     return StreamingResponse(events, media_type="text/event-stream")
 

@@ -3,6 +3,7 @@ keys."""
 
 from __future__ import annotations
 
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -127,13 +128,10 @@ async def _usages(keys: list[Key], state: GatewayState) -> list[KeyUsage] | None
     url, secret = state.settings.redis_url, state.settings.key_secret
     if url is None or secret is None:
         return None
-    store = RedisStore(url, Hasher(secret))
-    try:
-        return await store.usages(keys, now())
-    except (RedisError, OSError):
-        return None
-    finally:
-        await store.aclose()
+    with suppress(RedisError, OSError):
+        async with aclosing(RedisStore(url, Hasher(secret))) as store:
+            return await store.usages(keys, now())
+    return None
 
 
 def _described(key: Key, usage: KeyUsage) -> dict[str, Any]:

@@ -1,0 +1,165 @@
+"""The JSON types of the values that a schema allows, as far as its keywords tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+from .patterns import matches
+from .walk import at_pointer, pointer_of_ref
+
+Types = frozenset[str]
+ALL = frozenset({"string", "null", "boolean", "integer", "number", "object", "array"})
+"""`integer` are numbers without fraction and exponent, `number` all others."""
+NONE: Types = frozenset()
+MAX_COMBINED = 256
+"""Maximum number of schemas that one value's schema combines. Of 6,657 real ones, none combines
+more than 46. The types of others are not read: each argument takes some microseconds for each of
+these schemas."""
+MAX_ROUNDS = 16
+"""Maximum number of visits of the schemas that a schema combines. More than two are needed only if
+they refer to each other in circles; then they may allow more types than could be known."""
+
+
+class TypeReader:
+    """Reads one document. The types of a schema are the largest sets that agree with those of all
+    schemas that it combines, so they do not depend on the order in which schemas are read, nor on
+    references that lead back."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self._values: dict[int, Types] = {}
+        """By identity: the types of the values of a schema."""
+        self._combined: dict[int, tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = {}
+        """By identity: a schema and what it combines."""
+
+    def member(self, schema: Any, key: str | int) -> Types:
+        """The types of the member `key` of the objects that `schema` describes, or of the item
+        `key` of the arrays."""
+        kind = "object" if isinstance(key, str) else "array"
+
+        def own(each: Mapping[str, Any]) -> Types:
+            if kind not in own_types(each):
+                return NONE
+            return reduce(frozenset.intersection, map(self.value, own_members(each, key)), ALL)
+
+        return self._types(schema, own, {})
+
+    def value(self, schema: Any) -> Types:
+        """The types of the values that `schema` describes."""
+        return self._types(schema, own_types, self._values)
+
+    def combined(self, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """A schema and all schemas that it combines for the same value, each once. Empty if there
+        are more than `MAX_COMBINED`."""
+        if id(schema) not in self._combined:
+            self._combined[id(schema)] = schema, _combined(schema, self._document)
+        return self._combined[id(schema)][1]
+
+    def _types(
+        self, schema: Any, own: Callable[[Mapping[str, Any]], Types], known: dict[int, Types]
+    ) -> Types:
+        """The types of a schema whose own keywords allow `own`. Adds them to `known`."""
+        if not isinstance(schema, Mapping):
+            return NONE if schema is False else ALL
+        if id(schema) not in known:
+            new = [each for each in self.combined(schema) if id(each) not in known]
+            known.update((id(each), own(each)) for each in new)
+            for _ in range(MAX_ROUNDS):
+                before = [known[id(each)] for each in new]
+                for each in reversed(new):  # a schema after those that it combines
+                    for group in _groups(each, self._document):
+                        ways = (NONE if way is False else known.get(id(way), ALL) for way in group)
+                        known[id(each)] &= NONE.union(*ways)
+                if before == [known[id(each)] for each in new]:
+                    break
+        return known.get(id(schema), ALL)
+
+
+def argument_types(parameters: Mapping[str, Any], key: str) -> frozenset[str]:
+    """The types that the argument `key` can have, as far as the schema tells; `ALL` if the schema
+    does not tell anything, or forbids the argument."""
+    return TypeReader(parameters).member(parameters, key) or ALL
+
+
+def _combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any]]:
+    pending: list[Any] = [schema]
+    found: dict[int, Mapping[str, Any]] = {}
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Mapping) and id(each) not in found:
+            found[id(each)] = each
+            if len(found) > MAX_COMBINED:
+                return []
+            for group in _groups(each, document):
+                pending.extend(group)
+    return [*found.values()]
+
+
+def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
+    """The schemas that `schema` combines. A value satisfies one or more of each group."""
+    if (pointer := pointer_of_ref(schema.get("$ref"))) is not None:
+        yield [at_pointer(document, pointer)]
+    yield from ([each] for each in _list(schema, "allOf"))
+    yield from (branches for word in ("anyOf", "oneOf") if (branches := _list(schema, word)))
+
+
+def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
+    """The schemas of a member or item that `schema` itself has, without references and others that
+    it combines."""
+    if isinstance(key, int):
+        first = _list(schema, "prefixItems")
+        if key < len(first):
+            return [first[key]]
+        return [schema["items"]] if "items" in schema else []
+    schemas = []
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and key in properties:
+        schemas.append(properties[key])
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, Mapping):
+        schemas += [each for pattern, each in patterns.items() if matches(pattern, key)]
+    if not schemas and "additionalProperties" in schema:
+        schemas.append(schema["additionalProperties"])
+    return schemas
+
+
+def own_types(schema: Mapping[str, Any]) -> Types:
+    """The types that the keywords of `schema` itself allow."""
+    found = ALL
+    if "type" in schema:
+        listed = schema["type"]
+        found = frozenset([listed] if isinstance(listed, str) else listed) & ALL
+        if "number" in found:
+            found |= {"integer"}
+    values = [*_list(schema, "enum")] if "enum" in schema else None
+    if "const" in schema:
+        values = [schema["const"]]
+    return found if values is None else found & types_of(values)
+
+
+_TYPE_NAMES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    type(None): "null",
+}
+
+
+def type_of(value: object) -> str:
+    """The name of a JSON value's type, with `integer` apart from `number`."""
+    return _TYPE_NAMES.get(type(value), "object")
+
+
+def types_of(values: Iterable[object]) -> Types:
+    """A number such as 3.0 can also be written as an integer."""
+    found = {type_of(value) for value in values}
+    return frozenset(found | {"integer"} if "number" in found else found)
+
+
+def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
