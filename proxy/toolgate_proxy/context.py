@@ -29,6 +29,8 @@ from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"
 """Key of the request's context in the ASGI scope."""
+MATCH = "toolgate.match"
+"""Key in the ASGI scope of the match of the pattern of its path (app.py)."""
 REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
@@ -360,6 +362,12 @@ def route_path(scope: MutableMapping[str, Any]) -> str:
     path = str(scope["path"])
     root = str(scope.get("app_root_path", scope.get("root_path", ""))).rstrip("/")
     return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
+def model_in_path(scope: MutableMapping[str, Any]) -> str:
+    """Return the model that the path of a request names, or "" if it names none."""
+    found = scope.get(MATCH)
+    return "" if found is None else found.groupdict().get("model") or ""
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

@@ -20,7 +20,7 @@ from toolgate_core.errors import ModelNotFound
 
 from ..api.shared.options import LITELLM
 from ..api.surface import Client
-from ..context import RequestContext, context_of
+from ..context import MATCH, RequestContext, context_of, model_in_path
 from ..keys.access import Header
 from ..litellm_host.admission import Admission
 from ..litellm_host.auth import check_exists, model_not_found
@@ -32,7 +32,6 @@ from . import absent_routes, body_guard, incoming
 from .authorization import authorize
 from .body import RequestBody
 from .connection import Disconnect, Reply
-from .paths import MATCH
 from .traffic import noting_events
 
 Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
@@ -204,8 +203,8 @@ class FallbackReply:
 
 def _path(scope: Scope, model: str) -> str:
     """Return the path of the request, with the other model if it names one."""
-    path, found = str(scope["path"]), scope.get(MATCH)
-    if found is None or not found.groupdict().get("model"):
+    path = str(scope["path"])
+    if not model_in_path(scope):
         return path
-    begin, end = found.span("model")
+    begin, end = scope[MATCH].span("model")
     return path[:begin] + model + path[end:]

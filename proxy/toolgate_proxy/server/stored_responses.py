@@ -19,7 +19,7 @@ from toolgate_core.errors import InvalidRequest, ResponseNotFound, RouteClosed, 
 
 from ..api.responses.parameters import INCLUDES
 from ..api.responses.state import Page, listed, retrieved
-from ..context import RequestContext
+from ..context import MATCH, RequestContext
 from ..litellm_host import auth
 from ..litellm_host.context import identity_of
 from ..litellm_host.errors import own_errors
@@ -29,10 +29,8 @@ from ..response_store.record import StoredResponse, is_active
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
-from .authorization import check_key
+from .authorization import check_key, owner_of
 from .background import NOT_KEPT, Place, follow
-from .client import owner_of
-from .paths import MATCH
 
 PATHS = re.compile(r"(?:(?:/openai)?/v1)?/responses/(?P<id>[^/]+)(?P<rest>/.*)?", re.DOTALL)
 OWN_ID = re.compile(r"resp_[0-9a-f]{32}")

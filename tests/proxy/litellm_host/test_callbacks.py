@@ -38,7 +38,7 @@ from toolgate_proxy.litellm_host.log_events import _response
 from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason
 from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState, gateway
 
