@@ -28,8 +28,8 @@ from .server.forwarding import Forwarding
 
 
 class Path(BaseRoute):
-    """A line of the list. `shown`: the methods, separated by `|`, or `*` for all of them, and one path that `pattern`
-    matches. `path_of` returns the path of a request that must match."""
+    """A line of the list. `shown`: the methods, separated by `|`, or `*` for all of them, and one
+    path that `pattern` matches. `path_of` returns the path of a request that must match."""
 
     def __init__(
         self,

@@ -34,6 +34,7 @@ MATCH = "toolgate.match"
 REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
+KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 
 
 @dataclass(slots=True)
@@ -354,6 +355,13 @@ class RequestContext:
         self.fallback, self.attempted_fallbacks = fallback, attempted
         self.outcome.code = None
         self.notes.is_fallback, self.notes.cache_key, self.notes.host_headers = False, None, {}
+
+
+def keywords_note(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
+    """Return the number of tools, and their keywords."""
+    names = {each.keyword for found in tools for each in found}
+    safe = sorted(name for name in names if KEYWORD.fullmatch(name))
+    return f"{len(tools)}; keywords={','.join(safe)}"
 
 
 def route_path(scope: MutableMapping[str, Any]) -> str:

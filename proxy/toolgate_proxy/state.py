@@ -18,7 +18,6 @@ from .recent_requests import RecentRequests
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
 from .routing.health import Readiness
-from .routing.prefix_affinity import PrefixAffinity
 from .sealing import Sealer
 from .settings import Settings, settings
 
@@ -41,8 +40,6 @@ class GatewayState:
         self.kept_reasoning = KeptReasoning(self.kept_values, settings)
         self.reader = RequestReader(settings, self.sealer)
         self.documents = Documents()
-        shared = settings.prefix_cache == "shared"
-        self.affinity = PrefixAffinity(self.deployments, shared=shared)
 
     async def aclose(self) -> None:
         await self.limiter.aclose()

@@ -23,15 +23,12 @@ from ..api.surface import Surface
 from ..context import RequestContext
 from ..state import gateway
 from . import auth, database
-from .context import identity_of
 from .database import check_settings, key_settings
-from .errors import own_errors
 from .fallback_entries import NAME, all_of, requested_fallbacks
 from .fallbacks import Fallbacks
-from .mcp_credentials import without_credentials
 from .model_route import ModelRoute
 from .observer import UNOBSERVED, Observer
-from .request_data import RequestData
+from .request_data import RequestData, request_of
 from .request_events import RequestEvents
 from .router import Asker, Target, is_foreign
 
@@ -126,14 +123,12 @@ class Admission:
 
     @cached_property
     def _request(self) -> Request:
-        return Request(without_credentials(self.scope))
+        return request_of(self.scope)
 
     async def _authenticate(self, content: bytes) -> None:
         fallbacks, before = self.fallbacks, self.fallbacks.asker
         self._request._body = content
-        with own_errors():
-            self._caller = await auth.litellm_caller(self._request, self.body)
-        self.context.caller.identity = identity_of(self._caller)
+        self._caller = await auth.litellm_caller(self._request, self.body)
         model, fallbacks.asker = auth.model_of(self._request), auth.asker(self._caller)
         if model != fallbacks.model or fallbacks.asker.team != before.team:
             self._reroute(model)

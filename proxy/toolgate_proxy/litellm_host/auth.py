@@ -20,7 +20,6 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import (
     LiteLLM_ObjectPermissionTable,
     LitellmUserRoles,
-    ProxyException,
     UserAPIKeyAuth,
     hash_token,
 )
@@ -38,7 +37,6 @@ from toolgate_core.errors import (
     RetiredKey,
     ToolgateError,
 )
-from toolgate_core.host_probe import find
 
 from .. import metrics
 from ..context import SCOPE, RequestContext, context_of, route_path
@@ -47,10 +45,10 @@ from ..keys.key import Key
 from ..keys.sync import WRONG_KEY
 from ..request_fields import copied
 from ..state import GatewayState, gateway
+from .context import identity_of
 from .database import ALIASES, has_database, key_settings
 from .errors import own_errors, proxy_exception
 from .limit_hook import hook
-from .private_names import SEARCH_PERMISSION
 from .router import Asker, model_names, router, rows_of
 
 KEY_HEADERS = {
@@ -207,12 +205,15 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
 
 
 async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKeyAuth:
-    """Authenticate with LiteLLM's own authentication or another custom_auth. Raises ProxyException,
-    and the exceptions of that custom_auth."""
+    """Authenticate with LiteLLM's own authentication or another custom_auth, and note who the
+    sender is. Raise ToolgateError."""
     # LiteLLM reads it instead of the body.
     request.scope["parsed_body"] = (tuple(body), copied(body))
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
-    return await user_api_key_auth(request, **headers)
+    with own_errors():
+        described = await user_api_key_auth(request, **headers)
+    context_of(request.scope).caller.identity = identity_of(described)
+    return described
 
 
 def asker(caller: UserAPIKeyAuth) -> Asker:
@@ -375,31 +376,3 @@ def tool_permission(key: Key) -> LiteLLM_ObjectPermissionTable | None:
         mcp_tool_permissions={name: each for name, each in tools.items() if name not in servers},
         search_tools=list(terms.search_tools),
     )
-
-
-async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
-    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
-    LiteLLM can't tell."""
-    if name in _own_search_tools(caller):
-        return True
-    team = getattr(caller, "team_object_permission", None)
-    granted = getattr(team, "search_tools", None)
-    if granted and name not in granted:
-        return False
-    with own_errors():
-        try:
-            await find(SEARCH_PERMISSION)(search_tool_name=name, valid_token=caller)
-        except ProxyException as error:
-            if str(error.code) == "403":
-                return False
-            raise
-    return True
-
-
-def _own_search_tools(caller: UserAPIKeyAuth) -> list[str]:
-    """Return the search tools of a virtual key. LiteLLM would not find them: with
-    `search_tool_deny_by_default` it reads permissions from its database alone."""
-    held = caller.object_permission
-    if held is None or held.object_permission_id != caller.api_key:
-        return []
-    return held.search_tools or []

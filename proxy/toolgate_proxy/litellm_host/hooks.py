@@ -72,17 +72,21 @@ def unsupported_callback() -> str | None:
     return None
 
 
-def wants_pre_call() -> bool:
-    """Return whether a callback has `async_pre_call_hook`, not counting LiteLLM's own callbacks. A
-    guardrail may have it by other names."""
-    return any(_is_guardrail(each) or _overrides(each, PRE_CALL) for each in _active())
+def has(*hooks: str, guardrail: bool = False) -> bool:
+    """Return whether a callback has one of the hooks, not counting LiteLLM's own callbacks.
+    `guardrail`: any guardrail counts, which may have it by other names."""
+    return any(
+        (guardrail and isinstance(each, CustomGuardrail)) or _overrides(each, hook)
+        for each in _active()
+        for hook in hooks
+    )
 
 
 def reads_responses() -> bool:
     """Return whether a callback reads or changes responses before they are sent, or runs beside
     the request."""
     return any(
-        _is_guardrail(each) or any(_overrides(each, hook) for hook in _reading(each))
+        isinstance(each, CustomGuardrail) or any(_overrides(each, hook) for hook in _reading(each))
         for each in _active()
     )
 
@@ -102,9 +106,7 @@ def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]
     return [
         each
         for each in _active()
-        if isinstance(each, CustomGuardrail)
-        and (_reads_chat_text(each) if is_unified(each) else _reads_only_whole(each))
-        and _runs_after(each, data)
+        if isinstance(each, CustomGuardrail) and _reads_whole(each) and _runs_after(each, data)
     ]
 
 
@@ -125,21 +127,6 @@ def loggers_having(hook: str) -> list[CustomLogger]:
     others = [each for held in _lists() for each in held if isinstance(each, CustomLogger)]
     found = {id(each): each for each in others if _overrides(each, hook)}
     return [*({id(each): each for each in having(hook)} | found).values()]
-
-
-def reads_chunks() -> bool:
-    """Return whether a callback reads each chunk of a stream, as every guardrail may."""
-    return any(_is_guardrail(each) or _overrides(each, CHUNK) for each in _active())
-
-
-def chooses_deployments() -> bool:
-    """Return whether a callback takes part in the router's choice of a deployment."""
-    return any(_overrides(each, hook) for each in _active() for hook in CHOOSING)
-
-
-def wants_post_call() -> bool:
-    """Return whether an observer has a post-call hook."""
-    return any(_overrides(each, hook) for each in _active() for hook in POST_CALL)
 
 
 def wants_events() -> bool:
@@ -198,6 +185,14 @@ def _reading(callback: CustomLogger) -> Iterable[str]:
     return RESPONSE_HOOKS if observes else (*RESPONSE_HOOKS, POST_CALL[0])
 
 
+def _reads_whole(guardrail: CustomGuardrail) -> bool:
+    """Return whether a guardrail reads only whole responses, or is a unified one with a hook on
+    streams. LiteLLM prefers that hook, and those of LiteLLM pass events of other APIs and calls
+    without reading them."""
+    streams = STREAM in vars(type(guardrail))
+    return streams if is_unified(guardrail) else _overrides(guardrail, POST_CALL[0]) and not streams
+
+
 def _runs_after(guardrail: CustomGuardrail, data: dict[str, Any]) -> bool:
     """Return whether a guardrail runs on the response to a request."""
     runs = guardrail.should_run_guardrail(data=data, event_type=GuardrailEventHooks.post_call)
@@ -213,25 +208,11 @@ def _acts(callback: CustomLogger, data: dict[str, Any]) -> bool:
     return any(_overrides(callback, hook) for hook in hooks)
 
 
-def _reads_chat_text(guardrail: CustomGuardrail) -> bool:
-    """Return whether a unified guardrail has a hook on streams. LiteLLM prefers it, and those of
-    LiteLLM pass events of other APIs and calls without reading them."""
-    return STREAM in vars(type(guardrail))
-
-
-def _reads_only_whole(guardrail: CustomGuardrail) -> bool:
-    return _overrides(guardrail, POST_CALL[0]) and STREAM not in vars(type(guardrail))
-
-
 def _is_for_others(callback: CustomLogger) -> bool:
     """Return whether one of LiteLLM's own callbacks acts on models of other providers only."""
     providers = getattr(callback, "enabled_providers", None)
     is_litellms = type(callback).__module__.startswith(INTEGRATIONS)
     return is_litellms and providers is not None and PROVIDER not in providers
-
-
-def _is_guardrail(callback: object) -> bool:
-    return isinstance(callback, CustomGuardrail)
 
 
 def _is_of_router(callback: object) -> bool:
@@ -246,6 +227,6 @@ def _is_inert(callback: object) -> bool:
 
 
 def _overrides(callback: CustomLogger, hook: str) -> bool:
-    base = CustomGuardrail if _is_guardrail(callback) else CustomLogger
+    base = CustomGuardrail if isinstance(callback, CustomGuardrail) else CustomLogger
     held = getattr(type(callback), hook, None)
     return held is not None and held is not getattr(base, hook, None)

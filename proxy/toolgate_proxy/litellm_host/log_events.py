@@ -17,7 +17,6 @@ from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessing
 from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
 from litellm.types.utils import ModelResponse
-from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
@@ -27,11 +26,10 @@ from ..context import RequestContext
 from . import database
 from .errors import HostRefused, host_error, own_error
 from .fallbacks import Fallbacks, without_model
-from .hooks import counts_keys, loggers_having, wants_events, wants_post_call, without_inert
-from .mcp_credentials import without_credentials
+from .hooks import POST_CALL, counts_keys, has, loggers_having, wants_events, without_inert
 from .observer import Observer
 from .private_names import either
-from .request_data import RequestData, headers_of, litellm_headers
+from .request_data import RequestData, headers_of, litellm_headers, request_of
 from .response_forms import completion_of
 
 logger = logging.getLogger("toolgate")
@@ -90,7 +88,7 @@ class LogEvents(Observer):
         from litellm.proxy import proxy_server
 
         await self.describe(error)
-        if not wants_post_call():
+        if not has(*POST_CALL):
             return error
         try:
             raised = self._raised(error, self._data.body.get("model") or "")
@@ -155,7 +153,7 @@ class LogEvents(Observer):
         )
         hooks = proxy_server.proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
-        if wants_post_call() and not self.reads:
+        if has(*POST_CALL) and not self.reads:
             await hooks.post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
@@ -257,5 +255,5 @@ def report_refused(
     if wants_events():
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])
-        data = RequestData(Request(without_credentials(scope)), caller, {}, surface, context)
+        data = RequestData(request_of(scope), caller, {}, surface, context)
         in_background(LogEvents(data, without_model())._failed(error))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,21 +101,14 @@ class McpCredentials:
 
     def hidden(self, body: Mapping[str, Any]) -> Body:
         """Return the body with placeholders. Raise InvalidRequest, which repeats no value."""
-        made = {**body, **dict(self._hidden_places(body))}
+        made = _with_entries(body, self._hidden_entry)
         if isinstance(extra := body.get(EXTRA), dict):
-            made[EXTRA] = {**extra, **dict(self._hidden_places(extra))}
+            made[EXTRA] = _with_entries(extra, self._hidden_entry)
         return made
 
     def revealed(self, body: Mapping[str, Any]) -> Body:
         """Return a body as the client sent it, for LiteLLM's handler."""
-        made = dict(body)
-        for name, kind in PLACES if self._values else ():
-            if isinstance(given := body.get(name), list):
-                made[name] = [
-                    {**entry, **self._given(entry)} if _is_entry(entry, kind) else entry
-                    for entry in given
-                ]
-        return made
+        return _with_entries(body, lambda entry, _: {**entry, **self._given(entry)})
 
     def names_gateway(self, entry: Mapping[str, Any]) -> bool:
         """Return whether the address of an entry in OpenAI's form is one of the gateway's. LiteLLM
@@ -141,18 +134,6 @@ class McpCredentials:
         if AUTHORIZATION in forwarded:
             forwarded |= ADMITTED
         return Sent(of_servers or None, forwarded or None, token)
-
-    def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-        for name, kind in PLACES:
-            given = body.get(name)
-            if isinstance(given, list) and any(_is_entry(entry, kind) for entry in given):
-                yield (
-                    name,
-                    [
-                        self._hidden_entry(each, f"{name}[{at}]") if _is_entry(each, kind) else each
-                        for at, each in enumerate(given)
-                    ],
-                )
 
     def _hidden_entry(self, entry: Body, path: str) -> Body:
         hidden = dict(entry)
@@ -260,8 +241,28 @@ def _proper(header: str) -> str:
     return "Authorization" if name == AUTHORIZATION else name
 
 
-def _is_entry(entry: object, kind: str) -> bool:
-    return isinstance(entry, dict) and entry.get("type") == kind
+def entries_of(body: Mapping[str, Any]) -> dict[str, tuple[str, Body]]:
+    """Return the entries of a body that name MCP servers, by path: the parameter of each, and the
+    entry as it is there."""
+    found = {}
+    for name, kind in PLACES:
+        given = body.get(name)
+        for at, entry in enumerate(given if isinstance(given, list) else ()):
+            if isinstance(entry, dict) and entry.get("type") == kind:
+                found[f"{name}[{at}]"] = name, entry
+    return found
+
+
+def _with_entries(body: Mapping[str, Any], change: Callable[[Body, str], Body]) -> Body:
+    """Return the body with its entries as `change` makes them of an entry and its path."""
+    found, made = entries_of(body), dict(body)
+    for name in dict.fromkeys(name for name, _ in found.values()):
+        paths = [f"{name}[{at}]" for at in range(len(body[name]))]
+        made[name] = [
+            change(each, path) if path in found else each
+            for path, each in zip(paths, body[name], strict=True)
+        ]
+    return made
 
 
 def _unlogged(headers: Mapping[str, str]) -> dict[str, str]:

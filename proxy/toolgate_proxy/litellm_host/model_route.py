@@ -20,11 +20,12 @@ from ..settings import Settings
 from ..state import gateway
 from .fallback_entries import configured_parameters
 from .hooks import (
-    chooses_deployments,
+    CHOOSING,
+    PRE_CALL,
+    has,
     reads_responses,
     unsupported_callback,
     wants_events,
-    wants_pre_call,
 )
 from .private_names import either
 from .response_cache import is_semantic
@@ -127,7 +128,7 @@ class ModelRoutes:
         reads = reads_responses()
         priced = litellm.include_cost_in_streaming_usage
         events = strategy is None or reads or wants_events() or priced
-        hooks, guardrails = wants_pre_call(), guardrails_of(rows)
+        hooks, guardrails = has(PRE_CALL, guardrail=True), guardrails_of(rows)
         return ModelRoute(name, targets, reason, strategy, hooks, events, reads, guardrails)
 
 
@@ -234,7 +235,7 @@ def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
         or held.enable_tag_filtering
         or getattr(held, "optional_callbacks", None)
         or not held.disable_cooldowns
-        or chooses_deployments()
+        or has(*CHOOSING)
         or any(is_limited(row) or _is_special(row) for row in rows)
     )
     return None if decided_otherwise else strategy

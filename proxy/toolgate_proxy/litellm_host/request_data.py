@@ -9,7 +9,7 @@ them. Of a stream it describes what is known when it begins.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +25,7 @@ from ..context import RequestContext
 from ..request_fields import copied
 from .errors import PROVIDER
 from .fallbacks import Fallbacks
+from .mcp_credentials import without_credentials
 from .router import PRICES, Row, alias_target, model_id_of, placement_of, router
 
 VERSION = version("litellm")
@@ -33,6 +34,11 @@ UNSEEN = frozenset({"previous_response_id"})
 LITELLMS = frozenset({"metadata", "litellm_metadata"})
 """Where LiteLLM and its hooks keep data of their own. The request keeps what the client sent."""
 GUARDRAILS = "guardrails"
+
+
+def request_of(scope: MutableMapping[str, Any]) -> Request:
+    """Return a request as LiteLLM's code gets it, without credentials for MCP servers."""
+    return Request(without_credentials(scope))
 
 
 class RequestData:
@@ -84,8 +90,9 @@ class RequestData:
                 version=VERSION,
             )
             data["litellm_call_id"] = self.context.call_id
+            # Without rules: where there are any, requests take LiteLLM's route.
             self.logging, self._data = litellm.utils.function_setup(
-                self.call_type, litellm.utils.Rules(), self.began, **data
+                self.call_type, None, self.began, **data
             )
             self._data["litellm_logging_obj"] = self.logging
         return self._data

@@ -30,12 +30,13 @@ from ..state import gateway
 from .errors import HostRefused, own_error, own_errors
 from .hooks import (
     AFTER_DEPLOYMENT,
+    CHUNK,
     STREAM_OF_DEPLOYMENT,
     acts_on_response,
     guardrails_of_whole_responses,
+    has,
     having,
     is_unified,
-    reads_chunks,
 )
 from .request_data import RequestData
 from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
@@ -140,7 +141,7 @@ class ResponseHooks:
     async def _left(self, source: EventSource, data: dict[str, Any]) -> AsyncGenerator[bytes, None]:
         """Yield the events of a stream as the hooks leave them. Raise the error that ended the
         stream, and the exceptions of hooks."""
-        reads, caller, so_far = reads_chunks(), self._data.caller, ""
+        reads, caller, so_far = has(CHUNK, guardrail=True), self._data.caller, ""
         try:
             async with (
                 aclosing(source.items()) as items,

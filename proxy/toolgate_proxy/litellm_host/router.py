@@ -92,12 +92,6 @@ def _configured(model: str | None, asker: Asker | None) -> list[Row]:
     return rows if len({team_of(row) for row in rows}) == 1 else []
 
 
-def are_all_ours() -> bool:
-    """Return whether there are deployments, and all of them are Toolgate's."""
-    rows = rows_of(None)
-    return bool(rows) and all(placement_of(row) is not None for row in rows)
-
-
 def placements(model: str | None, asker: Asker | None = None) -> list[Placement]:
     """Return the Toolgate deployments of a model; None: of all models."""
     found = [placement_of(row) for row in rows_of(model, asker)]
@@ -111,15 +105,11 @@ def is_foreign(model: str, asker: Asker | None = None) -> bool:
     return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
-def is_toolgate(model: str) -> bool:
-    """Return whether all deployments of a model are Toolgate's; False for an unknown model."""
+def is_toolgate(model: str | None) -> bool:
+    """Return whether all deployments of a model are Toolgate's; None: of all models. False if there
+    are none."""
     rows = rows_of(model)
     return bool(rows) and all(placement_of(row) is not None for row in rows)
-
-
-def has_toolgate(model: str) -> bool:
-    """Return whether a model has a deployment of Toolgate's."""
-    return any(placement_of(row) is not None for row in rows_of(model))
 
 
 def model_names() -> list[str]:

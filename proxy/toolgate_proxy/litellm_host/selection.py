@@ -226,7 +226,8 @@ class Selection:
 def selection() -> Selection:
     """Return the selection of this process."""
     here = gateway()
-    return Selection(here.deployments, here.affinity)
+    shared = here.settings.prefix_cache == "shared"
+    return Selection(here.deployments, PrefixAffinity(here.deployments, shared=shared))
 
 
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read

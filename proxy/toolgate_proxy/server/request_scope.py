@@ -3,7 +3,7 @@
 Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-model` …), which would
 let clients change the gateway's settings. Those that only attribute a request stay, within bounds.
 Headers with different API keys are rejected.
-Response: adds headers, and checks all of them. At the end of the response the reservation is settled.
+Response: adds headers, and checks all of them. At its end the reservation is settled.
 
 Parts of values come from others: parameters of clients, names of models and tools, headers of other
 providers. A line break in a value would end the headers, and clients and load balancers close the
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -43,12 +43,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core import tracing
 from toolgate_core.errors import InvalidRequest, ToolgateError
-from toolgate_core.schema.corrections import Correction
-from toolgate_core.wire import ResidualKeyword
 
 from ..api.surfaces import surface_of
 from ..background import in_background
-from ..context import REQUEST_ID, SCOPE, Notes, RequestContext, context_of, route_path
+from ..context import (
+    REQUEST_ID,
+    SCOPE,
+    Notes,
+    RequestContext,
+    context_of,
+    keywords_note,
+    route_path,
+)
 from ..keys.access import KEY_HEADERS, Header, key_of
 from ..litellm_host.limit_hook import ProviderUsage
 from ..metrics import exposition
@@ -197,7 +203,6 @@ MAX_OWN = 1_024
 MAX_OTHER = 8_000
 """Maximum length of another value, in bytes. A header with a longer one is left out: a part of a
 cookie or a location has another meaning."""
-KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 CUT = b"..."
 _UNSAFE = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 """Bytes that no value may have (RFC 9110, section 5.5)."""
@@ -236,7 +241,7 @@ def own_headers(context: RequestContext) -> dict[str, str]:
     if notes.invalid_tools:
         headers["x-toolgate-invalid-tools"] = _invalid_tools(notes)
     if notes.corrected:
-        headers["x-toolgate-corrected"] = _keywords(notes.corrected)
+        headers["x-toolgate-corrected"] = keywords_note(notes.corrected)
     if notes.dropped_messages:
         headers["x-toolgate-dropped-messages"] = str(notes.dropped_messages)
     if notes.ignored_parameters:
@@ -254,17 +259,10 @@ def own_headers(context: RequestContext) -> dict[str, str]:
     if (note := notes.grammars_note) is not None:
         headers["x-toolgate-grammar"] = note
     if notes.residual:
-        headers["x-toolgate-residual"] = _keywords(notes.residual)
+        headers["x-toolgate-residual"] = keywords_note(notes.residual)
     if notes.resamples:
         headers["x-toolgate-resamples"] = str(notes.resamples)
     return headers
-
-
-def _keywords(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
-    """Return the number of tools, and their keywords."""
-    names = {each.keyword for found in tools for each in found}
-    safe = sorted(name for name in names if KEYWORD.fullmatch(name))
-    return f"{len(tools)}; keywords={','.join(safe)}"
 
 
 def _history(notes: Notes) -> str:

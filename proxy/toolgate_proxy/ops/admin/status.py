@@ -45,7 +45,7 @@ def status(state: GatewayState) -> dict[str, Any]:
         "others": {
             name: [row["litellm_params"]["model"] for row in router.rows_of(name)]
             for name in names
-            if not router.has_toolgate(name)
+            if not router.placements(name)
         },
         # Requests that this process answered in the last minutes, the earliest first.
         "recent": [_minute(each) for each in state.recent_requests.minutes()],
