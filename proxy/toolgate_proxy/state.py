@@ -10,11 +10,9 @@ from .chat.failover import Failover
 from .documents.reader import Documents
 from .kept_reasoning import KeptReasoning
 from .kept_values import MemoryValues, RedisValues
-from .keys.access import FailedAttempts
 from .keys.sync import KeySync
-from .limits.key_bounds import BodyBudget
+from .limits.key_bounds import BodyBudget, FailedAttempts
 from .limits.limiter import Limiter
-from .recent_requests import RecentRequests
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
 from .routing.health import Readiness
@@ -31,7 +29,6 @@ class GatewayState:
         self.key_sync = KeySync.from_settings(settings)
         self.deployments = Deployments(settings)
         self.readiness = Readiness(self.deployments, lambda: self.limiter.reached_redis)
-        self.recent_requests = RecentRequests()
         self.engine = Engine(settings)
         self.failover = Failover(self.engine, self.deployments)
         self.sealer = Sealer.from_settings(settings)
