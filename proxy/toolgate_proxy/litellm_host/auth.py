@@ -49,7 +49,7 @@ from .context import identity_of
 from .database import ALIASES, has_database, key_settings
 from .errors import own_errors, proxy_exception
 from .limit_hook import hook
-from .router import Asker, model_names, router, rows_of
+from .router import Asker, litellm_proxy, model_names, router, rows_of
 
 KEY_HEADERS = {
     "api_key": "authorization",
@@ -127,9 +127,7 @@ def address_of(scope: object) -> str:
 
 def check_address(scope: MutableMapping[str, Any]) -> None:
     """Raise PermissionDenied if the client's address is not among LiteLLM's `allowed_ips`."""
-    from litellm.proxy import proxy_server
-
-    general = proxy_server.general_settings
+    general = litellm_proxy().general_settings
     if general.get("allowed_ips") is None:
         return
     is_valid, address = _check_valid_ip(
@@ -153,9 +151,7 @@ async def _find(here: GatewayState, sent: str) -> Key:
 
 
 def is_master_key(sent: str) -> bool:
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    held = proxy_server.master_key
+    held = litellm_proxy().master_key
     if not isinstance(held, str) or not held:
         return False
     return hmac.compare_digest(_bytes(sent), _bytes(held))
@@ -169,19 +165,16 @@ def is_key(sent: str) -> bool:
 
 def is_ours() -> bool:
     """Return whether LiteLLM's configuration names our `custom_auth`."""
-    from litellm.proxy import proxy_server
-
-    held = proxy_server.user_custom_auth
-    return held is authenticate and not proxy_server.general_settings.get("litellm_key_header_name")
+    here = litellm_proxy()
+    own_header = here.general_settings.get("litellm_key_header_name")
+    return here.user_custom_auth is authenticate and not own_header
 
 
 def administrator() -> UserAPIKeyAuth:
     """Return LiteLLM's description of the master key's holder."""
-    from litellm.proxy import proxy_server
-
     return UserAPIKeyAuth(
         api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
-        user_id=proxy_server.litellm_proxy_admin_name,
+        user_id=litellm_proxy().litellm_proxy_admin_name,
         user_role=LitellmUserRoles.PROXY_ADMIN,
     )
 
@@ -224,7 +217,6 @@ def asker(caller: UserAPIKeyAuth) -> Asker:
 async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker]:
     """Return the model that a request is for, and its sender. In LiteLLM's database, keys and teams
     have aliases of models."""
-    from litellm.proxy import proxy_server
     from litellm.proxy.auth.auth_checks import get_key_object
 
     if (caller := context_of(scope).caller).authenticated:
@@ -232,13 +224,13 @@ async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker
     sent = key_of(scope["headers"]) or ""
     if is_master_key(sent):
         return model, Asker(is_administrator=True)
-    if not has_database() or proxy_server.user_custom_auth is not None:
+    if not has_database() or litellm_proxy().user_custom_auth is not None:
         return model, Asker()
     try:
         key = await get_key_object(
             hashed_token=hash_token(sent),
-            prisma_client=proxy_server.prisma_client,
-            user_api_key_cache=proxy_server.user_api_key_cache,
+            prisma_client=litellm_proxy().prisma_client,
+            user_api_key_cache=litellm_proxy().user_api_key_cache,
         )
     except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
         return model, Asker()
@@ -276,9 +268,7 @@ async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
     """Return whether a request may fall back to a model. LiteLLM's configuration may require
     permissions for all fallbacks. Its authentication checks budgets and reserves the cost, unless
     the request is for a free model."""
-    from litellm.proxy import proxy_server
-
-    general = proxy_server.general_settings
+    general = litellm_proxy().general_settings
     free = described.budget_reservation is None and general.get("enforce_fallback_budget", True)
     if free and not await is_token_within_budget_for_model(
         model=model, valid_token=described, llm_router=router()
@@ -289,9 +279,7 @@ async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
 
 def checks_models() -> bool:
     """Return whether LiteLLM checks which models a key of a custom_auth may use."""
-    from litellm.proxy import proxy_server
-
-    run = proxy_server.general_settings.get("custom_auth_run_common_checks", False)
+    run = litellm_proxy().general_settings.get("custom_auth_run_common_checks", False)
     return bool(run) and bool(getattr(litellm, "enable_post_custom_auth_checks", False))
 
 

@@ -14,13 +14,12 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
-from ..context import Caller
 from .database import has_database
 from .errors import PROVIDER
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
-caches. Our route uses them only for the requests of `counts_keys`."""
+caches. Our route uses them only for requests whose keys LiteLLM counts."""
 OPTIONAL = tuple(
     f"litellm.proxy.hooks.{name}"
     for name in ("azure_content_safety", "dynamic_rate_limiter", "prompt_injection_detection")
@@ -134,18 +133,13 @@ def wants_events() -> bool:
     return has_database() or any(not _is_inert(each) for held in _lists() for each in held)
 
 
-def counts_keys(caller: Caller) -> bool:
-    """Return whether LiteLLM itself counts the use of a request's key: another authentication than
-    ours found the key, or the database records spend."""
-    return not caller.authenticated or has_database()
-
-
 def without_inert(log: Any, *, counted: bool) -> None:
     """Make one request's logging object skip callbacks that have no effect on it.
 
     Those are LiteLLM's own counters of deployments and keys, a third of a log event's processor
     time. Only if our own selection chose the deployment: the router's needs them. `counted`:
-    LiteLLM counts the use of the key, so that only the router's counters have no effect.
+    LiteLLM counts the use of the key, since another authentication than ours found it or the
+    database records spend. Then only the router's counters have no effect.
     """
     combined = log.get_combined_callback_list
     is_left_out = _is_of_router if counted else _is_inert

@@ -26,11 +26,12 @@ from ..context import RequestContext
 from . import database
 from .errors import HostRefused, host_error, own_error
 from .fallbacks import Fallbacks, without_model
-from .hooks import POST_CALL, counts_keys, has, loggers_having, wants_events, without_inert
+from .hooks import POST_CALL, has, loggers_having, wants_events, without_inert
 from .observer import Observer
 from .private_names import either
 from .request_data import RequestData, headers_of, litellm_headers, request_of
 from .response_forms import completion_of
+from .router import litellm_proxy
 
 logger = logging.getLogger("toolgate")
 P = ParamSpec("P")
@@ -85,14 +86,12 @@ class LogEvents(Observer):
     async def replaced(self, error: ToolgateError) -> ToolgateError:
         """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
         returns instead, or `error`. Never raises."""
-        from litellm.proxy import proxy_server
-
         await self.describe(error)
         if not has(*POST_CALL):
             return error
         try:
             raised = self._raised(error, self._data.body.get("model") or "")
-            replacement = await proxy_server.proxy_logging_obj.post_call_failure_hook(
+            replacement = await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
                 request_data=await self._data.prepared(),
                 original_exception=raised,
                 user_api_key_dict=self._data.caller,
@@ -131,8 +130,6 @@ class LogEvents(Observer):
     @_contained
     async def _succeeded(self, whole: Mapping[str, Any]) -> None:
         """Create the success event. `whole`: the response body. Never raises."""
-        from litellm.proxy import proxy_server
-
         ended, response = datetime.datetime.now(), self._made
         stream = is_streamed(self._data.body)
         if response is None:
@@ -142,7 +139,8 @@ class LogEvents(Observer):
             log.completion_start_time = self._first_event or ended
             log.model_call_details["completion_start_time"] = log.completion_start_time
         if not self.routed:
-            without_inert(log, counted=counts_keys(self._data.context.caller))
+            counted = not self._data.is_ours or database.has_database()
+            without_inert(log, counted=counted)
         hit = self._data.context.notes.cache_key is not None
         await log.dispatch_success_handlers(
             response,
@@ -151,7 +149,7 @@ class LogEvents(Observer):
             cache_hit=hit if stream else hit or None,
             prefer_async_handlers=True,
         )
-        hooks = proxy_server.proxy_logging_obj
+        hooks = litellm_proxy().proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
         if has(*POST_CALL) and not self.reads:
             await hooks.post_call_success_hook(
@@ -179,12 +177,12 @@ class LogEvents(Observer):
 
     @_contained
     async def _failed(self, error: ToolgateError) -> None:
-        """Create the failure event. Never raises."""
-        from litellm.proxy import proxy_server
-
+        """Create the failure event, after the release of what LiteLLM reserved. Never raises."""
+        if not self._data.is_ours:
+            await database.release_budget(self._data.caller)
         raised, trace = await self._log_failure(self._model, error)
         if not self._failure_hook_done:
-            await proxy_server.proxy_logging_obj.post_call_failure_hook(
+            await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
                 request_data=await self._data.prepared(),
                 original_exception=raised,
                 user_api_key_dict=self._data.caller,
@@ -214,8 +212,10 @@ class LogEvents(Observer):
 
     def report_failure(self, error: ToolgateError) -> None:
         """Create the failure event in the background."""
-        caller = None if self._data.is_ours else self._data.caller
-        in_background(database.after_release(self._failed(error), caller))
+        if not self._data.is_ours:
+            # It is released here, and not by LiteLLM's middleware.
+            database.leave_budget_to_event(self._data.caller)
+        in_background(self._failed(error))
 
     async def with_cost(self, events: bytes) -> bytes:
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:

@@ -27,6 +27,7 @@ from toolgate_core.errors import InvalidRequest
 
 from ..keys.access import KEY_HEADERS, Header, key_in, key_of
 from . import auth
+from .router import litellm_proxy
 
 MCP = "mcp"
 """Type of the entries of `tools`."""
@@ -214,11 +215,9 @@ def _forwarded_names(headers: Iterable[Header]) -> frozenset[str]:
 
 def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
     """Return the names of the headers in which a request may have a key of the gateway."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
     known = frozenset(name.decode() for name in KEY_HEADERS)
-    own = proxy_server.general_settings.get("litellm_key_header_name")
-    if own or proxy_server.user_custom_auth not in (None, auth.authenticate):
+    own = litellm_proxy().general_settings.get("litellm_key_header_name")
+    if own or litellm_proxy().user_custom_auth not in (None, auth.authenticate):
         return known | {str(own).lower()}  # the others may be read, too
     key = key_of(headers)
     given = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
@@ -229,9 +228,7 @@ def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
 
 def _is_key(sent: str) -> bool:
     """Return whether it may be a key of the gateway."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    is_litellms = proxy_server.user_custom_auth is None and sent.startswith(KEY_PREFIX)
+    is_litellms = litellm_proxy().user_custom_auth is None and sent.startswith(KEY_PREFIX)
     return is_litellms or auth.is_key(sent)
 
 

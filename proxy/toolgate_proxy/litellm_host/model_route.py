@@ -36,6 +36,7 @@ from .router import (
     Target,
     alias_target,
     is_limited,
+    litellm_proxy,
     placement_of,
     router,
     rows_of,
@@ -158,14 +159,12 @@ def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
 
 
 def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    held, general = router(), proxy_server.general_settings
+    held, general = router(), litellm_proxy().general_settings
     if (unsupported := unsupported_callback()) is not None:
         yield unsupported
     if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
         yield "LiteLLM's semantic response cache"
-    if litellm.max_budget and proxy_server.user_custom_auth is not None:
+    if litellm.max_budget and litellm_proxy().user_custom_auth is not None:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:
         yield "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"

@@ -26,7 +26,7 @@ from ..request_fields import copied
 from .errors import PROVIDER
 from .fallbacks import Fallbacks
 from .mcp_credentials import without_credentials
-from .router import PRICES, Row, alias_target, model_id_of, placement_of, router
+from .router import PRICES, Row, alias_target, litellm_proxy, model_id_of, placement_of, router
 
 VERSION = version("litellm")
 UNSEEN = frozenset({"previous_response_id"})
@@ -72,8 +72,6 @@ class RequestData:
 
     async def prepared(self) -> dict[str, Any]:
         """Return the body with LiteLLM's own fields. Creates LiteLLM's logging object."""
-        from litellm.proxy import proxy_server
-
         if self._data is None:
             self.request.state.litellm_received_at = self.began.astimezone()
             data = await add_litellm_data_to_request(
@@ -85,8 +83,8 @@ class RequestData:
                 },
                 request=self.request,
                 user_api_key_dict=self.caller,
-                proxy_config=proxy_server.proxy_config,
-                general_settings=proxy_server.general_settings,
+                proxy_config=litellm_proxy().proxy_config,
+                general_settings=litellm_proxy().general_settings,
                 version=VERSION,
             )
             data["litellm_call_id"] = self.context.call_id

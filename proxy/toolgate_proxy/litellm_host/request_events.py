@@ -32,7 +32,7 @@ from .hooks import (
 from .log_events import LogEvents
 from .request_data import GUARDRAILS, RequestData
 from .response_hooks import ResponseHooks
-from .router import Row, Taken, within_limits
+from .router import Row, Taken, litellm_proxy, within_limits
 
 logger = logging.getLogger("toolgate")
 
@@ -108,10 +108,8 @@ class RequestEvents(LogEvents):
         return {**self._data.as_in(changed, body), **kept}
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        from litellm.proxy import proxy_server
-
         data = await self._data.prepared()
-        changed = await proxy_server.proxy_logging_obj.pre_call_hook(
+        changed = await litellm_proxy().proxy_logging_obj.pre_call_hook(
             user_api_key_dict=self._data.caller, data=data, call_type=self._data.call_type
         )
         return self._data.take(changed if isinstance(changed, dict) else data, body)

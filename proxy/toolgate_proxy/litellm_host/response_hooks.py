@@ -40,6 +40,7 @@ from .hooks import (
 )
 from .request_data import RequestData
 from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
+from .router import litellm_proxy
 
 logger = logging.getLogger("toolgate")
 
@@ -312,9 +313,7 @@ def _patched(own: Any, before: Any, after: Any) -> Any:
 
 def hooks() -> Any:
     """Return LiteLLM's runner of hooks."""
-    from litellm.proxy import proxy_server
-
-    return proxy_server.proxy_logging_obj
+    return litellm_proxy().proxy_logging_obj
 
 
 def unified() -> Any:

@@ -50,11 +50,16 @@ class Asker:
     is_administrator: bool = False
 
 
+def litellm_proxy() -> Any:
+    """Return LiteLLM's module with the state of its proxy. Importing it reads the environment."""
+    from litellm.proxy import proxy_server
+
+    return proxy_server
+
+
 def router() -> Any:
     """Return LiteLLM's router; None before LiteLLM has started."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    return proxy_server.llm_router
+    return litellm_proxy().llm_router
 
 
 def rows_of(model: str | None, asker: Asker | None = None) -> list[Row]:

@@ -60,25 +60,16 @@ def search_tools() -> list[str]:
 async def provided(
     client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth, _: McpCredentials
 ) -> Client:
-    """Return the sender with the search engine that its key may use. Raise ToolgateError."""
-    if not values.get("tools") or not search_tools():
-        return client
-    engine = await permitted_search(caller)
-    return client if engine is None else client.given(SearchEngine, engine)
+    """Return the sender with the first search engine that its key may use. Raise ToolgateError."""
+    for name in search_tools() if values.get("tools") else ():
+        if await may_search(name, caller):
+            return client.given(SearchEngine, LiteLLMSearch(name))
+    return client
 
 
 def begin() -> None:
     """Begin the series of the search tools."""
     begin_series("search", search_tools())
-
-
-async def permitted_search(caller: UserAPIKeyAuth) -> LiteLLMSearch | None:
-    """Return the first search tool that the caller may use. Raise ToolgateError if LiteLLM can't
-    tell."""
-    for name in search_tools():
-        if await may_search(name, caller):
-            return LiteLLMSearch(name)
-    return None
 
 
 async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
