@@ -358,10 +358,10 @@ class RequestContext:
 
 
 def keywords_note(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
-    """Return the number of tools, and their keywords."""
+    """Return the number of tools, and their keywords; "" for none."""
     names = {each.keyword for found in tools for each in found}
     safe = sorted(name for name in names if KEYWORD.fullmatch(name))
-    return f"{len(tools)}; keywords={','.join(safe)}"
+    return f"{len(tools)}; keywords={','.join(safe)}" if tools else ""
 
 
 def route_path(scope: MutableMapping[str, Any]) -> str:

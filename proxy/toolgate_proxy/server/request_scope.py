@@ -227,42 +227,29 @@ def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[He
 
 def own_headers(context: RequestContext) -> dict[str, str]:
     """Return the headers that Toolgate adds to the response."""
-    headers, notes = dict[str, str](), context.notes
+    headers, notes, enforced = dict[str, str](), context.notes, context.notes.enforced
     if context.request_id is not None:
         headers[REQUEST_ID] = context.request_id
         if context.form is not None and context.form.request_id_header:
             headers[context.form.request_id_header] = context.request_id
-    headers |= notes.host_headers
-    headers |= notes.headers
-    if notes.omitted_tools:
-        headers["x-toolgate-omitted-tools"] = ",".join(notes.omitted_tools)
-    if notes.history_changes:
-        headers["x-toolgate-history"] = _history(notes)
-    if notes.invalid_tools:
-        headers["x-toolgate-invalid-tools"] = _invalid_tools(notes)
-    if notes.corrected:
-        headers["x-toolgate-corrected"] = keywords_note(notes.corrected)
-    if notes.dropped_messages:
-        headers["x-toolgate-dropped-messages"] = str(notes.dropped_messages)
-    if notes.ignored_parameters:
-        headers["x-toolgate-ignored-parameters"] = ",".join(notes.ignored_parameters)
-    if context.fallback is not None:
-        headers["x-litellm-model-group"] = context.fallback
-        headers["x-litellm-attempted-fallbacks"] = str(context.attempted_fallbacks)
-    if notes.cache_key is not None:
-        headers["x-litellm-cache-key"] = notes.cache_key
-    if notes.is_fallback:
-        headers["x-toolgate-fallback"] = "not-enforced"
-    if notes.enforced is None:
-        return headers
-    headers["x-toolgate-enforced"] = notes.enforced
-    if (note := notes.grammars_note) is not None:
-        headers["x-toolgate-grammar"] = note
-    if notes.residual:
-        headers["x-toolgate-residual"] = keywords_note(notes.residual)
-    if notes.resamples:
-        headers["x-toolgate-resamples"] = str(notes.resamples)
-    return headers
+    given = {
+        "x-toolgate-omitted-tools": ",".join(notes.omitted_tools),
+        "x-toolgate-history": _history(notes),
+        "x-toolgate-invalid-tools": _invalid_tools(notes),
+        "x-toolgate-corrected": keywords_note(notes.corrected),
+        "x-toolgate-dropped-messages": str(notes.dropped_messages or ""),
+        "x-toolgate-ignored-parameters": ",".join(notes.ignored_parameters),
+        "x-litellm-model-group": context.fallback,
+        "x-litellm-attempted-fallbacks": context.fallback and str(context.attempted_fallbacks),
+        "x-litellm-cache-key": notes.cache_key,
+        "x-toolgate-fallback": "not-enforced" if notes.is_fallback else None,
+        "x-toolgate-enforced": enforced,
+        "x-toolgate-grammar": enforced and notes.grammars_note,
+        "x-toolgate-residual": enforced and keywords_note(notes.residual),
+        "x-toolgate-resamples": enforced and str(notes.resamples or ""),
+    }
+    headers |= {**notes.host_headers, **notes.headers}
+    return headers | {name: value for name, value in given.items() if value}
 
 
 def _history(notes: Notes) -> str:

@@ -29,7 +29,6 @@ from toolgate_proxy.json_values import check_texts
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.key_bounds import SMALL_ROOM
 from toolgate_proxy.server import body, body_guard
-from toolgate_proxy.server.body import check_bounds
 from toolgate_proxy.server.body_guard import check, check_controls, check_shape
 
 SCOPE = {"type": "http", "headers": []}
@@ -420,9 +419,9 @@ async def test_nesting_is_bounded(other):
     [("messages", 10_000), ("metadata", 10_000), ("tools", 10_001), ("unheard_of", 10_000)],
 )
 def test_number_of_entries_is_bounded(name, most, kind):
-    check_bounds({name: kind(map(str, range(most)))})
+    body.check_bounds({name: kind(map(str, range(most)))})
     with pytest.raises(errors.InvalidRequest) as refusal:
-        check_bounds({name: kind(map(str, range(most + 1)))})
+        body.check_bounds({name: kind(map(str, range(most + 1)))})
     assert refusal.value.param == name
 
 
@@ -443,5 +442,5 @@ def test_names_are_bounded_and_not_repeated_at_length():
         body.check_model_name("m" * (body.MAX_MODEL_NAME + 1))
     assert refusal.value.param == "model"
     with pytest.raises(errors.InvalidRequest) as refusal:
-        check_bounds({"p" * 1_000_000: 1})
+        body.check_bounds({"p" * 1_000_000: 1})
     assert len(orjson.dumps(refusal.value.body())) < 3_000

@@ -38,10 +38,8 @@ async def own_route(
         **changes,
     )
     here = state.GatewayState(settings)
-    selection, known = (
-        Selection(here.deployments, PrefixAffinity(here.deployments)),
-        ModelRoutes(settings),
-    )
+    known, affinity = ModelRoutes(settings), PrefixAffinity(here.deployments)
+    selection = Selection(here.deployments, affinity)
     state.gateway.cache_clear()
     monkeypatch.setattr(state, "GatewayState", lambda _: here)
     monkeypatch.setattr(fallbacks, "selection", lambda: selection)
