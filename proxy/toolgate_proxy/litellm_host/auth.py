@@ -44,7 +44,7 @@ from ..keys.access import key_of, may_open, refusal
 from ..keys.key import Key
 from ..keys.sync import WRONG_KEY
 from ..request_fields import copied
-from ..state import GatewayState, gateway
+from ..state import gateway
 from .context import identity_of
 from .database import ALIASES, has_database, key_settings
 from .errors import own_errors, proxy_exception
@@ -69,7 +69,10 @@ async def identify(sent: str, address: str) -> Key | None:
         return None
     here = gateway()
     try:
-        return await _find(here, sent)
+        if not sent or here.key_sync is None:
+            raise InvalidKey(WRONG_KEY)
+        await here.key_sync.started()
+        return here.key_sync.key_cache.find(sent)
     except RetiredKey:
         raise
     except InvalidKey:
@@ -142,19 +145,11 @@ def check_address(scope: MutableMapping[str, Any]) -> None:
         )
 
 
-async def _find(here: GatewayState, sent: str) -> Key:
-    """Return the virtual key. Raises InvalidKey and KeysUnavailable."""
-    if not sent or here.key_sync is None:
-        raise InvalidKey(WRONG_KEY)
-    await here.key_sync.started()
-    return here.key_sync.key_cache.find(sent)
-
-
 def is_master_key(sent: str) -> bool:
     held = litellm_proxy().master_key
     if not isinstance(held, str) or not held:
         return False
-    return hmac.compare_digest(_bytes(sent), _bytes(held))
+    return hmac.compare_digest(*(each.encode("utf-8", "surrogatepass") for each in (sent, held)))
 
 
 def is_key(sent: str) -> bool:
@@ -286,10 +281,6 @@ def checks_models() -> bool:
 def add_callback(callback: CustomLogger) -> None:
     if callback not in litellm.callbacks:
         litellm.callbacks.append(callback)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def require_administrator(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]) -> None:

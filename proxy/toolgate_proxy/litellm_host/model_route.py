@@ -99,25 +99,14 @@ class ModelRoute:
 class ModelRoutes:
     def __init__(self, settings: Settings) -> None:
         self._forced = settings.route == "litellm"
-        self._known: dict[tuple[str, Asker | None], tuple[float, ModelRoute]] = {}
+        self.decided = lru_cache(maxsize=MOST)(self._decided)
 
     def find(self, model: str, asker: Asker | None = None) -> ModelRoute | None:
         """Return None for an unknown model, or one that has deployments of another provider.
         `asker`: None for the deployments of all teams."""
-        known = (model, asker)
-        decided = self._known.get(known)
-        if decided is not None and decided[0] > time.monotonic():
-            return decided[1]
-        model_route = self._decided(model, asker)
-        if model_route is None:
-            self._known.pop(known, None)
-            return None
-        if len(self._known) >= MOST:
-            self._known.clear()
-        self._known[known] = (time.monotonic() + FRESH, model_route)
-        return model_route
+        return self.decided(model, asker, time.monotonic() // FRESH)
 
-    def _decided(self, model: str, asker: Asker | None) -> ModelRoute | None:
+    def _decided(self, model: str, asker: Asker | None, _: float) -> ModelRoute | None:
         aliases = litellm.model_alias_map or {}
         name = aliases.get(model, model)
         rows = rows_of(name, asker)
