@@ -37,17 +37,17 @@ logger = logging.getLogger("toolgate")
 P = ParamSpec("P")
 
 
-def _contained(event: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+def contained(event: Callable[P, Awaitable[object]]) -> Callable[P, Coroutine[Any, Any, None]]:
     """Log the errors of a log event, which must not end the gateway."""
 
     @wraps(event)
-    async def contained(*args: P.args, **kwargs: P.kwargs) -> None:
+    async def logged(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             await event(*args, **kwargs)
         except Exception as problem:  # noqa: BLE001
             logger.warning("A log event of LiteLLM failed (%s).", type(problem).__name__)
 
-    return contained
+    return logged
 
 
 class LogEvents(Observer):
@@ -69,14 +69,14 @@ class LogEvents(Observer):
         if self._first_event is None:
             self._first_event = datetime.datetime.now()
 
-    @_contained
+    @contained
     async def describe(self, error: ToolgateError | None = None) -> None:
         """Note LiteLLM's headers of a stream, or of an error. Never raises."""
         made = await litellm_headers(self._data, self._model)
         raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
         self._data.context.notes.host_headers = {**raised, **made}
 
-    @_contained
+    @contained
     async def completed(self, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
         self._made = await self._priced(whole, False, datetime.datetime.now())
@@ -103,20 +103,16 @@ class LogEvents(Observer):
         self._failure_hook_done = True
         return error if replacement is None else own_error(replacement)
 
-    @_contained
-    async def attempt_failed(self, model: str, error: ToolgateError) -> None:
-        await self._log_failure(model, error)
-
     async def fallback_failed(self, model: str) -> None:
-        await self._fallback_ended(model, "log_failure_fallback_event")
+        await self.fallback_ended(model, "log_failure_fallback_event")
 
-    @_contained
-    async def _fallback_ended(self, model: str, event: str) -> None:
+    @contained
+    async def fallback_ended(self, model: str, event: str) -> None:
         """Create LiteLLM's event of a fallback that responded or failed. Never raises."""
         first, error = self._fallbacks.first.model, self._fallbacks.first_error
         assert error is not None  # without it there is no fallback
         for callback in loggers_having(event):
-            await _contained(getattr(callback, event))(
+            await contained(getattr(callback, event))(
                 original_model_group=first,
                 kwargs={**await self._data.prepared(), "model": model},
                 original_exception=host_error(error, first),
@@ -127,7 +123,7 @@ class LogEvents(Observer):
             return error.__cause__  # the exception of a callback or of LiteLLM
         return host_error(error, model, ours=self._data.row is not None)
 
-    @_contained
+    @contained
     async def _succeeded(self, whole: Mapping[str, Any]) -> None:
         """Create the success event. `whole`: the response body. Never raises."""
         ended, response = datetime.datetime.now(), self._made
@@ -175,12 +171,12 @@ class LogEvents(Observer):
         )
         return response
 
-    @_contained
+    @contained
     async def _failed(self, error: ToolgateError) -> None:
         """Create the failure event, after the release of what LiteLLM reserved. Never raises."""
         if not self._data.is_ours:
             await database.release_budget(self._data.caller)
-        raised, trace = await self._log_failure(self._model, error)
+        raised, trace = await self.log_failure(self._model, error)
         if not self._failure_hook_done:
             await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
                 request_data=await self._data.prepared(),
@@ -189,7 +185,7 @@ class LogEvents(Observer):
                 traceback_str=trace,
             )
 
-    async def _log_failure(self, model: str, error: ToolgateError) -> tuple[Exception, str]:
+    async def log_failure(self, model: str, error: ToolgateError) -> tuple[Exception, str]:
         await self._data.described(model, stream=is_streamed(self._data.body))
         raised = self._raised(error, model)
         trace = "".join(traceback.format_exception_only(raised))
@@ -199,10 +195,6 @@ class LogEvents(Observer):
         # LiteLLM before 1.106 does not note it for streams.
         self._data.logging.model_call_details["has_logged_async_failure"] = True
         return raised, trace
-
-    def report_fallback(self) -> None:
-        """Create LiteLLM's event of a fallback that responded, in the background."""
-        in_background(self._fallback_ended(self._fallbacks.model, "log_success_fallback_event"))
 
     def report_success(self, whole: Mapping[str, Any]) -> None:
         """Create the success event in the background. `whole`: the response body."""

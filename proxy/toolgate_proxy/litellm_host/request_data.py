@@ -26,7 +26,7 @@ from ..request_fields import copied
 from .errors import PROVIDER
 from .fallbacks import Fallbacks
 from .mcp_credentials import without_credentials
-from .router import PRICES, Row, alias_target, litellm_proxy, model_id_of, placement_of, router
+from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
 
 VERSION = version("litellm")
 UNSEEN = frozenset({"previous_response_id"})
@@ -251,7 +251,7 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
     made: dict[str, str] = ProxyBaseLLMRequestProcessing.get_custom_headers(
         user_api_key_dict=data.caller,
         call_id=data.context.call_id,
-        model_id=model_id_of(row) if row is not None else None,
+        model_id=id_of(row) if row is not None else None,
         version=VERSION,
         response_cost=hidden.get("response_cost") or "",
         hidden_params=hidden,

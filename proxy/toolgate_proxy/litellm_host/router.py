@@ -140,13 +140,8 @@ def placement_of(row: Row) -> Placement | None:
     return Placement(model, params.get("api_base"), params.get("api_key"))
 
 
-def id_of(row: Row) -> str:
-    """Return the id of a deployment, which its replicas share."""
-    return str(row["model_info"]["id"])
-
-
-def model_id_of(row: Row) -> str | None:
-    """Return LiteLLM's id of a deployment; None: it has none."""
+def id_of(row: Row) -> str | None:
+    """Return LiteLLM's id of a deployment, which its replicas share; None: it has none."""
     found = (row.get("model_info") or {}).get("id")
     return None if found is None else str(found)
 

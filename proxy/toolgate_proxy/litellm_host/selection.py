@@ -36,7 +36,7 @@ class Slots:
     """
 
     def __init__(self) -> None:
-        self._taken: Counter[str] = Counter()
+        self._taken: Counter[str | None] = Counter()
         """By id of the deployment."""
 
     def has_free(self, row: Row) -> bool:

@@ -18,7 +18,7 @@ from ..api.surface import Client, Counting, Stream, Whole, Writer
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
 from ..litellm_host.response_cache import kept_answers
-from ..litellm_host.router import model_id_of
+from ..litellm_host.router import id_of
 from ..routing.deployments import Placement
 from ..state import gateway
 from .connection import Disconnect, Reply
@@ -107,7 +107,7 @@ class Sending:
         """Note which deployment answers, in headers and log events."""
         context = self.host.context
         row = self.host.fallbacks.answering(context.deployment)
-        if (deployment_id := model_id_of(row)) is not None:
+        if (deployment_id := id_of(row)) is not None:
             context.notes.host_headers = {"x-litellm-model-id": deployment_id}
         await self.host.observer.answers(row, stream=stream)
 
