@@ -56,6 +56,7 @@ from ..context import (
     route_path,
 )
 from ..keys.access import KEY_HEADERS, Header, key_of
+from ..keys.limit_kinds import NO_TOKENS
 from ..litellm_host.limit_hook import ProviderUsage
 from ..metrics import exposition
 from ..state import gateway
@@ -140,7 +141,7 @@ class RequestScope:
 def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
     """Return the reader of a response whose tokens count against a limit and which we do not
     count."""
-    if context.outcome.failed or not context.meter.uncounted.total:
+    if context.outcome.failed or context.meter.uncounted == NO_TOKENS:
         return None
     types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
     return ProviderUsage(context.meter, types[0] if types else b"")
