@@ -216,8 +216,11 @@ class ResponseHooks:
         before = body_of(response)
         hook = guardrail.async_post_call_success_hook
         if is_unified(guardrail):
+            # LiteLLM's runner of such guardrails. Importing it reads the environment.
+            from litellm.proxy import utils
+
             data["guardrail_to_apply"] = guardrail
-            hook = unified().async_post_call_success_hook
+            hook = utils.unified_guardrail.async_post_call_success_hook
         left = await hook(data=data, user_api_key_dict=self._data.caller, response=response)
         after = body_of(response if left is None else left)
         if after == before:
@@ -314,13 +317,6 @@ def _patched(own: Any, before: Any, after: Any) -> Any:
 def hooks() -> Any:
     """Return LiteLLM's runner of hooks."""
     return litellm_proxy().proxy_logging_obj
-
-
-def unified() -> Any:
-    """Return LiteLLM's runner of guardrails that have `apply_guardrail`."""
-    from litellm.proxy.utils import unified_guardrail
-
-    return unified_guardrail
 
 
 UNSEEN = "id"
