@@ -5,9 +5,10 @@ let clients change the gateway's settings. Those that only attribute a request s
 Headers with different API keys are rejected.
 Response: adds headers, and checks all of them. At its end the reservation is settled.
 
-Parts of values come from others: parameters of clients, names of models and tools, headers of other
-providers. A line break in a value would end the headers, and clients and load balancers close the
-connection if headers are too large. So each value is checked here, after all code that sets it.
+Parts of header values come from others: parameters of clients, names of models and tools, headers
+of other providers. A line break in a value would end the headers, and clients and load balancers
+close the connection if headers are too large. So each value is checked here, after all code that
+sets it.
 
 Headers that Toolgate adds:
 
