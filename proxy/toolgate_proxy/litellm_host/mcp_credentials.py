@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,7 +86,7 @@ class McpCredentials:
         named = [value.decode("latin-1").lower() for name, value in headers if name in HOSTS]
         self._hosts |= {_host(os.environ.get("PROXY_BASE_URL", "")), *named}
         forwarded = _forwarded_names(headers)
-        taken = _credentials(headers) | forwarded
+        taken = credential_headers(headers) | forwarded
         for raw, value in headers if taken else ():
             name, text = raw.decode("latin-1"), value.decode("latin-1")
             if name not in taken:
@@ -187,15 +187,7 @@ def servers() -> Collection[Any]:
     return known.values()
 
 
-def without_credentials(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return the scope of a request without headers for MCP servers."""
-    hidden = {name.encode("latin-1") for name in _credentials(scope["headers"])}
-    if not hidden:
-        return scope
-    return {**scope, "headers": [each for each in scope["headers"] if each[0] not in hidden]}
-
-
-def _credentials(headers: Collection[Header]) -> frozenset[str]:
+def credential_headers(headers: Collection[Header]) -> frozenset[str]:
     """Return the names of a request's headers with credentials for MCP servers."""
     named = headers if servers() else [each for each in headers if each[0].startswith(PREFIX)]
     names = [name.decode("latin-1") for name, _ in named]

@@ -25,7 +25,7 @@ from ..context import RequestContext
 from ..request_fields import copied
 from .errors import PROVIDER
 from .fallbacks import Fallbacks
-from .mcp_credentials import without_credentials
+from .mcp_credentials import credential_headers
 from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
 
 VERSION = version("litellm")
@@ -38,7 +38,9 @@ GUARDRAILS = "guardrails"
 
 def request_of(scope: MutableMapping[str, Any]) -> Request:
     """Return a request as LiteLLM's code gets it, without credentials for MCP servers."""
-    return Request(without_credentials(scope))
+    hidden = {name.encode("latin-1") for name in credential_headers(scope["headers"])}
+    headers = [each for each in scope["headers"] if each[0] not in hidden]
+    return Request({**scope, "headers": headers} if hidden else scope)
 
 
 class RequestData:
