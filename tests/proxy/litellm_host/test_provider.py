@@ -29,7 +29,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.documents.reader import Documents
 from toolgate_proxy.litellm_host import context, patches
 from toolgate_proxy.litellm_host import provider as module
-from toolgate_proxy.litellm_host.errors import carried, host_error
+from toolgate_proxy.litellm_host.errors import host_error, own_error
 from toolgate_proxy.litellm_host.patches import PassThroughStream
 from toolgate_proxy.litellm_host.provider import read_call
 from toolgate_proxy.litellm_host.selection import selection
@@ -115,7 +115,7 @@ async def test_a_file_becomes_text(recorder, backend, monkeypatch):
 async def test_custom_tools_are_refused_and_mocks_replace_the_backend(recorder, backend):
     with pytest.raises(litellm.BadRequestError) as refusal:
         await ask("hi", tools=[{"type": "custom", "custom": {"name": "shell"}}])
-    ours = carried(refusal.value)
+    ours = own_error(refusal.value)
     assert ours is not None
     assert (ours.code, ours.param) == ("unsupported_parameter", "tools")
     router = made(row("a", mock_response="Hello"))
