@@ -176,11 +176,11 @@ def test_only_our_providers_streams_are_opened_before_the_response(monkeypatch):
     def original(context):
         return "stock"
 
-    complete = patches._opening(original)
+    complete = patches._opening(original, toolgate)
     ours = {"custom_llm_provider": "toolgate", "acompletion": True, "stream": True}
     for changes in ({"custom_llm_provider": "other"}, {"acompletion": False}, {"stream": False}):
         assert complete(SimpleNamespace(**(ours | changes))) == "stock"
-    monkeypatch.setattr(patches, "_open", lambda context: "opened")
+    monkeypatch.setattr(patches, "_open", lambda *_: "opened")
     assert complete(SimpleNamespace(**ours)) == "opened"
 
 
