@@ -6,23 +6,53 @@ checks of server/forwarding.py. An error before the response begins becomes the 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.routing import Router
+from starlette.routing import BaseRoute, Match, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
 from .api.surfaces import COMPACT, COMPLETIONS, MESSAGES, RESPONSES, surface_of
-from .context import RequestContext, context_of
+from .context import MATCH, RequestContext, context_of, route_path
 from .ops import page
 from .pipeline import Pipeline
 from .server import absent_routes, model_retrieval, probes, stored_responses
 from .server.connection import Reply
 from .server.forwarding import Forwarding
-from .server.paths import MATCH, Path, whole_path
+
+
+class Path(BaseRoute):
+    """A line of the list. `shown`: the methods, separated by `|`, or `*` for all of them, and one
+    path that `pattern` matches. `path_of` returns the path of a request that must match."""
+
+    def __init__(
+        self,
+        shown: str,
+        pattern: re.Pattern[str],
+        app: ASGIApp,
+        path_of: Callable[[Scope], str] = route_path,
+    ) -> None:
+        methods, self.path = shown.split(" ", 1)
+        self.methods = None if methods == "*" else frozenset(methods.split("|"))
+        self.pattern = pattern
+        self._app = app
+        self._path_of = path_of
+
+    def matches(self, scope: Scope) -> tuple[Match, Any]:
+        """Match a request with one of the methods. Others are left to the lines below."""
+        if self.methods is not None and scope["method"] not in self.methods:
+            return Match.NONE, {}
+        found = self.pattern.fullmatch(self._path_of(scope))
+        return (Match.NONE, {}) if found is None else (Match.FULL, {MATCH: found})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
 
 def paths(litellm: Forwarding) -> list[Path]:
@@ -76,7 +106,7 @@ class Gateway:
 def _api(shown: str, pipeline: Pipeline) -> Path:
     """Return the line of an operation with a model."""
     operation = pipeline.counting or pipeline.surface
-    return Path(shown, operation.path, pipeline, whole_path)
+    return Path(shown, operation.path, pipeline, lambda scope: str(scope["path"]))
 
 
 async def _page(scope: Scope, _: RequestContext) -> Response | None:

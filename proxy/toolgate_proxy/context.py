@@ -29,9 +29,12 @@ from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"
 """Key of the request's context in the ASGI scope."""
+MATCH = "toolgate.match"
+"""Key in the ASGI scope of the match of the pattern of its path (app.py)."""
 REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
+KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 
 
 @dataclass(slots=True)
@@ -354,12 +357,25 @@ class RequestContext:
         self.notes.is_fallback, self.notes.cache_key, self.notes.host_headers = False, None, {}
 
 
+def keywords_note(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
+    """Return the number of tools, and their keywords; "" for none."""
+    names = {each.keyword for found in tools for each in found}
+    safe = sorted(name for name in names if KEYWORD.fullmatch(name))
+    return f"{len(tools)}; keywords={','.join(safe)}" if tools else ""
+
+
 def route_path(scope: MutableMapping[str, Any]) -> str:
     """Return the path of a request without LiteLLM's `SERVER_ROOT_PATH`. It is the path in the
     request line, which a forged Host header can't change."""
     path = str(scope["path"])
     root = str(scope.get("app_root_path", scope.get("root_path", ""))).rstrip("/")
     return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
+def model_in_path(scope: MutableMapping[str, Any]) -> str:
+    """Return the model that the path of a request names, or "" if it names none."""
+    found = scope.get(MATCH)
+    return "" if found is None else found.groupdict().get("model") or ""
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

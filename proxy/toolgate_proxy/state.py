@@ -10,15 +10,12 @@ from .chat.failover import Failover
 from .documents.reader import Documents
 from .kept_reasoning import KeptReasoning
 from .kept_values import MemoryValues, RedisValues
-from .keys.access import FailedAttempts
 from .keys.sync import KeySync
-from .limits.key_bounds import BodyBudget
+from .limits.key_bounds import BodyBudget, FailedAttempts
 from .limits.limiter import Limiter
-from .recent_requests import RecentRequests
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
 from .routing.health import Readiness
-from .routing.prefix_affinity import PrefixAffinity
 from .sealing import Sealer
 from .settings import Settings, settings
 
@@ -32,7 +29,6 @@ class GatewayState:
         self.key_sync = KeySync.from_settings(settings)
         self.deployments = Deployments(settings)
         self.readiness = Readiness(self.deployments, lambda: self.limiter.reached_redis)
-        self.recent_requests = RecentRequests()
         self.engine = Engine(settings)
         self.failover = Failover(self.engine, self.deployments)
         self.sealer = Sealer.from_settings(settings)
@@ -41,8 +37,6 @@ class GatewayState:
         self.kept_reasoning = KeptReasoning(self.kept_values, settings)
         self.reader = RequestReader(settings, self.sealer)
         self.documents = Documents()
-        shared = settings.prefix_cache == "shared"
-        self.affinity = PrefixAffinity(self.deployments, shared=shared)
 
     async def aclose(self) -> None:
         await self.limiter.aclose()

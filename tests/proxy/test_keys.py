@@ -16,12 +16,12 @@ from tests.support.effort import repeats
 from tests.support.servers.virtual_keys import HASHER, key_of, stored
 from tests.support.waiting import NOON, Clock
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey, TooManyWrongKeys
-from toolgate_proxy.keys import access as attempts_module
-from toolgate_proxy.keys.access import KEY_HEADERS, FailedAttempts
+from toolgate_proxy.keys.access import KEY_HEADERS
 from toolgate_proxy.keys.access import key_of as sent_key
 from toolgate_proxy.keys.file_store import entry, read_keys
 from toolgate_proxy.keys.key import Hasher, Terms, hint, new_key
 from toolgate_proxy.keys.sync import KeyCache
+from toolgate_proxy.limits.key_bounds import FailedAttempts
 from toolgate_proxy.litellm_host.auth import KEY_HEADERS as OF_LITELLM
 from toolgate_proxy.litellm_host.private_names import either
 from toolgate_proxy.ops import CommandFailed
@@ -202,7 +202,7 @@ def test_wrong_keys_are_limited_per_client_address(monkeypatch):
         failed_attempts.count("a")
     failed_attempts.count("b")
     assert refused.value.retry_after == 40
-    monkeypatch.setattr(attempts_module, "MAX_ADDRESSES", 2)
+    monkeypatch.setattr("toolgate_proxy.limits.key_bounds.MAX_ADDRESSES", 2)
     failed_attempts = FailedAttempts(1, Clock())
     for address in ("a", "b", "c", "a"):  # the oldest is dropped
         failed_attempts.count(address)

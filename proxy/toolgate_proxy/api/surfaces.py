@@ -54,12 +54,12 @@ class RequestReader:
 
     def __init__(self, settings: Settings, sealer: Sealer) -> None:
         self._settings = settings
+        self._listed = settings.listed_tools
         self._sealer = None if settings.prefix_cache == "shared" else sealer
 
     def searching(self, surface: Surface, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body with a search for the tools that the settings leave out of the prompt."""
-        listed = self._settings.listed_tools
-        return body if listed is None else surface.with_search(body, listed)
+        return body if self._listed is None else surface.with_search(body, self._listed)
 
     def read(
         self,

@@ -18,20 +18,17 @@ from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.shared.options import check_litellms
+from ..api.shared.options import LITELLM
 from ..api.surface import Surface
 from ..context import RequestContext
 from ..state import gateway
 from . import auth, database
-from .context import identity_of
 from .database import check_settings, key_settings
-from .errors import own_errors
 from .fallback_entries import NAME, all_of, requested_fallbacks
 from .fallbacks import Fallbacks
-from .mcp_credentials import without_credentials
 from .model_route import ModelRoute
 from .observer import UNOBSERVED, Observer
-from .request_data import RequestData
+from .request_data import RequestData, request_of
 from .request_events import RequestEvents
 from .router import Asker, Target, is_foreign
 
@@ -66,7 +63,9 @@ class Admission:
 
         With another authentication it must not be cancelled: LiteLLM may have reserved the cost of
         the request, or a slot."""
-        check_litellms(self.body)
+        for row in LITELLM:  # whose values LiteLLM reads before the body is parsed
+            if row.type is not None and self.body.get(row.name) is not None:
+                row.type.parse(self.body[row.name], row.name)
         fallbacks, key = self.fallbacks, self.context.caller.key
         is_counted = not self.context.caller.authenticated
         if is_counted:
@@ -126,14 +125,12 @@ class Admission:
 
     @cached_property
     def _request(self) -> Request:
-        return Request(without_credentials(self.scope))
+        return request_of(self.scope)
 
     async def _authenticate(self, content: bytes) -> None:
         fallbacks, before = self.fallbacks, self.fallbacks.asker
         self._request._body = content
-        with own_errors():
-            self._caller = await auth.litellm_caller(self._request, self.body)
-        self.context.caller.identity = identity_of(self._caller)
+        self._caller = await auth.litellm_caller(self._request, self.body)
         model, fallbacks.asker = auth.model_of(self._request), auth.asker(self._caller)
         if model != fallbacks.model or fallbacks.asker.team != before.team:
             self._reroute(model)

@@ -20,7 +20,6 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import (
     LiteLLM_ObjectPermissionTable,
     LitellmUserRoles,
-    ProxyException,
     UserAPIKeyAuth,
     hash_token,
 )
@@ -38,7 +37,6 @@ from toolgate_core.errors import (
     RetiredKey,
     ToolgateError,
 )
-from toolgate_core.host_probe import find
 
 from .. import metrics
 from ..context import SCOPE, RequestContext, context_of, route_path
@@ -46,12 +44,12 @@ from ..keys.access import key_of, may_open, refusal
 from ..keys.key import Key
 from ..keys.sync import WRONG_KEY
 from ..request_fields import copied
-from ..state import GatewayState, gateway
+from ..state import gateway
+from .context import identity_of
 from .database import ALIASES, has_database, key_settings
 from .errors import own_errors, proxy_exception
 from .limit_hook import hook
-from .private_names import SEARCH_PERMISSION
-from .router import Asker, model_names, router, rows_of
+from .router import Asker, litellm_proxy, model_names, router, rows_of
 
 KEY_HEADERS = {
     "api_key": "authorization",
@@ -71,7 +69,10 @@ async def identify(sent: str, address: str) -> Key | None:
         return None
     here = gateway()
     try:
-        return await _find(here, sent)
+        if not sent or here.key_sync is None:
+            raise InvalidKey(WRONG_KEY)
+        await here.key_sync.started()
+        return here.key_sync.key_cache.find(sent)
     except RetiredKey:
         raise
     except InvalidKey:
@@ -129,9 +130,7 @@ def address_of(scope: object) -> str:
 
 def check_address(scope: MutableMapping[str, Any]) -> None:
     """Raise PermissionDenied if the client's address is not among LiteLLM's `allowed_ips`."""
-    from litellm.proxy import proxy_server
-
-    general = proxy_server.general_settings
+    general = litellm_proxy().general_settings
     if general.get("allowed_ips") is None:
         return
     is_valid, address = _check_valid_ip(
@@ -146,21 +145,11 @@ def check_address(scope: MutableMapping[str, Any]) -> None:
         )
 
 
-async def _find(here: GatewayState, sent: str) -> Key:
-    """Return the virtual key. Raises InvalidKey and KeysUnavailable."""
-    if not sent or here.key_sync is None:
-        raise InvalidKey(WRONG_KEY)
-    await here.key_sync.started()
-    return here.key_sync.key_cache.find(sent)
-
-
 def is_master_key(sent: str) -> bool:
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    held = proxy_server.master_key
+    held = litellm_proxy().master_key
     if not isinstance(held, str) or not held:
         return False
-    return hmac.compare_digest(_bytes(sent), _bytes(held))
+    return hmac.compare_digest(*(each.encode("utf-8", "surrogatepass") for each in (sent, held)))
 
 
 def is_key(sent: str) -> bool:
@@ -171,19 +160,16 @@ def is_key(sent: str) -> bool:
 
 def is_ours() -> bool:
     """Return whether LiteLLM's configuration names our `custom_auth`."""
-    from litellm.proxy import proxy_server
-
-    held = proxy_server.user_custom_auth
-    return held is authenticate and not proxy_server.general_settings.get("litellm_key_header_name")
+    here = litellm_proxy()
+    own_header = here.general_settings.get("litellm_key_header_name")
+    return here.user_custom_auth is authenticate and not own_header
 
 
 def administrator() -> UserAPIKeyAuth:
     """Return LiteLLM's description of the master key's holder."""
-    from litellm.proxy import proxy_server
-
     return UserAPIKeyAuth(
         api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
-        user_id=proxy_server.litellm_proxy_admin_name,
+        user_id=litellm_proxy().litellm_proxy_admin_name,
         user_role=LitellmUserRoles.PROXY_ADMIN,
     )
 
@@ -207,12 +193,15 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
 
 
 async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKeyAuth:
-    """Authenticate with LiteLLM's own authentication or another custom_auth. Raises ProxyException,
-    and the exceptions of that custom_auth."""
+    """Authenticate with LiteLLM's own authentication or another custom_auth, and note who the
+    sender is. Raise ToolgateError."""
     # LiteLLM reads it instead of the body.
     request.scope["parsed_body"] = (tuple(body), copied(body))
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
-    return await user_api_key_auth(request, **headers)
+    with own_errors():
+        described = await user_api_key_auth(request, **headers)
+    context_of(request.scope).caller.identity = identity_of(described)
+    return described
 
 
 def asker(caller: UserAPIKeyAuth) -> Asker:
@@ -223,7 +212,6 @@ def asker(caller: UserAPIKeyAuth) -> Asker:
 async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker]:
     """Return the model that a request is for, and its sender. In LiteLLM's database, keys and teams
     have aliases of models."""
-    from litellm.proxy import proxy_server
     from litellm.proxy.auth.auth_checks import get_key_object
 
     if (caller := context_of(scope).caller).authenticated:
@@ -231,13 +219,13 @@ async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker
     sent = key_of(scope["headers"]) or ""
     if is_master_key(sent):
         return model, Asker(is_administrator=True)
-    if not has_database() or proxy_server.user_custom_auth is not None:
+    if not has_database() or litellm_proxy().user_custom_auth is not None:
         return model, Asker()
     try:
         key = await get_key_object(
             hashed_token=hash_token(sent),
-            prisma_client=proxy_server.prisma_client,
-            user_api_key_cache=proxy_server.user_api_key_cache,
+            prisma_client=litellm_proxy().prisma_client,
+            user_api_key_cache=litellm_proxy().user_api_key_cache,
         )
     except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
         return model, Asker()
@@ -275,9 +263,7 @@ async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
     """Return whether a request may fall back to a model. LiteLLM's configuration may require
     permissions for all fallbacks. Its authentication checks budgets and reserves the cost, unless
     the request is for a free model."""
-    from litellm.proxy import proxy_server
-
-    general = proxy_server.general_settings
+    general = litellm_proxy().general_settings
     free = described.budget_reservation is None and general.get("enforce_fallback_budget", True)
     if free and not await is_token_within_budget_for_model(
         model=model, valid_token=described, llm_router=router()
@@ -288,19 +274,13 @@ async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
 
 def checks_models() -> bool:
     """Return whether LiteLLM checks which models a key of a custom_auth may use."""
-    from litellm.proxy import proxy_server
-
-    run = proxy_server.general_settings.get("custom_auth_run_common_checks", False)
+    run = litellm_proxy().general_settings.get("custom_auth_run_common_checks", False)
     return bool(run) and bool(getattr(litellm, "enable_post_custom_auth_checks", False))
 
 
 def add_callback(callback: CustomLogger) -> None:
     if callback not in litellm.callbacks:
         litellm.callbacks.append(callback)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def require_administrator(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]) -> None:
@@ -375,31 +355,3 @@ def tool_permission(key: Key) -> LiteLLM_ObjectPermissionTable | None:
         mcp_tool_permissions={name: each for name, each in tools.items() if name not in servers},
         search_tools=list(terms.search_tools),
     )
-
-
-async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
-    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
-    LiteLLM can't tell."""
-    if name in _own_search_tools(caller):
-        return True
-    team = getattr(caller, "team_object_permission", None)
-    granted = getattr(team, "search_tools", None)
-    if granted and name not in granted:
-        return False
-    with own_errors():
-        try:
-            await find(SEARCH_PERMISSION)(search_tool_name=name, valid_token=caller)
-        except ProxyException as error:
-            if str(error.code) == "403":
-                return False
-            raise
-    return True
-
-
-def _own_search_tools(caller: UserAPIKeyAuth) -> list[str]:
-    """Return the search tools of a virtual key. LiteLLM would not find them: with
-    `search_tool_deny_by_default` it reads permissions from its database alone."""
-    held = caller.object_permission
-    if held is None or held.object_permission_id != caller.api_key:
-        return []
-    return held.search_tools or []

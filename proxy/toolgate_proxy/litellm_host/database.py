@@ -10,7 +10,7 @@ is neither event, LiteLLM's middleware releases it when the request ends.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from litellm.litellm_core_utils.core_helpers import bind_budget_reservation_to_callbacks
@@ -20,7 +20,7 @@ from litellm.proxy.spend_tracking.budget_reservation import release_or_invalidat
 from toolgate_core.errors import GatewayMisconfigured
 
 from .private_names import either
-from .router import router
+from .router import litellm_proxy, router
 
 RETRY_POLICY = "model_group_retry_policy"
 ALIASES = "model_group_alias"
@@ -29,20 +29,16 @@ UNSUPPORTED = ("routing_strategy", "enable_tag_filtering", "weights")
 
 def has_database() -> bool:
     """Return whether LiteLLM's database holds keys, users and settings."""
-    from litellm.proxy import proxy_server
-
-    return proxy_server.prisma_client is not None
+    return litellm_proxy().prisma_client is not None
 
 
 async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:
     """Return the settings."""
-    from litellm.proxy import proxy_server
-
-    find = either(proxy_server.proxy_config, "get_hierarchical_router_settings")
+    find = either(litellm_proxy().proxy_config, "get_hierarchical_router_settings")
     found: Mapping[str, Any] | None = await find(
         user_api_key_dict=caller,
-        prisma_client=proxy_server.prisma_client,
-        proxy_logging_obj=proxy_server.proxy_logging_obj,
+        prisma_client=litellm_proxy().prisma_client,
+        proxy_logging_obj=litellm_proxy().proxy_logging_obj,
     )
     return found or {}
 
@@ -68,19 +64,3 @@ async def release_budget(caller: UserAPIKeyAuth) -> None:
     """Release the reservation of a request that has failed, or that LiteLLM's handler goes on with,
     which reserves again."""
     await release_or_invalidate_budget_reservation(caller.budget_reservation)
-
-
-def after_release(
-    event: Coroutine[Any, Any, None], caller: UserAPIKeyAuth | None
-) -> Coroutine[Any, Any, None]:
-    """Return a coroutine that releases the reservation and then creates a failure event, after the
-    request has ended. LiteLLM's middleware does not release it any more."""
-    if caller is None:
-        return event
-    leave_budget_to_event(caller)
-    return _after_release(event, caller)
-
-
-async def _after_release(event: Coroutine[Any, Any, None], caller: UserAPIKeyAuth) -> None:
-    await release_budget(caller)
-    await event

@@ -40,11 +40,6 @@ CLASSES = {
 an InternalServerError."""
 
 
-def carried(exception: object) -> ToolgateError | None:
-    """Return Toolgate's error in one of LiteLLM's exceptions, if it has one."""
-    return getattr(exception, CARRIED, None)
-
-
 def carry(exception: Any, error: ToolgateError) -> Any:
     """Attach `error` to LiteLLM's exception, so that the response has our error's body."""
     setattr(exception, CARRIED, error)
@@ -130,7 +125,7 @@ def own_error(exception: Exception) -> ToolgateError:
     """Return Toolgate's error for an exception of LiteLLM or of a callback."""
     if isinstance(exception, ToolgateError):
         return exception
-    held = carried(exception)
+    held: ToolgateError | None = getattr(exception, CARRIED, None)
     if held is not None:
         return held
     if TAGS in str(exception):

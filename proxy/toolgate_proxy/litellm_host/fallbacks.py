@@ -96,6 +96,11 @@ class Fallbacks:
         """The model's name in the router."""
         return self.model if self.is_litellms else self.route.model
 
+    @property
+    def has_cache(self) -> bool:
+        """LiteLLM's configuration has a response cache."""
+        return litellm.cache is not None
+
     def adapted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model."""
         fallback = self.current

@@ -14,13 +14,12 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
-from ..context import Caller
 from .database import has_database
 from .errors import PROVIDER
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
-caches. Our route uses them only for the requests of `counts_keys`."""
+caches. Our route uses them only for requests whose keys LiteLLM counts."""
 OPTIONAL = tuple(
     f"litellm.proxy.hooks.{name}"
     for name in ("azure_content_safety", "dynamic_rate_limiter", "prompt_injection_detection")
@@ -72,17 +71,21 @@ def unsupported_callback() -> str | None:
     return None
 
 
-def wants_pre_call() -> bool:
-    """Return whether a callback has `async_pre_call_hook`, not counting LiteLLM's own callbacks. A
-    guardrail may have it by other names."""
-    return any(_is_guardrail(each) or _overrides(each, PRE_CALL) for each in _active())
+def has(*hooks: str, guardrail: bool = False) -> bool:
+    """Return whether a callback has one of the hooks, not counting LiteLLM's own callbacks.
+    `guardrail`: any guardrail counts, which may have it by other names."""
+    return any(
+        (guardrail and isinstance(each, CustomGuardrail)) or _overrides(each, hook)
+        for each in _active()
+        for hook in hooks
+    )
 
 
 def reads_responses() -> bool:
     """Return whether a callback reads or changes responses before they are sent, or runs beside
     the request."""
     return any(
-        _is_guardrail(each) or any(_overrides(each, hook) for hook in _reading(each))
+        isinstance(each, CustomGuardrail) or any(_overrides(each, hook) for hook in _reading(each))
         for each in _active()
     )
 
@@ -102,9 +105,7 @@ def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]
     return [
         each
         for each in _active()
-        if isinstance(each, CustomGuardrail)
-        and (_reads_chat_text(each) if is_unified(each) else _reads_only_whole(each))
-        and _runs_after(each, data)
+        if isinstance(each, CustomGuardrail) and _reads_whole(each) and _runs_after(each, data)
     ]
 
 
@@ -127,30 +128,9 @@ def loggers_having(hook: str) -> list[CustomLogger]:
     return [*({id(each): each for each in having(hook)} | found).values()]
 
 
-def reads_chunks() -> bool:
-    """Return whether a callback reads each chunk of a stream, as every guardrail may."""
-    return any(_is_guardrail(each) or _overrides(each, CHUNK) for each in _active())
-
-
-def chooses_deployments() -> bool:
-    """Return whether a callback takes part in the router's choice of a deployment."""
-    return any(_overrides(each, hook) for each in _active() for hook in CHOOSING)
-
-
-def wants_post_call() -> bool:
-    """Return whether an observer has a post-call hook."""
-    return any(_overrides(each, hook) for each in _active() for hook in POST_CALL)
-
-
 def wants_events() -> bool:
     """Return whether any callback, or LiteLLM's database, receives success or failure events."""
     return has_database() or any(not _is_inert(each) for held in _lists() for each in held)
-
-
-def counts_keys(caller: Caller) -> bool:
-    """Return whether LiteLLM itself counts the use of a request's key: another authentication than
-    ours found the key, or the database records spend."""
-    return not caller.authenticated or has_database()
 
 
 def without_inert(log: Any, *, counted: bool) -> None:
@@ -158,7 +138,8 @@ def without_inert(log: Any, *, counted: bool) -> None:
 
     Those are LiteLLM's own counters of deployments and keys, a third of a log event's processor
     time. Only if our own selection chose the deployment: the router's needs them. `counted`:
-    LiteLLM counts the use of the key, so that only the router's counters have no effect.
+    LiteLLM counts the use of the key, since another authentication than ours found it or the
+    database records spend. Then only the router's counters have no effect.
     """
     combined = log.get_combined_callback_list
     is_left_out = _is_of_router if counted else _is_inert
@@ -198,6 +179,14 @@ def _reading(callback: CustomLogger) -> Iterable[str]:
     return RESPONSE_HOOKS if observes else (*RESPONSE_HOOKS, POST_CALL[0])
 
 
+def _reads_whole(guardrail: CustomGuardrail) -> bool:
+    """Return whether a guardrail reads only whole responses, or is a unified one with a hook on
+    streams. LiteLLM prefers that hook, and those of LiteLLM pass events of other APIs and calls
+    without reading them."""
+    streams = STREAM in vars(type(guardrail))
+    return streams if is_unified(guardrail) else _overrides(guardrail, POST_CALL[0]) and not streams
+
+
 def _runs_after(guardrail: CustomGuardrail, data: dict[str, Any]) -> bool:
     """Return whether a guardrail runs on the response to a request."""
     runs = guardrail.should_run_guardrail(data=data, event_type=GuardrailEventHooks.post_call)
@@ -213,25 +202,11 @@ def _acts(callback: CustomLogger, data: dict[str, Any]) -> bool:
     return any(_overrides(callback, hook) for hook in hooks)
 
 
-def _reads_chat_text(guardrail: CustomGuardrail) -> bool:
-    """Return whether a unified guardrail has a hook on streams. LiteLLM prefers it, and those of
-    LiteLLM pass events of other APIs and calls without reading them."""
-    return STREAM in vars(type(guardrail))
-
-
-def _reads_only_whole(guardrail: CustomGuardrail) -> bool:
-    return _overrides(guardrail, POST_CALL[0]) and STREAM not in vars(type(guardrail))
-
-
 def _is_for_others(callback: CustomLogger) -> bool:
     """Return whether one of LiteLLM's own callbacks acts on models of other providers only."""
     providers = getattr(callback, "enabled_providers", None)
     is_litellms = type(callback).__module__.startswith(INTEGRATIONS)
     return is_litellms and providers is not None and PROVIDER not in providers
-
-
-def _is_guardrail(callback: object) -> bool:
-    return isinstance(callback, CustomGuardrail)
 
 
 def _is_of_router(callback: object) -> bool:
@@ -246,6 +221,6 @@ def _is_inert(callback: object) -> bool:
 
 
 def _overrides(callback: CustomLogger, hook: str) -> bool:
-    base = CustomGuardrail if _is_guardrail(callback) else CustomLogger
+    base = CustomGuardrail if isinstance(callback, CustomGuardrail) else CustomLogger
     held = getattr(type(callback), hook, None)
     return held is not None and held is not getattr(base, hook, None)

@@ -26,7 +26,7 @@ from ..state import gateway
 from .context import carried, identity_of
 from .errors import PROVIDER, host_error
 from .refused import check_operation
-from .router import has_toolgate, is_toolgate
+from .router import is_toolgate, placements
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
 
@@ -64,7 +64,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
                 "--any-model`."
             )
             raise host_error(error, context.model or "", ours=False)
-        if context.model is not None and has_toolgate(context.model):
+        if context.model is not None and placements(context.model):
             context.notes.note_fallback()
             context.meter.await_counts(stream=bool(kwargs.get("stream")))
 

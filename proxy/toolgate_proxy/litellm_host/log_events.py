@@ -17,7 +17,6 @@ from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessing
 from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
 from litellm.types.utils import ModelResponse
-from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
@@ -27,28 +26,28 @@ from ..context import RequestContext
 from . import database
 from .errors import HostRefused, host_error, own_error
 from .fallbacks import Fallbacks, without_model
-from .hooks import counts_keys, loggers_having, wants_events, wants_post_call, without_inert
-from .mcp_credentials import without_credentials
+from .hooks import POST_CALL, has, loggers_having, wants_events, without_inert
 from .observer import Observer
 from .private_names import either
-from .request_data import RequestData, headers_of, litellm_headers
+from .request_data import RequestData, headers_of, litellm_headers, request_of
 from .response_forms import completion_of
+from .router import litellm_proxy
 
 logger = logging.getLogger("toolgate")
 P = ParamSpec("P")
 
 
-def _contained(event: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+def contained(event: Callable[P, Awaitable[object]]) -> Callable[P, Coroutine[Any, Any, None]]:
     """Log the errors of a log event, which must not end the gateway."""
 
     @wraps(event)
-    async def contained(*args: P.args, **kwargs: P.kwargs) -> None:
+    async def logged(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             await event(*args, **kwargs)
         except Exception as problem:  # noqa: BLE001
             logger.warning("A log event of LiteLLM failed (%s).", type(problem).__name__)
 
-    return contained
+    return logged
 
 
 class LogEvents(Observer):
@@ -70,14 +69,14 @@ class LogEvents(Observer):
         if self._first_event is None:
             self._first_event = datetime.datetime.now()
 
-    @_contained
+    @contained
     async def describe(self, error: ToolgateError | None = None) -> None:
         """Note LiteLLM's headers of a stream, or of an error. Never raises."""
         made = await litellm_headers(self._data, self._model)
         raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
         self._data.context.notes.host_headers = {**raised, **made}
 
-    @_contained
+    @contained
     async def completed(self, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
         self._made = await self._priced(whole, False, datetime.datetime.now())
@@ -87,14 +86,12 @@ class LogEvents(Observer):
     async def replaced(self, error: ToolgateError) -> ToolgateError:
         """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
         returns instead, or `error`. Never raises."""
-        from litellm.proxy import proxy_server
-
         await self.describe(error)
-        if not wants_post_call():
+        if not has(*POST_CALL):
             return error
         try:
             raised = self._raised(error, self._data.body.get("model") or "")
-            replacement = await proxy_server.proxy_logging_obj.post_call_failure_hook(
+            replacement = await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
                 request_data=await self._data.prepared(),
                 original_exception=raised,
                 user_api_key_dict=self._data.caller,
@@ -106,20 +103,16 @@ class LogEvents(Observer):
         self._failure_hook_done = True
         return error if replacement is None else own_error(replacement)
 
-    @_contained
-    async def attempt_failed(self, model: str, error: ToolgateError) -> None:
-        await self._log_failure(model, error)
-
     async def fallback_failed(self, model: str) -> None:
-        await self._fallback_ended(model, "log_failure_fallback_event")
+        await self.fallback_ended(model, "log_failure_fallback_event")
 
-    @_contained
-    async def _fallback_ended(self, model: str, event: str) -> None:
+    @contained
+    async def fallback_ended(self, model: str, event: str) -> None:
         """Create LiteLLM's event of a fallback that responded or failed. Never raises."""
         first, error = self._fallbacks.first.model, self._fallbacks.first_error
         assert error is not None  # without it there is no fallback
         for callback in loggers_having(event):
-            await _contained(getattr(callback, event))(
+            await contained(getattr(callback, event))(
                 original_model_group=first,
                 kwargs={**await self._data.prepared(), "model": model},
                 original_exception=host_error(error, first),
@@ -130,11 +123,9 @@ class LogEvents(Observer):
             return error.__cause__  # the exception of a callback or of LiteLLM
         return host_error(error, model, ours=self._data.row is not None)
 
-    @_contained
+    @contained
     async def _succeeded(self, whole: Mapping[str, Any]) -> None:
         """Create the success event. `whole`: the response body. Never raises."""
-        from litellm.proxy import proxy_server
-
         ended, response = datetime.datetime.now(), self._made
         stream = is_streamed(self._data.body)
         if response is None:
@@ -144,7 +135,8 @@ class LogEvents(Observer):
             log.completion_start_time = self._first_event or ended
             log.model_call_details["completion_start_time"] = log.completion_start_time
         if not self.routed:
-            without_inert(log, counted=counts_keys(self._data.context.caller))
+            counted = not self._data.is_ours or database.has_database()
+            without_inert(log, counted=counted)
         hit = self._data.context.notes.cache_key is not None
         await log.dispatch_success_handlers(
             response,
@@ -153,9 +145,9 @@ class LogEvents(Observer):
             cache_hit=hit if stream else hit or None,
             prefer_async_handlers=True,
         )
-        hooks = proxy_server.proxy_logging_obj
+        hooks = litellm_proxy().proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
-        if wants_post_call() and not self.reads:
+        if has(*POST_CALL) and not self.reads:
             await hooks.post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
@@ -179,21 +171,21 @@ class LogEvents(Observer):
         )
         return response
 
-    @_contained
+    @contained
     async def _failed(self, error: ToolgateError) -> None:
-        """Create the failure event. Never raises."""
-        from litellm.proxy import proxy_server
-
-        raised, trace = await self._log_failure(self._model, error)
+        """Create the failure event, after the release of what LiteLLM reserved. Never raises."""
+        if not self._data.is_ours:
+            await database.release_budget(self._data.caller)
+        raised, trace = await self.log_failure(self._model, error)
         if not self._failure_hook_done:
-            await proxy_server.proxy_logging_obj.post_call_failure_hook(
+            await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
                 request_data=await self._data.prepared(),
                 original_exception=raised,
                 user_api_key_dict=self._data.caller,
                 traceback_str=trace,
             )
 
-    async def _log_failure(self, model: str, error: ToolgateError) -> tuple[Exception, str]:
+    async def log_failure(self, model: str, error: ToolgateError) -> tuple[Exception, str]:
         await self._data.described(model, stream=is_streamed(self._data.body))
         raised = self._raised(error, model)
         trace = "".join(traceback.format_exception_only(raised))
@@ -204,10 +196,6 @@ class LogEvents(Observer):
         self._data.logging.model_call_details["has_logged_async_failure"] = True
         return raised, trace
 
-    def report_fallback(self) -> None:
-        """Create LiteLLM's event of a fallback that responded, in the background."""
-        in_background(self._fallback_ended(self._fallbacks.model, "log_success_fallback_event"))
-
     def report_success(self, whole: Mapping[str, Any]) -> None:
         """Create the success event in the background. `whole`: the response body."""
         if not self._data.is_ours:
@@ -216,8 +204,10 @@ class LogEvents(Observer):
 
     def report_failure(self, error: ToolgateError) -> None:
         """Create the failure event in the background."""
-        caller = None if self._data.is_ours else self._data.caller
-        in_background(database.after_release(self._failed(error), caller))
+        if not self._data.is_ours:
+            # It is released here, and not by LiteLLM's middleware.
+            database.leave_budget_to_event(self._data.caller)
+        in_background(self._failed(error))
 
     async def with_cost(self, events: bytes) -> bytes:
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
@@ -257,5 +247,5 @@ def report_refused(
     if wants_events():
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])
-        data = RequestData(Request(without_credentials(scope)), caller, {}, surface, context)
+        data = RequestData(request_of(scope), caller, {}, surface, context)
         in_background(LogEvents(data, without_model())._failed(error))

@@ -50,7 +50,7 @@ from ..features.mcp.servers import (
     result_text,
 )
 from ..json_values import exceeds
-from .mcp_credentials import TOKENS, McpCredentials, Sent, servers
+from .mcp_credentials import TOKENS, McpCredentials, Sent, entries_of, servers
 from .private_names import either
 
 logger = logging.getLogger(__name__)
@@ -87,21 +87,13 @@ others have messages of exceptions, with addresses."""
 
 def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a request that name MCP servers, by their paths, in OpenAI's form."""
-    found = {}
-    for name, kind, in_own_form in (
-        ("tools", MCP, lambda entry: entry),
-        ("mcp_servers", "url", _of_anthropic),
-    ):
-        given = body.get(name)
-        for at, entry in enumerate(given if isinstance(given, list) else ()):
-            if isinstance(entry, dict) and entry.get("type") == kind:
-                found[f"{name}[{at}]"] = in_own_form(entry)
-    return found
-
-
-def _of_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
     of_openai = {"server_label": "name", "server_url": "url", **{name: name for name in TOKENS}}
-    return {"type": MCP, **{name: entry.get(own) for name, own in of_openai.items()}}
+    return {
+        path: entry
+        if name == "tools"
+        else {"type": MCP, **{name: entry.get(own) for name, own in of_openai.items()}}
+        for path, (name, entry) in entries_of(body).items()
+    }
 
 
 def begin() -> None:

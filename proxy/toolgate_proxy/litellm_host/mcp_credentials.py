@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ from toolgate_core.errors import InvalidRequest
 
 from ..keys.access import KEY_HEADERS, Header, key_in, key_of
 from . import auth
+from .router import litellm_proxy
 
 MCP = "mcp"
 """Type of the entries of `tools`."""
@@ -85,7 +86,7 @@ class McpCredentials:
         named = [value.decode("latin-1").lower() for name, value in headers if name in HOSTS]
         self._hosts |= {_host(os.environ.get("PROXY_BASE_URL", "")), *named}
         forwarded = _forwarded_names(headers)
-        taken = _credentials(headers) | forwarded
+        taken = credential_headers(headers) | forwarded
         for raw, value in headers if taken else ():
             name, text = raw.decode("latin-1"), value.decode("latin-1")
             if name not in taken:
@@ -101,21 +102,14 @@ class McpCredentials:
 
     def hidden(self, body: Mapping[str, Any]) -> Body:
         """Return the body with placeholders. Raise InvalidRequest, which repeats no value."""
-        made = {**body, **dict(self._hidden_places(body))}
+        made = _with_entries(body, self._hidden_entry)
         if isinstance(extra := body.get(EXTRA), dict):
-            made[EXTRA] = {**extra, **dict(self._hidden_places(extra))}
+            made[EXTRA] = _with_entries(extra, self._hidden_entry)
         return made
 
     def revealed(self, body: Mapping[str, Any]) -> Body:
         """Return a body as the client sent it, for LiteLLM's handler."""
-        made = dict(body)
-        for name, kind in PLACES if self._values else ():
-            if isinstance(given := body.get(name), list):
-                made[name] = [
-                    {**entry, **self._given(entry)} if _is_entry(entry, kind) else entry
-                    for entry in given
-                ]
-        return made
+        return _with_entries(body, lambda entry, _: {**entry, **self._given(entry)})
 
     def names_gateway(self, entry: Mapping[str, Any]) -> bool:
         """Return whether the address of an entry in OpenAI's form is one of the gateway's. LiteLLM
@@ -141,18 +135,6 @@ class McpCredentials:
         if AUTHORIZATION in forwarded:
             forwarded |= ADMITTED
         return Sent(of_servers or None, forwarded or None, token)
-
-    def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-        for name, kind in PLACES:
-            given = body.get(name)
-            if isinstance(given, list) and any(_is_entry(entry, kind) for entry in given):
-                yield (
-                    name,
-                    [
-                        self._hidden_entry(each, f"{name}[{at}]") if _is_entry(each, kind) else each
-                        for at, each in enumerate(given)
-                    ],
-                )
 
     def _hidden_entry(self, entry: Body, path: str) -> Body:
         hidden = dict(entry)
@@ -205,15 +187,7 @@ def servers() -> Collection[Any]:
     return known.values()
 
 
-def without_credentials(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return the scope of a request without headers for MCP servers."""
-    hidden = {name.encode("latin-1") for name in _credentials(scope["headers"])}
-    if not hidden:
-        return scope
-    return {**scope, "headers": [each for each in scope["headers"] if each[0] not in hidden]}
-
-
-def _credentials(headers: Collection[Header]) -> frozenset[str]:
+def credential_headers(headers: Collection[Header]) -> frozenset[str]:
     """Return the names of a request's headers with credentials for MCP servers."""
     named = headers if servers() else [each for each in headers if each[0].startswith(PREFIX)]
     names = [name.decode("latin-1") for name, _ in named]
@@ -233,11 +207,9 @@ def _forwarded_names(headers: Iterable[Header]) -> frozenset[str]:
 
 def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
     """Return the names of the headers in which a request may have a key of the gateway."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
     known = frozenset(name.decode() for name in KEY_HEADERS)
-    own = proxy_server.general_settings.get("litellm_key_header_name")
-    if own or proxy_server.user_custom_auth not in (None, auth.authenticate):
+    own = litellm_proxy().general_settings.get("litellm_key_header_name")
+    if own or litellm_proxy().user_custom_auth not in (None, auth.authenticate):
         return known | {str(own).lower()}  # the others may be read, too
     key = key_of(headers)
     given = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
@@ -248,9 +220,7 @@ def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
 
 def _is_key(sent: str) -> bool:
     """Return whether it may be a key of the gateway."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    is_litellms = proxy_server.user_custom_auth is None and sent.startswith(KEY_PREFIX)
+    is_litellms = litellm_proxy().user_custom_auth is None and sent.startswith(KEY_PREFIX)
     return is_litellms or auth.is_key(sent)
 
 
@@ -260,8 +230,28 @@ def _proper(header: str) -> str:
     return "Authorization" if name == AUTHORIZATION else name
 
 
-def _is_entry(entry: object, kind: str) -> bool:
-    return isinstance(entry, dict) and entry.get("type") == kind
+def entries_of(body: Mapping[str, Any]) -> dict[str, tuple[str, Body]]:
+    """Return the entries of a body that name MCP servers, by path: the parameter of each, and the
+    entry as it is there."""
+    found = {}
+    for name, kind in PLACES:
+        given = body.get(name)
+        for at, entry in enumerate(given if isinstance(given, list) else ()):
+            if isinstance(entry, dict) and entry.get("type") == kind:
+                found[f"{name}[{at}]"] = name, entry
+    return found
+
+
+def _with_entries(body: Mapping[str, Any], change: Callable[[Body, str], Body]) -> Body:
+    """Return the body with its entries as `change` makes them of an entry and its path."""
+    found, made = entries_of(body), dict(body)
+    for name in dict.fromkeys(name for name, _ in found.values()):
+        paths = [f"{name}[{at}]" for at in range(len(body[name]))]
+        made[name] = [
+            change(each, path) if path in found else each
+            for path, each in zip(paths, body[name], strict=True)
+        ]
+    return made
 
 
 def _unlogged(headers: Mapping[str, str]) -> dict[str, str]:

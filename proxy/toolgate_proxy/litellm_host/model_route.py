@@ -20,11 +20,12 @@ from ..settings import Settings
 from ..state import gateway
 from .fallback_entries import configured_parameters
 from .hooks import (
-    chooses_deployments,
+    CHOOSING,
+    PRE_CALL,
+    has,
     reads_responses,
     unsupported_callback,
     wants_events,
-    wants_pre_call,
 )
 from .private_names import either
 from .response_cache import is_semantic
@@ -35,6 +36,7 @@ from .router import (
     Target,
     alias_target,
     is_limited,
+    litellm_proxy,
     placement_of,
     router,
     rows_of,
@@ -97,25 +99,14 @@ class ModelRoute:
 class ModelRoutes:
     def __init__(self, settings: Settings) -> None:
         self._forced = settings.route == "litellm"
-        self._known: dict[tuple[str, Asker | None], tuple[float, ModelRoute]] = {}
+        self.decided = lru_cache(maxsize=MOST)(self._decided)
 
     def find(self, model: str, asker: Asker | None = None) -> ModelRoute | None:
         """Return None for an unknown model, or one that has deployments of another provider.
         `asker`: None for the deployments of all teams."""
-        known = (model, asker)
-        decided = self._known.get(known)
-        if decided is not None and decided[0] > time.monotonic():
-            return decided[1]
-        model_route = self._decided(model, asker)
-        if model_route is None:
-            self._known.pop(known, None)
-            return None
-        if len(self._known) >= MOST:
-            self._known.clear()
-        self._known[known] = (time.monotonic() + FRESH, model_route)
-        return model_route
+        return self.decided(model, asker, time.monotonic() // FRESH)
 
-    def _decided(self, model: str, asker: Asker | None) -> ModelRoute | None:
+    def _decided(self, model: str, asker: Asker | None, _: float) -> ModelRoute | None:
         aliases = litellm.model_alias_map or {}
         name = aliases.get(model, model)
         rows = rows_of(name, asker)
@@ -127,7 +118,7 @@ class ModelRoutes:
         reads = reads_responses()
         priced = litellm.include_cost_in_streaming_usage
         events = strategy is None or reads or wants_events() or priced
-        hooks, guardrails = wants_pre_call(), guardrails_of(rows)
+        hooks, guardrails = has(PRE_CALL, guardrail=True), guardrails_of(rows)
         return ModelRoute(name, targets, reason, strategy, hooks, events, reads, guardrails)
 
 
@@ -157,14 +148,12 @@ def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
 
 
 def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    held, general = router(), proxy_server.general_settings
+    held, general = router(), litellm_proxy().general_settings
     if (unsupported := unsupported_callback()) is not None:
         yield unsupported
     if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
         yield "LiteLLM's semantic response cache"
-    if litellm.max_budget and proxy_server.user_custom_auth is not None:
+    if litellm.max_budget and litellm_proxy().user_custom_auth is not None:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:
         yield "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
@@ -234,7 +223,7 @@ def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
         or held.enable_tag_filtering
         or getattr(held, "optional_callbacks", None)
         or not held.disable_cooldowns
-        or chooses_deployments()
+        or has(*CHOOSING)
         or any(is_limited(row) or _is_special(row) for row in rows)
     )
     return None if decided_otherwise else strategy

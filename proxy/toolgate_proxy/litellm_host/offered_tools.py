@@ -4,7 +4,6 @@ of LiteLLM. This is the only place that names the modules that provide it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 from ..api.surface import Client
@@ -20,15 +19,6 @@ BEGINNINGS = (
     mcp.begin,
     web_search.begin,
 )
-PLAIN = (None, "function", "custom")
-"""Types of tools that the client runs, and no feature."""
-
-
-def may_use(values: Mapping[str, Any]) -> bool:
-    """Return whether a request has tools that may be the operator's."""
-    given = (values.get(name) for name in ("tools", "mcp_servers"))
-    entries = chain.from_iterable(each for each in given if isinstance(each, list))
-    return any(isinstance(each, dict) and each.get("type") not in PLAIN for each in entries)
 
 
 async def with_tools(

@@ -72,7 +72,9 @@ def register(provider: CustomLLM) -> CustomLLM:
     if not hasattr(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True
-        litellm.main._complete_custom_providers = _opening(litellm.main._complete_custom_providers)
+        litellm.main._complete_custom_providers = _opening(
+            litellm.main._complete_custom_providers, provider
+        )
         ProxyException.__init__ = _carrying(ProxyException.__init__)
         ProxyException.to_dict = _speaking(ProxyException.to_dict)
         if importlib.util.find_spec("prisma") is None:
@@ -86,29 +88,19 @@ def register(provider: CustomLLM) -> CustomLLM:
     return provider
 
 
-def provider() -> Any:
-    """Return our provider in LiteLLM's `custom_provider_map`."""
-    handlers = [
-        item["custom_handler"]
-        for item in litellm.custom_provider_map
-        if item["provider"] == PROVIDER
-    ]
-    return handlers[-1]
-
-
-def _opening(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Open our streams up to their first chunk before LiteLLM starts the response."""
+def _opening(original: Callable[[Any], Any], provider: CustomLLM) -> Callable[[Any], Any]:
+    """Open our provider's streams up to their first chunk before LiteLLM starts the response."""
 
     @functools.wraps(original)
     def complete(ctx: Any) -> Any:
         ours = ctx.custom_llm_provider == PROVIDER and ctx.acompletion and ctx.stream
-        return _open(ctx) if ours else original(ctx)
+        return _open(provider, ctx) if ours else original(ctx)
 
     return complete
 
 
-async def _open(ctx: Any) -> PassThroughStream:
-    chunks = provider().astreaming(
+async def _open(provider: CustomLLM, ctx: Any) -> PassThroughStream:
+    chunks = provider.astreaming(
         model=ctx.model,
         messages=ctx.messages,
         api_base=ctx.api_base,

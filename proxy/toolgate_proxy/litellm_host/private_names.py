@@ -32,7 +32,6 @@ litellm.proxy.litellm_pre_call_utils:
     add_litellm_data_to_request(data request user_api_key_dict general_settings): data of hooks
 litellm.utils:
     function_setup(original_function rules_obj): logging objects
-    Rules: logging objects
     update_response_metadata(result logging_obj model kwargs start_time end_time): costs in events
 litellm.litellm_core_utils.litellm_logging:Logging.
     update_from_kwargs(kwargs litellm_params model): log events

@@ -25,7 +25,7 @@ from litellm.types.utils import is_litellm_owned_kwarg
 from toolgate_core.errors import GatewayMisconfigured, InvalidRequest
 
 from .errors import PROVIDER
-from .router import is_foreign, is_toolgate, rows_of
+from .router import is_foreign, is_toolgate, litellm_proxy, rows_of
 
 UNSUPPORTED = {
     "create_batch": "batches",
@@ -130,10 +130,8 @@ NO_CREDENTIALS = re.compile(
 
 def named_providers() -> frozenset[str]:
     """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
     found = {_provider(row["litellm_params"]) for row in rows_of(None)}
-    config: Mapping[str, Any] = proxy_server.proxy_config.get_config_state()
+    config: Mapping[str, Any] = litellm_proxy().proxy_config.get_config_state()
     for section in SECTIONS:
         found |= {*_providers_in(config.get(section))}
     return frozenset(found - {PROVIDER, ""})
@@ -141,9 +139,7 @@ def named_providers() -> frozenset[str]:
 
 def passed_through(path: str) -> bool:
     """Return whether the configuration has a target of its own for the path."""
-    from litellm.proxy import proxy_server
-
-    endpoints = proxy_server.general_settings.get("pass_through_endpoints") or ()
+    endpoints = litellm_proxy().general_settings.get("pass_through_endpoints") or ()
     prefixes = [each.get("path") for each in endpoints if isinstance(each, Mapping)]
     return any(isinstance(each, str) and path.startswith(each) for each in prefixes)
 

@@ -9,7 +9,7 @@ them. Of a stream it describes what is known when it begins.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -25,7 +25,8 @@ from ..context import RequestContext
 from ..request_fields import copied
 from .errors import PROVIDER
 from .fallbacks import Fallbacks
-from .router import PRICES, Row, alias_target, model_id_of, placement_of, router
+from .mcp_credentials import credential_headers
+from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
 
 VERSION = version("litellm")
 UNSEEN = frozenset({"previous_response_id"})
@@ -33,6 +34,13 @@ UNSEEN = frozenset({"previous_response_id"})
 LITELLMS = frozenset({"metadata", "litellm_metadata"})
 """Where LiteLLM and its hooks keep data of their own. The request keeps what the client sent."""
 GUARDRAILS = "guardrails"
+
+
+def request_of(scope: MutableMapping[str, Any]) -> Request:
+    """Return a request as LiteLLM's code gets it, without credentials for MCP servers."""
+    hidden = {name.encode("latin-1") for name in credential_headers(scope["headers"])}
+    headers = [each for each in scope["headers"] if each[0] not in hidden]
+    return Request({**scope, "headers": headers} if hidden else scope)
 
 
 class RequestData:
@@ -66,8 +74,6 @@ class RequestData:
 
     async def prepared(self) -> dict[str, Any]:
         """Return the body with LiteLLM's own fields. Creates LiteLLM's logging object."""
-        from litellm.proxy import proxy_server
-
         if self._data is None:
             self.request.state.litellm_received_at = self.began.astimezone()
             data = await add_litellm_data_to_request(
@@ -79,13 +85,14 @@ class RequestData:
                 },
                 request=self.request,
                 user_api_key_dict=self.caller,
-                proxy_config=proxy_server.proxy_config,
-                general_settings=proxy_server.general_settings,
+                proxy_config=litellm_proxy().proxy_config,
+                general_settings=litellm_proxy().general_settings,
                 version=VERSION,
             )
             data["litellm_call_id"] = self.context.call_id
+            # Without rules: where there are any, requests take LiteLLM's route.
             self.logging, self._data = litellm.utils.function_setup(
-                self.call_type, litellm.utils.Rules(), self.began, **data
+                self.call_type, None, self.began, **data
             )
             self._data["litellm_logging_obj"] = self.logging
         return self._data
@@ -246,7 +253,7 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
     made: dict[str, str] = ProxyBaseLLMRequestProcessing.get_custom_headers(
         user_api_key_dict=data.caller,
         call_id=data.context.call_id,
-        model_id=model_id_of(row) if row is not None else None,
+        model_id=id_of(row) if row is not None else None,
         version=VERSION,
         response_cost=hidden.get("response_cost") or "",
         hidden_params=hidden,

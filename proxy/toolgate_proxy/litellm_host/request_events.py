@@ -20,6 +20,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ..api.surface import Stream, Whole, is_streamed
+from ..background import in_background
 from ..chat.failover import Events
 from ..chat.response import ResponseEvent
 from .errors import PROVIDER, own_errors
@@ -29,10 +30,10 @@ from .hooks import (
     BEFORE_DEPLOYMENT,
     having,
 )
-from .log_events import LogEvents
+from .log_events import LogEvents, contained
 from .request_data import GUARDRAILS, RequestData
 from .response_hooks import ResponseHooks
-from .router import Row, Taken, within_limits
+from .router import Row, Taken, litellm_proxy, within_limits
 
 logger = logging.getLogger("toolgate")
 
@@ -108,10 +109,8 @@ class RequestEvents(LogEvents):
         return {**self._data.as_in(changed, body), **kept}
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        from litellm.proxy import proxy_server
-
         data = await self._data.prepared()
-        changed = await proxy_server.proxy_logging_obj.pre_call_hook(
+        changed = await litellm_proxy().proxy_logging_obj.pre_call_hook(
             user_api_key_dict=self._data.caller, data=data, call_type=self._data.call_type
         )
         return self._data.take(changed if isinstance(changed, dict) else data, body)
@@ -160,7 +159,7 @@ class RequestEvents(LogEvents):
     async def goes_on(self, failed: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request is at a fallback. LiteLLM
         logs only the first failure of a request. Never raises."""
-        await self.attempt_failed(failed, error)
+        await contained(self.log_failure)(failed, error)
         self.restart()
         self.routed, self._of_fallback = False, None
         self._data.next_model(self._fallbacks)
@@ -170,7 +169,7 @@ class RequestEvents(LogEvents):
         if self._guard is not None:
             self._guard.end()
         if fallbacks.current is not None and failed is None:
-            self.report_fallback()
+            in_background(self.fallback_ended(fallbacks.model, "log_success_fallback_event"))
         if fallbacks.is_litellms:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun

@@ -30,15 +30,17 @@ from ..state import gateway
 from .errors import HostRefused, own_error, own_errors
 from .hooks import (
     AFTER_DEPLOYMENT,
+    CHUNK,
     STREAM_OF_DEPLOYMENT,
     acts_on_response,
     guardrails_of_whole_responses,
+    has,
     having,
     is_unified,
-    reads_chunks,
 )
 from .request_data import RequestData
 from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
+from .router import litellm_proxy
 
 logger = logging.getLogger("toolgate")
 
@@ -140,7 +142,7 @@ class ResponseHooks:
     async def _left(self, source: EventSource, data: dict[str, Any]) -> AsyncGenerator[bytes, None]:
         """Yield the events of a stream as the hooks leave them. Raise the error that ended the
         stream, and the exceptions of hooks."""
-        reads, caller, so_far = reads_chunks(), self._data.caller, ""
+        reads, caller, so_far = has(CHUNK, guardrail=True), self._data.caller, ""
         try:
             async with (
                 aclosing(source.items()) as items,
@@ -214,8 +216,11 @@ class ResponseHooks:
         before = body_of(response)
         hook = guardrail.async_post_call_success_hook
         if is_unified(guardrail):
+            # LiteLLM's runner of such guardrails. Importing it reads the environment.
+            from litellm.proxy import utils
+
             data["guardrail_to_apply"] = guardrail
-            hook = unified().async_post_call_success_hook
+            hook = utils.unified_guardrail.async_post_call_success_hook
         left = await hook(data=data, user_api_key_dict=self._data.caller, response=response)
         after = body_of(response if left is None else left)
         if after == before:
@@ -311,16 +316,7 @@ def _patched(own: Any, before: Any, after: Any) -> Any:
 
 def hooks() -> Any:
     """Return LiteLLM's runner of hooks."""
-    from litellm.proxy import proxy_server
-
-    return proxy_server.proxy_logging_obj
-
-
-def unified() -> Any:
-    """Return LiteLLM's runner of guardrails that have `apply_guardrail`."""
-    from litellm.proxy.utils import unified_guardrail
-
-    return unified_guardrail
+    return litellm_proxy().proxy_logging_obj
 
 
 UNSEEN = "id"

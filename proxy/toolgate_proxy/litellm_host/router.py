@@ -50,11 +50,16 @@ class Asker:
     is_administrator: bool = False
 
 
+def litellm_proxy() -> Any:
+    """Return LiteLLM's module with the state of its proxy. Importing it reads the environment."""
+    from litellm.proxy import proxy_server
+
+    return proxy_server
+
+
 def router() -> Any:
     """Return LiteLLM's router; None before LiteLLM has started."""
-    from litellm.proxy import proxy_server  # importing it reads the environment
-
-    return proxy_server.llm_router
+    return litellm_proxy().llm_router
 
 
 def rows_of(model: str | None, asker: Asker | None = None) -> list[Row]:
@@ -92,12 +97,6 @@ def _configured(model: str | None, asker: Asker | None) -> list[Row]:
     return rows if len({team_of(row) for row in rows}) == 1 else []
 
 
-def are_all_ours() -> bool:
-    """Return whether there are deployments, and all of them are Toolgate's."""
-    rows = rows_of(None)
-    return bool(rows) and all(placement_of(row) is not None for row in rows)
-
-
 def placements(model: str | None, asker: Asker | None = None) -> list[Placement]:
     """Return the Toolgate deployments of a model; None: of all models."""
     found = [placement_of(row) for row in rows_of(model, asker)]
@@ -111,15 +110,11 @@ def is_foreign(model: str, asker: Asker | None = None) -> bool:
     return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
-def is_toolgate(model: str) -> bool:
-    """Return whether all deployments of a model are Toolgate's; False for an unknown model."""
+def is_toolgate(model: str | None) -> bool:
+    """Return whether all deployments of a model are Toolgate's; None: of all models. False if there
+    are none."""
     rows = rows_of(model)
     return bool(rows) and all(placement_of(row) is not None for row in rows)
-
-
-def has_toolgate(model: str) -> bool:
-    """Return whether a model has a deployment of Toolgate's."""
-    return any(placement_of(row) is not None for row in rows_of(model))
 
 
 def model_names() -> list[str]:
@@ -145,13 +140,8 @@ def placement_of(row: Row) -> Placement | None:
     return Placement(model, params.get("api_base"), params.get("api_key"))
 
 
-def id_of(row: Row) -> str:
-    """Return the id of a deployment, which its replicas share."""
-    return str(row["model_info"]["id"])
-
-
-def model_id_of(row: Row) -> str | None:
-    """Return LiteLLM's id of a deployment; None: it has none."""
+def id_of(row: Row) -> str | None:
+    """Return LiteLLM's id of a deployment, which its replicas share; None: it has none."""
     found = (row.get("model_info") or {}).get("id")
     return None if found is None else str(found)
 

@@ -36,7 +36,7 @@ class Slots:
     """
 
     def __init__(self) -> None:
-        self._taken: Counter[str] = Counter()
+        self._taken: Counter[str | None] = Counter()
         """By id of the deployment."""
 
     def has_free(self, row: Row) -> bool:
@@ -226,7 +226,8 @@ class Selection:
 def selection() -> Selection:
     """Return the selection of this process."""
     here = gateway()
-    return Selection(here.deployments, here.affinity)
+    shared = here.settings.prefix_cache == "shared"
+    return Selection(here.deployments, PrefixAffinity(here.deployments, shared=shared))
 
 
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read

@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy._types import ProxyException, UserAPIKeyAuth
+
+from toolgate_core.host_probe import find
 
 from ..api.surface import Client
 from ..chat.tool_calls import begin_series
 from ..features.web.search import Page, SearchEngine, SearchFailed
-from .auth import may_search
+from .errors import own_errors
 from .mcp_credentials import McpCredentials
+from .private_names import SEARCH_PERMISSION
 from .router import router
 
 logger = logging.getLogger(__name__)
@@ -57,11 +60,11 @@ def search_tools() -> list[str]:
 async def provided(
     client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth, _: McpCredentials
 ) -> Client:
-    """Return the sender with the search engine that its key may use. Raise ToolgateError."""
-    if not values.get("tools") or not search_tools():
-        return client
-    engine = await permitted_search(caller)
-    return client if engine is None else client.given(SearchEngine, engine)
+    """Return the sender with the first search engine that its key may use. Raise ToolgateError."""
+    for name in search_tools() if values.get("tools") else ():
+        if await may_search(name, caller):
+            return client.given(SearchEngine, LiteLLMSearch(name))
+    return client
 
 
 def begin() -> None:
@@ -69,10 +72,29 @@ def begin() -> None:
     begin_series("search", search_tools())
 
 
-async def permitted_search(caller: UserAPIKeyAuth) -> LiteLLMSearch | None:
-    """Return the first search tool that the caller may use. Raise ToolgateError if LiteLLM can't
-    tell."""
-    for name in search_tools():
-        if await may_search(name, caller):
-            return LiteLLMSearch(name)
-    return None
+async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
+    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
+    LiteLLM can't tell."""
+    if name in _own_search_tools(caller):
+        return True
+    team = getattr(caller, "team_object_permission", None)
+    granted = getattr(team, "search_tools", None)
+    if granted and name not in granted:
+        return False
+    with own_errors():
+        try:
+            await find(SEARCH_PERMISSION)(search_tool_name=name, valid_token=caller)
+        except ProxyException as error:
+            if str(error.code) == "403":
+                return False
+            raise
+    return True
+
+
+def _own_search_tools(caller: UserAPIKeyAuth) -> list[str]:
+    """Return the search tools of a virtual key. LiteLLM would not find them: with
+    `search_tool_deny_by_default` it reads permissions from its database alone."""
+    held = caller.object_permission
+    if held is None or held.object_permission_id != caller.api_key:
+        return []
+    return held.search_tools or []

@@ -14,11 +14,10 @@ from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, Upgr
 
 from .. import removed
 from ..api.surfaces import surface_of
-from ..context import RequestContext, route_path
+from ..context import MATCH, RequestContext, route_path
 from ..litellm_host.database import has_database
 from ..litellm_host.refused import named_providers, passed_through
 from .authorization import authorize, check_key
-from .paths import MATCH
 
 BATCHES = re.compile(r"/v1/messages/batches(?:/.*)?", re.DOTALL)
 """Neither our models nor LiteLLM's route for other models have batches of messages."""

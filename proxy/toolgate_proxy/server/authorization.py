@@ -1,4 +1,5 @@
-"""Authorization of every request before LiteLLM's app receives it.
+"""Authorization of every request before LiteLLM's app receives it, and its sender as surfaces see
+it.
 
 LiteLLM answers dozens of its routes without a key: its UI, API documentation, single sign-on, OAuth
 discovery, public lists. Some of them fetch from the internet, and each release adds more. Without
@@ -12,6 +13,7 @@ If LiteLLM's configuration names another authentication than ours, its routes ch
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -20,11 +22,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolgate_core.errors import InvalidKey, RouteClosed, ToolgateError
 
 from .. import metrics
+from ..api.surface import Client, Provision
 from ..context import RequestContext, context_of, route_path
+from ..features.all import FEATURES
 from ..keys.access import key_of, may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.app import serves_without_key
 from ..litellm_host.database import has_database
+from ..sealing import OwnerSeal
 from ..state import gateway
 from .connection import Reply
 
@@ -35,6 +40,12 @@ LITELLM_READY = "/health/readiness"
 HEALTH = frozenset({"/health/liveliness", "/health/liveness", LITELLM_READY, READY})
 """Probes of load balancers and orchestrators. They need no key."""
 GOOGLE_PATH = "generatecontent"
+BACKGROUND = "toolgate.background"
+"""Key in the ASGI scope of a request that is served in the background (background.py)."""
+ANYONE = ""
+"""Owner of the bodies without a valid key."""
+HEADERS = (b"anthropic-beta",)
+"""Headers that select features of an API."""
 
 
 async def authorize(scope: Scope, context: RequestContext) -> None:
@@ -127,3 +138,56 @@ def _key_in_query(scope: Scope) -> str:
 def _is_below(path: str, opened: str) -> bool:
     """Return whether `path` is the route `opened` or below it. `*` is every route."""
     return opened == "*" or path == opened or path.startswith(opened.rstrip("/") + "/")
+
+
+def client_of(scope: Scope, context: RequestContext) -> Client:
+    owner = owner_of(scope, context)
+    headers = {
+        name.decode(): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in HEADERS
+    }
+    return Client(
+        headers,
+        seal=OwnerSeal(gateway().sealer, owner),
+        responses=gateway().responses,
+        values=gateway().kept_values,
+        background=scope.get(BACKGROUND),
+        provided=provisions(),
+    )
+
+
+def provisions() -> dict[type[Provision], Provision]:
+    """Return what the settings provide for features."""
+    settings = gateway().settings
+    made = (
+        each.provided(settings)
+        for each in FEATURES
+        if each.provided is not None and getattr(settings, each.setting)
+    )
+    return {type(provision): provision for provision in made}
+
+
+def owner_of(scope: Scope, context: RequestContext) -> str:
+    """Who may use the data that a request creates: the team of its key, or the key."""
+    if owner := context.caller.owner:
+        return owner
+    secret = key_of(scope["headers"]) or ""
+    return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
+
+
+def owner_of_body(scope: Scope, context: RequestContext) -> str | None:
+    """Whose request bodies are counted together. None if they are not: the master key has no
+    limits, and another authentication names the sender only after it has read the body. With
+    LiteLLM's database its own routes check the key after the body, so that it is looked up here."""
+    if context.caller.key is not None:
+        return context.caller.key.id
+    if context.caller.authenticated or not auth.is_ours():
+        return None
+    try:
+        sent, key_sync = key_of(scope["headers"]) or "", gateway().key_sync
+        if auth.is_master_key(sent):
+            return None
+        return ANYONE if key_sync is None else key_sync.key_cache.find(sent).id
+    except ToolgateError:
+        return ANYONE

@@ -37,8 +37,8 @@ from ..response_store import record
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal, SealBroken
 from ..state import gateway
+from .authorization import BACKGROUND, owner_of
 from .body import READ, RESERVED, RequestBody
-from .client import BACKGROUND, owner_of
 from .connection import Disconnect, Reply
 from .request_scope import RequestScope
 

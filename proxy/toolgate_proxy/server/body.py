@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -18,6 +17,10 @@ from toolgate_core.errors import (
     UnsupportedEncoding,
 )
 
+from ..api.chat_completions.parameters import BY_NAME
+from ..api.shared.parameter import unknown
+from ..api.shared.tools import MAX_TOOLS
+from ..api.shared.value_types import is_token_type
 from ..json_values import read_object
 from ..limits.key_bounds import BodyReservation
 
@@ -30,10 +33,14 @@ READ = "toolgate.body"
 """Key in the ASGI scope of a RequestBody that was read before."""
 RESERVED = "toolgate.reserved"
 """Key in the ASGI scope of a function that ends the reservation of such a body."""
-
-
-Check = Callable[[dict[str, Any]], None]
-"""Checks parameters. Raises ToolgateError."""
+TOKEN_PARAMETERS = frozenset(name for name, row in BY_NAME.items() if is_token_type(row.type))
+MAX_MODEL_NAME = 256
+"""Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
+MAX_ENTRIES = 10_000
+"""Maximum number of entries of an array, and of members of an object, at the top of a body. `tools`
+have a bound of their own."""
+MAX_NAME = 128
+"""Maximum length of the name of a parameter, in characters."""
 
 
 class RequestBody:
@@ -52,9 +59,9 @@ class RequestBody:
         body.size = size
         return body
 
-    async def parsed(self, scope: Scope, check: Check) -> dict[str, Any]:
-        """The body's JSON object, for which `check` raises no error. Accepts no forms. Raises
-        InvalidRequest and RequestTooLarge."""
+    async def parsed(self, scope: Scope) -> dict[str, Any]:
+        """The body's JSON object within bounds. Accepts no forms. Raises InvalidRequest and
+        RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -66,7 +73,7 @@ class RequestBody:
             values = await asyncio.to_thread(read_object, self.content)
         else:
             values = read_object(self.content)
-        check(values)
+        check_bounds(values)
         return values
 
     @property
@@ -153,3 +160,29 @@ def _too_large(limit: int) -> RequestTooLarge:
         f"The body has more than {limit:,} bytes, the limit of this gateway. Shorten the messages "
         "or reduce the images, or ask the operator to raise TOOLGATE_MAX_BODY_BYTES."
     )
+
+
+def check_bounds(values: dict[str, Any]) -> None:
+    """Checks the number of entries in each parameter. `allowed_token_ids` and `logit_bias` have
+    bounds by the vocabulary. Raises InvalidRequest."""
+    for name, value in values.items():
+        if len(name) > MAX_NAME:
+            raise unknown(name, BY_NAME)
+        bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
+        most = MAX_TOOLS if name == "tools" else MAX_ENTRIES
+        if bounded and len(value) > most:
+            raise InvalidRequest(
+                f"{name!r} has {len(value):,} entries, but at most {most:,} are allowed. "
+                "Remove some.",
+                param=name,
+            )
+
+
+def check_model_name(model: str) -> None:
+    """Raises InvalidRequest."""
+    if len(model) > MAX_MODEL_NAME:
+        raise InvalidRequest(
+            f"'model' has {len(model):,} characters, but names of models have at most "
+            f"{MAX_MODEL_NAME}. Correct it.",
+            param="model",
+        )

@@ -21,8 +21,6 @@ from toolgate_core.errors import (
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.parameter import unknown
-from ..api.shared.tools import MAX_TOOLS
-from ..api.shared.value_types import is_token_type
 from ..litellm_host.model_route import litellms_reason
 from ..litellm_host.refused import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.router import Asker, is_foreign, rows_of
@@ -40,9 +38,6 @@ BRIDGED = {
 """The APIs that LiteLLM converts to chat completions, and their paths."""
 PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
 """Endings of the paths whose body names a model."""
-
-
-TOKEN_PARAMETERS = frozenset(name for name, row in BY_NAME.items() if is_token_type(row.type))
 STREAM_OPTIONS = (
     "include_usage",
     "continuous_usage_stats",
@@ -50,13 +45,6 @@ STREAM_OPTIONS = (
     "toolgate_call_done",
     "toolgate_trace",
 )
-MAX_MODEL_NAME = 256
-"""Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
-MAX_ENTRIES = 10_000
-"""Maximum number of entries of an array, and of members of an object, at the top of a body. `tools`
-have a bound of their own."""
-MAX_NAME = 128
-"""Maximum length of the name of a parameter, in characters."""
 
 
 def is_guarded(path: str) -> bool:
@@ -74,32 +62,6 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
         if paths.fullmatch(path):
             check_bridged(values, api, asker)
     return False
-
-
-def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the number of entries in each parameter. `allowed_token_ids` and `logit_bias` have
-    bounds by the vocabulary. Raises InvalidRequest."""
-    for name, value in values.items():
-        if len(name) > MAX_NAME:
-            raise unknown(name, BY_NAME)
-        bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
-        most = MAX_TOOLS if name == "tools" else MAX_ENTRIES
-        if bounded and len(value) > most:
-            raise InvalidRequest(
-                f"{name!r} has {len(value):,} entries, but at most {most:,} are allowed. "
-                "Remove some.",
-                param=name,
-            )
-
-
-def check_model_name(model: str) -> None:
-    """Raises InvalidRequest."""
-    if len(model) > MAX_MODEL_NAME:
-        raise InvalidRequest(
-            f"'model' has {len(model):,} characters, but names of models have at most "
-            f"{MAX_MODEL_NAME}. Correct it.",
-            param="model",
-        )
 
 
 def check_controls(values: dict[str, Any]) -> None:

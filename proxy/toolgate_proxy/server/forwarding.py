@@ -7,32 +7,22 @@ So does it for a model with a configuration that our own route does not support
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import quote
 
-import orjson
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ModelNotFound
 
-from ..api.shared.options import LITELLM
-from ..api.surface import Client
 from ..context import RequestContext, context_of
-from ..keys.access import Header
-from ..litellm_host.admission import Admission
 from ..litellm_host.auth import check_exists, model_not_found
 from ..litellm_host.context import carry
-from ..litellm_host.errors import HostRefused
 from ..litellm_host.router import Asker
 from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize
-from .body import RequestBody
-from .connection import Disconnect, Reply
-from .paths import MATCH
+from .connection import Reply
 from .traffic import noting_events
 
 Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
@@ -54,9 +44,9 @@ class Forwarding:
         if lacking is not None:
             raise lacking
         if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
-            await self._host(scope, sent.again(receive), send)
+            await self.host(scope, sent.again(receive), send)
             return
-        streamed = await self._check(scope, await incoming.values_of(sent, scope, context))
+        streamed = await self.check(scope, await incoming.values_of(sent, scope, context))
         await self.pass_on(scope, sent.again(receive), send, streamed=streamed)
 
     def unless(self, answer: Answer) -> ASGIApp:
@@ -70,16 +60,14 @@ class Forwarding:
 
     async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> bool:
         """Check a request at a path of our own for a model that LiteLLM serves. Return whether it
-        is a chat request for a stream. Raise ModelNotFound, and as `_check`."""
+        is a chat request for a stream. Raise ModelNotFound, and as `check`."""
         context = context_of(scope)
-        streamed = await self._check(scope, values, asker)
+        streamed = await self.check(scope, values, asker)
         if context.caller.authenticated:
             await check_exists(context.model or "", context.caller.key)
         return streamed
 
-    async def _check(
-        self, scope: Scope, values: dict[str, Any], asker: Asker | None = None
-    ) -> bool:
+    async def check(self, scope: Scope, values: dict[str, Any], asker: Asker | None = None) -> bool:
         """Check a body that names a model. Return whether it is a chat request for a stream. Raise
         InvalidRequest, ModelNotFound and UnsupportedParameter."""
         context = context_of(scope)
@@ -94,11 +82,11 @@ class Forwarding:
         """Pass a request for a model on. A stream is kept alive while it is silent."""
         context = context_of(scope)
         if not streamed:
-            await self._host(scope, receive, noting_events(send, context))
+            await self.host(scope, receive, noting_events(send, context))
             return
         reply = Reply(send, context)
         async with reply.kept_alive(gateway().settings.keepalive_seconds):
-            await self._host(scope, receive, noting_events(reply.forward, context))
+            await self.host(scope, receive, noting_events(reply.forward, context))
 
     async def answered(self, scope: Scope) -> Response:
         """Return LiteLLM's response to a request without a body, whose key was checked."""
@@ -114,98 +102,11 @@ class Forwarding:
                 response.raw_headers = [*message["headers"]]
             response.body = bytes(response.body) + message.get("body", b"")
 
-        await self._host(scope, receive, send)
+        await self.host(scope, receive, send)
         return response
 
-    async def fall_back(
-        self,
-        host: Admission,
-        client: Client,
-        reply: Reply,
-        disconnect: Disconnect,
-        as_sent: Callable[[Mapping[str, Any]], dict[str, Any]],
-    ) -> None:
-        """Answer a request for one of our models with its fallback. LiteLLM's hooks get the request
-        `as_sent`. Raise ToolgateError if it is refused or fails before the response begins."""
-        context, fallbacks, surface = host.context, host.fallbacks, host.surface
-        sent, _ = await surface.recall(host.body, client)
-        values = as_sent(fallbacks.for_litellm(surface.portable(sent)))
-        scope = scope_of(host.scope, context, fallbacks.model)
-        checked = {name: value for name, value in values.items() if name not in LITELLMS}
-        await self._check(scope, checked, fallbacks.asker)
-        answer = FallbackReply(reply, context, disconnect)
-        kept = {name: value for name, value in values.items() if name != FALLBACKS}
-        body = RequestBody.of_values({**kept, **NO_FURTHER}, 0)
-        await self._host(scope, body.again(answer.receive), answer.send)
-        answer.require_begun()
-
-    async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def host(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let LiteLLM's app answer a request."""
         carry(context_of(scope))
         scope.pop("router", None)  # LiteLLM's router names itself there
         await self._app(scope, receive, send)
-
-
-FALLBACKS = "fallbacks"
-NO_FURTHER = {"disable_fallbacks": True}
-"""Added to the body, so that LiteLLM does not try further fallbacks: the pipeline tries them."""
-LITELLMS = frozenset(row.name for row in LITELLM)
-"""Parameters that LiteLLM may get from requests for our models."""
-REPLACED = (b"content-length", b"content-encoding", b"x-litellm-call-id")
-PARSED = "parsed_body"
-"""Key in the ASGI scope of the body that LiteLLM has read."""
-
-
-def scope_of(scope: Scope, context: RequestContext, model: str) -> Scope:
-    """Return the scope of the request to the other model, with the same id."""
-    headers: list[Header] = [each for each in scope["headers"] if each[0] not in REPLACED]
-    headers.append((b"x-litellm-call-id", (context.call_id or "").encode()))
-    made = {name: value for name, value in scope.items() if name != PARSED}
-    path = _path(scope, model)
-    return {**made, "headers": headers, "path": path, "raw_path": quote(path).encode()}
-
-
-class FallbackReply:
-    """Sends LiteLLM's response, unless it is an error before its beginning."""
-
-    def __init__(self, reply: Reply, context: RequestContext, disconnect: Disconnect) -> None:
-        self.send = noting_events(self._send, context)
-        self._reply = reply
-        self._disconnect = disconnect
-        self._status = 200
-        self._error = b""
-
-    async def receive(self) -> Message:
-        """Wait for ever: if the client disconnects, the request is cancelled."""
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    def require_begun(self) -> None:
-        """Raise HostRefused if LiteLLM returned an error."""
-        if self._status < 400:
-            return
-        try:
-            message = str(orjson.loads(self._error)["error"]["message"])
-        except (ValueError, KeyError, TypeError):
-            message = "LiteLLM returned an error."
-        raise HostRefused(message, self._status)
-
-    async def _send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._status = message["status"]
-        if self._status >= 400:
-            self._error += message.get("body", b"")
-            return
-        if message["type"] == "http.response.body":
-            self._reply.has_output = True
-            if not message.get("more_body", False):
-                self._disconnect.ignore()
-        await self._reply.forward(message)
-
-
-def _path(scope: Scope, model: str) -> str:
-    """Return the path of the request, with the other model if it names one."""
-    path, found = str(scope["path"]), scope.get(MATCH)
-    if found is None or not found.groupdict().get("model"):
-        return path
-    begin, end = found.span("model")
-    return path[:begin] + model + path[end:]

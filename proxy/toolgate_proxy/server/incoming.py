@@ -7,31 +7,32 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from starlette.types import Receive, Scope
 
 from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Counting, Surface, Writer, is_streamed
-from ..context import RequestContext
+from ..context import RequestContext, model_in_path
 from ..litellm_host.admission import Admission
 from ..litellm_host.auth import asked
 from ..litellm_host.mcp_credentials import McpCredentials
 from ..litellm_host.model_route import ModelRoute, own_route
-from ..litellm_host.offered_tools import may_use, with_tools
+from ..litellm_host.offered_tools import with_tools
 from ..litellm_host.router import Asker, Target
 from ..request_fields import Fields
 from ..state import gateway
-from . import body, body_guard
-from .authorization import check_key
+from . import body
+from .authorization import BACKGROUND, check_key, client_of, owner_of_body
 from .body import READ, RESERVED, RequestBody
-from .client import BACKGROUND, client_of, owner_of_body
 from .connection import Disconnect
-from .paths import model_in_path
 
 PARSED_IN_THREAD = 50_000
 """Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
 a second."""
+PLAIN = (None, "function", "custom")
+"""Types of tools that the client runs, and no feature."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,9 @@ async def read(scope: Scope, receive: Receive, context: RequestContext) -> Reque
 async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) -> dict[str, Any]:
     """Return the parameters of a body that names a model, and note the model in the context. One in
     the path has precedence. Raise InvalidRequest and RequestTooLarge."""
-    values = await sent.parsed(scope, body_guard.check_bounds)
+    values = await sent.parsed(scope)
     model = model_in_path(scope) or Fields(values).text("model") or ""
-    body_guard.check_model_name(model)
+    body.check_model_name(model)
     context.model = model or None
     return values
 
@@ -181,3 +182,10 @@ async def chat_request(
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)
     writer.request = request
     return writer, body
+
+
+def may_use(values: Mapping[str, Any]) -> bool:
+    """Return whether a request has tools that may be the operator's."""
+    given = (values.get(name) for name in ("tools", "mcp_servers"))
+    entries = chain.from_iterable(each for each in given if isinstance(each, list))
+    return any(isinstance(each, dict) and each.get("type") not in PLAIN for each in entries)

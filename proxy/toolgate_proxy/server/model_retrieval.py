@@ -23,7 +23,7 @@ from starlette.types import Scope
 
 from ..api.surfaces import MESSAGES, surface_of
 from ..background import without_owner
-from ..context import RequestContext
+from ..context import MATCH, RequestContext
 from ..litellm_host import auth
 from ..litellm_host.auth import asked, may_use, model_not_found, not_among, usable_models
 from ..litellm_host.router import Asker, Row, has_plain_names, placement_of, rows_of
@@ -32,7 +32,6 @@ from ..routing.deployments import Deployment
 from ..state import gateway
 from .authorization import authorize
 from .forwarding import Forwarding
-from .paths import MATCH
 
 PATH = re.compile(r"(?:/v1)?/models(?:/(?P<id>.+))?", re.DOTALL)
 CREATED = 1677610602

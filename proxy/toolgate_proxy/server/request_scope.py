@@ -3,14 +3,38 @@
 Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-model` …), which would
 let clients change the gateway's settings. Those that only attribute a request stay, within bounds.
 Headers with different API keys are rejected.
-Response: adds the headers of the request's context (response_headers.py). At the end of the
-response the reservation is settled.
+Response: adds headers, and checks all of them. At its end the reservation is settled.
+
+Parts of header values come from others: parameters of clients, names of models and tools, headers
+of other providers. A line break in a value would end the headers, and clients and load balancers
+close the connection if headers are too large. So each value is checked here, after all code that
+sets it.
+
+Headers that Toolgate adds:
+
+- `x-request-id`: the client's own, or a generated one. The backend's logs contain it, too.
+- `x-toolgate-grammar: known | new; n=<grammars>`: `new` if a backend had to report on one.
+- `x-toolgate-enforced: full | residual | none`: masks enforce the whole schema of every tool; some
+  keywords are only validated; there was nothing to enforce.
+- `x-toolgate-fallback: not-enforced`: another provider's model answered for a Toolgate model.
+- `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`.
+- `x-toolgate-omitted-tools: <types>`: hosted tools that were left out of the request.
+- `x-toolgate-history: <change>=<paths>; …`: what the model sees of the conversation so far in
+  another form than it was sent.
+- `x-toolgate-invalid-tools: <name>; at=<JSON Pointer>, …`: invalid tools that were left out.
+- `x-toolgate-corrected: <tools with slips in their schemas>; keywords=<the keywords>`: the slips
+  were read as they were meant.
+- `x-toolgate-max-tokens: <number>`: `max_tokens` was lowered to what the context leaves.
+- `x-toolgate-dropped-messages: <number>`: the oldest messages, dropped by `truncation: "auto"`.
+- `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import SecretStr
@@ -23,8 +47,17 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 
 from ..api.surfaces import surface_of
 from ..background import in_background
-from ..context import REQUEST_ID, SCOPE, RequestContext, context_of, route_path
+from ..context import (
+    REQUEST_ID,
+    SCOPE,
+    Notes,
+    RequestContext,
+    context_of,
+    keywords_note,
+    route_path,
+)
 from ..keys.access import KEY_HEADERS, Header, key_of
+from ..keys.limit_kinds import NO_TOKENS
 from ..litellm_host.limit_hook import ProviderUsage
 from ..metrics import exposition
 from ..state import gateway
@@ -32,7 +65,6 @@ from . import logs, traffic
 from .authorization import is_probe
 from .connection import Reply
 from .logs import note_cause
-from .response_headers import own_headers, response_headers
 
 CONTROL_HEADERS = b"x-litellm-"
 ATTRIBUTION = frozenset(
@@ -110,7 +142,7 @@ class RequestScope:
 def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
     """Return the reader of a response whose tokens count against a limit and which we do not
     count."""
-    if context.outcome.failed or not context.meter.uncounted.total:
+    if context.outcome.failed or context.meter.uncounted == NO_TOKENS:
         return None
     types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
     return ProviderUsage(context.meter, types[0] if types else b"")
@@ -160,3 +192,84 @@ def scraped(scope: Scope, token: SecretStr | None) -> ASGIApp | None:
     if scheme.lower() != "bearer" or not hmac.compare_digest(sent.encode(), expected.encode()):
         return None
     return Response(exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+HIDDEN = {b"x-litellm-model-api-base"}
+"""It has the address of a backend."""
+COSTS = (b"x-litellm-response-cost", b"x-litellm-classifier-cost", b"x-litellm-key-spend")
+"""Beginnings of headers that are hidden if they are zero, as LiteLLM reports them of models without
+prices."""
+ZERO = re.compile(rb"0(\.0*)?")
+MAX_OWN = 1_024
+"""Maximum length of a value of our own, in bytes. A longer one is cut."""
+MAX_OTHER = 8_000
+"""Maximum length of another value, in bytes. A header with a longer one is left out: a part of a
+cookie or a location has another meaning."""
+CUT = b"..."
+_UNSAFE = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
+"""Bytes that no value may have (RFC 9110, section 5.5)."""
+_NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]")
+
+
+def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[Header]:
+    """`given`: as the app sent them; `own`: those that Toolgate adds, which replace them."""
+    added = {name.encode(): own_value(value) for name, value in own.items()}
+    headers = [
+        (name, _UNSAFE.sub(b"?", value))
+        for name, value in given
+        if name not in added and name not in HIDDEN and len(value) <= MAX_OTHER
+    ]
+    headers += added.items()
+    return [
+        (name, value)
+        for name, value in headers
+        if not name.startswith(COSTS) or ZERO.fullmatch(value) is None
+    ]
+
+
+def own_headers(context: RequestContext) -> dict[str, str]:
+    """Return the headers that Toolgate adds to the response."""
+    headers, notes, enforced = dict[str, str](), context.notes, context.notes.enforced
+    if context.request_id is not None:
+        headers[REQUEST_ID] = context.request_id
+        if context.form is not None and context.form.request_id_header:
+            headers[context.form.request_id_header] = context.request_id
+    given = {
+        "x-toolgate-omitted-tools": ",".join(notes.omitted_tools),
+        "x-toolgate-history": _history(notes),
+        "x-toolgate-invalid-tools": _invalid_tools(notes),
+        "x-toolgate-corrected": keywords_note(notes.corrected),
+        "x-toolgate-dropped-messages": str(notes.dropped_messages or ""),
+        "x-toolgate-ignored-parameters": ",".join(notes.ignored_parameters),
+        "x-litellm-model-group": context.fallback,
+        "x-litellm-attempted-fallbacks": context.fallback and str(context.attempted_fallbacks),
+        "x-litellm-cache-key": notes.cache_key,
+        "x-toolgate-fallback": "not-enforced" if notes.is_fallback else None,
+        "x-toolgate-enforced": enforced,
+        "x-toolgate-grammar": enforced and notes.grammars_note,
+        "x-toolgate-residual": enforced and keywords_note(notes.residual),
+        "x-toolgate-resamples": enforced and str(notes.resamples or ""),
+    }
+    headers |= {**notes.host_headers, **notes.headers}
+    return headers | {name: value for name, value in given.items() if value}
+
+
+def _history(notes: Notes) -> str:
+    paths: dict[str, list[str]] = {}
+    for change in notes.history_changes:
+        paths.setdefault(change.kind, []).append(change.path)
+    return "; ".join(f"{kind}={','.join(each)}" for kind, each in paths.items())
+
+
+def _invalid_tools(notes: Notes) -> str:
+    """Return the names, or places, and pointers, which have names of the client's schema."""
+    pointers = {name: getattr(error, "pointer", "") for name, error in notes.invalid_tools.items()}
+    return ", ".join(
+        f"{name}; at={quote(pointer, safe='/~$')}" if pointer else name
+        for name, pointer in pointers.items()
+    )
+
+
+def own_value(text: str) -> bytes:
+    value = _NOT_PRINTABLE.sub("?", text[: MAX_OWN + 1]).encode()
+    return value if len(value) <= MAX_OWN else value[: MAX_OWN - len(CUT)] + CUT

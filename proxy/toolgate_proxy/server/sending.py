@@ -18,7 +18,7 @@ from ..api.surface import Client, Counting, Stream, Whole, Writer
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
 from ..litellm_host.response_cache import kept_answers
-from ..litellm_host.router import model_id_of
+from ..litellm_host.router import id_of
 from ..routing.deployments import Placement
 from ..state import gateway
 from .connection import Disconnect, Reply
@@ -71,7 +71,9 @@ class Sending:
         here, host, request = gateway(), self.host, writer.request
         observer, model = host.observer, host.fallbacks.model
         await writer.accepted(model, client)
-        answers = kept_answers(host.surface.call_type, values, client.seal)
+        answers = None
+        if host.fallbacks.has_cache:
+            answers = kept_answers(host.surface.call_type, values, client.seal)
         respond, others = here.failover.respond, host.fallbacks.alternatives
         responding = respond(request, self.first, others, host.context, answers)
         async with responding as (answer, events):
@@ -105,7 +107,7 @@ class Sending:
         """Note which deployment answers, in headers and log events."""
         context = self.host.context
         row = self.host.fallbacks.answering(context.deployment)
-        if (deployment_id := model_id_of(row)) is not None:
+        if (deployment_id := id_of(row)) is not None:
             context.notes.host_headers = {"x-litellm-model-id": deployment_id}
         await self.host.observer.answers(row, stream=stream)
 

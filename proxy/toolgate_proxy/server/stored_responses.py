@@ -19,20 +19,16 @@ from toolgate_core.errors import InvalidRequest, ResponseNotFound, RouteClosed, 
 
 from ..api.responses.parameters import INCLUDES
 from ..api.responses.state import Page, listed, retrieved
-from ..context import RequestContext
+from ..context import MATCH, RequestContext
 from ..litellm_host import auth
-from ..litellm_host.context import identity_of
-from ..litellm_host.errors import own_errors
-from ..litellm_host.router import are_all_ours
+from ..litellm_host.router import is_toolgate
 from ..request_fields import invalid_value
 from ..response_store.record import StoredResponse, is_active
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
-from .authorization import check_key
+from .authorization import check_key, owner_of
 from .background import NOT_KEPT, Place, follow
-from .client import owner_of
-from .paths import MATCH
 
 PATHS = re.compile(r"(?:(?:/openai)?/v1)?/responses/(?P<id>[^/]+)(?P<rest>/.*)?", re.DOTALL)
 OWN_ID = re.compile(r"resp_[0-9a-f]{32}")
@@ -45,7 +41,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     which is LiteLLM's. Raise ToolgateError."""
     found = scope[MATCH]
     wanted, work = found["id"], WORKS.get((scope["method"], found["rest"] or ""))
-    if not are_all_ours() and OWN_ID.fullmatch(wanted) is None:
+    if not is_toolgate(None) and OWN_ID.fullmatch(wanted) is None:
         return None
     await check_key(scope, context)
     if wanted in OPERATIONS or work is None:
@@ -106,9 +102,7 @@ async def _admit(scope: Scope, context: RequestContext) -> OwnerSeal:
     if not context.caller.authenticated:
         request = Request(scope)
         request._body = b""  # so that another authentication does not wait for it
-        with own_errors():
-            caller = await auth.litellm_caller(request, {})
-        context.caller.identity = identity_of(caller)
+        await auth.litellm_caller(request, {})
     context.call_id = uuid.uuid4().hex
     context.meter.note_tokens(0, 0)
     await context.admit(gateway().limiter, {}, output=False)

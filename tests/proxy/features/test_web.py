@@ -18,7 +18,7 @@ from tests.support.servers.script import call
 from toolgate_proxy.features.web.fetch import MAX_BYTES, PageFetcher
 from toolgate_proxy.features.web.search import Domains
 from toolgate_proxy.public_fetch import PublicFetch
-from toolgate_proxy.server import client
+from toolgate_proxy.server import authorization
 
 HI = {"role": "user", "content": "What is new?"}
 PAGES = [
@@ -215,7 +215,7 @@ def web(gateway, monkeypatch):
     made = Web({URL: page()}, {"inner.example.com": "169.254.169.254"})
     public = PublicFetch(made.resolve, httpx.MockTransport(made.answer))
     fetcher = PageFetcher(Domains(("example.com",)), public)
-    monkeypatch.setattr(client, "provisions", lambda: {PageFetcher: fetcher})
+    monkeypatch.setattr(authorization, "provisions", lambda: {PageFetcher: fetcher})
     return made
 
 
@@ -339,7 +339,7 @@ async def test_without_the_setting_the_fetch_is_left_out(gateway, allowed):
     reply = await kit.ask(gateway, "messages", "Hello.", **fetching())
     assert reply.text == "Hello."
     assert ("x-toolgate-omitted-tools" in reply.own) is not bool(allowed)
-    fetcher = client.provisions().get(PageFetcher)
+    fetcher = authorization.provisions().get(PageFetcher)
     for url, named in (("https://example.com/", True), ("https://other.example/", False)):
         assert (fetcher is not None and fetcher.domains.allow(url)) is (
             bool(allowed) and (named or "*" in allowed)

@@ -32,13 +32,13 @@ from toolgate_proxy.litellm_host import limit_hook
 from toolgate_proxy.litellm_host import model_route as module
 from toolgate_proxy.litellm_host.app import EVENTS, repair_spans
 from toolgate_proxy.litellm_host.context import carried, carry, current
-from toolgate_proxy.litellm_host.hooks import MODERATION, RESPONSE_HOOKS, UNSUPPORTED
+from toolgate_proxy.litellm_host.hooks import MODERATION, POST_CALL, RESPONSE_HOOKS, UNSUPPORTED
 from toolgate_proxy.litellm_host.limit_hook import hook as of_limits
 from toolgate_proxy.litellm_host.log_events import _response
 from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason
 from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState, gateway
 
@@ -107,7 +107,7 @@ def test_a_callback_gets_what_its_hooks_need(hooks, module, expected):
     assert shown() == expected
     before = callbacks.having(callbacks.BEFORE_DEPLOYMENT)
     assert (before == litellm.callbacks) is (hooks == callbacks.BEFORE_DEPLOYMENT)
-    assert not callbacks.wants_post_call()
+    assert not callbacks.has(*POST_CALL)
     if module.startswith(PACKAGE):
         assert importlib.util.find_spec(module) is not None
 
@@ -120,7 +120,7 @@ def test_guardrail_reads_requests_and_responses():
 def test_post_call_hook_reads_responses_unless_it_is_litellms_own():
     """LiteLLM's bundled loggers do not change the response; other classes may."""
     litellm.callbacks.append(having(WHOLE, module=LOGGER))
-    assert (reason(), callbacks.reads_responses(), callbacks.wants_post_call()) == (None, False, 1)
+    assert (reason(), callbacks.reads_responses(), callbacks.has(*POST_CALL)) == (None, False, 1)
     litellm.callbacks.append(having(WHOLE))
     assert (reason(), callbacks.reads_responses()) == (None, True)
 

@@ -12,7 +12,6 @@ from toolgate_core import errors
 from toolgate_proxy.litellm_host.app import repaired
 from toolgate_proxy.litellm_host.errors import (
     HostRefused,
-    carried,
     cleaned,
     errors_raised,
     host_error,
@@ -63,7 +62,6 @@ def test_our_errors_become_litellm_exceptions_with_the_same_status_and_body(erro
     assert (host.type, host.param) == (error.type, error.param)
     retry = {"retry-after": str(error.retry_after)} if error.retry_after else {}
     assert host.headers == retry
-    assert carried(host) is error
     assert own_error(host) is own_error(error) is own_error(proxy_exception(error)) is error
     try:
         raise host

@@ -29,7 +29,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.documents.reader import Documents
 from toolgate_proxy.litellm_host import context, patches
 from toolgate_proxy.litellm_host import provider as module
-from toolgate_proxy.litellm_host.errors import carried, host_error
+from toolgate_proxy.litellm_host.errors import host_error, own_error
 from toolgate_proxy.litellm_host.patches import PassThroughStream
 from toolgate_proxy.litellm_host.provider import read_call
 from toolgate_proxy.litellm_host.selection import selection
@@ -115,7 +115,7 @@ async def test_a_file_becomes_text(recorder, backend, monkeypatch):
 async def test_custom_tools_are_refused_and_mocks_replace_the_backend(recorder, backend):
     with pytest.raises(litellm.BadRequestError) as refusal:
         await ask("hi", tools=[{"type": "custom", "custom": {"name": "shell"}}])
-    ours = carried(refusal.value)
+    ours = own_error(refusal.value)
     assert ours is not None
     assert (ours.code, ours.param) == ("unsupported_parameter", "tools")
     router = made(row("a", mock_response="Hello"))
@@ -145,7 +145,6 @@ def test_the_provider_is_registered_and_patched_once():
     assert inspect.unwrap(function) is not function
     assert inspect.unwrap(function) is inspect.unwrap(inspect.unwrap(function))
     assert (ProxyException.__init__, ProxyException.to_dict) == methods
-    assert patches.provider() is toolgate
     assert isinstance(toolgate, CustomLLM)
     for name in ("acompletion", "astreaming"):
         assert getattr(type(toolgate), name) is not getattr(CustomLLM, name)
@@ -177,11 +176,11 @@ def test_only_our_providers_streams_are_opened_before_the_response(monkeypatch):
     def original(context):
         return "stock"
 
-    complete = patches._opening(original)
+    complete = patches._opening(original, toolgate)
     ours = {"custom_llm_provider": "toolgate", "acompletion": True, "stream": True}
     for changes in ({"custom_llm_provider": "other"}, {"acompletion": False}, {"stream": False}):
         assert complete(SimpleNamespace(**(ours | changes))) == "stock"
-    monkeypatch.setattr(patches, "_open", lambda context: "opened")
+    monkeypatch.setattr(patches, "_open", lambda *_: "opened")
     assert complete(SimpleNamespace(**ours)) == "opened"
 
 

@@ -16,7 +16,7 @@ from tests.support.apis import messages_api, responses_api
 from tests.support.apis.read_responses import read_events
 from tests.support.litellm.own_route import MASTER, PATHS, Response, body_of
 from tests.support.servers.script import Script
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 
 Json = dict[str, Any]
 APIS = pytest.mark.parametrize("api", list(PATHS))

@@ -29,7 +29,7 @@ from toolgate_proxy.json_values import check_texts
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.key_bounds import SMALL_ROOM
 from toolgate_proxy.server import body, body_guard
-from toolgate_proxy.server.body_guard import check, check_bounds, check_controls, check_shape
+from toolgate_proxy.server.body_guard import check, check_controls, check_shape
 
 SCOPE = {"type": "http", "headers": []}
 CHAT = "/v1/chat/completions"
@@ -38,7 +38,7 @@ CHAT = "/v1/chat/completions"
 async def parsed(data, content_type=None):
     headers = [] if content_type is None else [(b"content-type", content_type.encode())]
     scope = {"type": "http", "headers": headers}
-    return await body.RequestBody(data).parsed(scope, body_guard.check_bounds)
+    return await body.RequestBody(data).parsed(scope)
 
 
 def message(data, *, more=False):
@@ -79,7 +79,7 @@ async def test_body_is_read_completely_and_can_be_read_again():
         return next(waiting)
 
     read = await body.read(SCOPE, receive, limit=100, seconds=5)
-    assert await read.parsed(SCOPE, body_guard.check_bounds) == {"a": 1}
+    assert await read.parsed(SCOPE) == {"a": 1}
     again = read.again(receive)
     assert [await again() for _ in range(2)] == [message(b'{"a": 1}'), gone]
     with pytest.raises(errors.ClientDisconnected):
@@ -419,9 +419,9 @@ async def test_nesting_is_bounded(other):
     [("messages", 10_000), ("metadata", 10_000), ("tools", 10_001), ("unheard_of", 10_000)],
 )
 def test_number_of_entries_is_bounded(name, most, kind):
-    check_bounds({name: kind(map(str, range(most)))})
+    body.check_bounds({name: kind(map(str, range(most)))})
     with pytest.raises(errors.InvalidRequest) as refusal:
-        check_bounds({name: kind(map(str, range(most + 1)))})
+        body.check_bounds({name: kind(map(str, range(most + 1)))})
     assert refusal.value.param == name
 
 
@@ -437,10 +437,10 @@ def test_values_of_all_json_texts_count_together(name):
 
 
 def test_names_are_bounded_and_not_repeated_at_length():
-    body_guard.check_model_name("m" * body_guard.MAX_MODEL_NAME)
+    body.check_model_name("m" * body.MAX_MODEL_NAME)
     with pytest.raises(errors.InvalidRequest) as refusal:
-        body_guard.check_model_name("m" * (body_guard.MAX_MODEL_NAME + 1))
+        body.check_model_name("m" * (body.MAX_MODEL_NAME + 1))
     assert refusal.value.param == "model"
     with pytest.raises(errors.InvalidRequest) as refusal:
-        check_bounds({"p" * 1_000_000: 1})
+        body.check_bounds({"p" * 1_000_000: 1})
     assert len(orjson.dumps(refusal.value.body())) < 3_000

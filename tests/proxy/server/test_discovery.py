@@ -31,6 +31,7 @@ from toolgate_proxy.litellm_host import provider, router
 from toolgate_proxy.litellm_host.selection import Selection
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.routing.health import Health
+from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
 
 NAME = "engines.test"
@@ -256,7 +257,7 @@ async def test_a_deployment_that_litellm_selects_is_served_by_its_replicas(
 
 async def test_litellms_provider_serves_a_name(gateway, engines, monkeypatch):
     here = gateway.here
-    selected = Selection(here.deployments, here.affinity)
+    selected = Selection(here.deployments, PrefixAffinity(here.deployments))
     monkeypatch.setattr(provider, "gateway", lambda: here)
     monkeypatch.setattr(provider, "selection", lambda: selected)
     messages = [{"role": "user", "content": "hi"}]

@@ -29,7 +29,7 @@ from toolgate_proxy.features.client_tools.responses import (
     OUTPUT_FIELDS,
 )
 from toolgate_proxy.features.client_tools.table import COMMON_FIELDS, TABLE
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 
 TABLES = {
     "chat": CHAT_PARAMETERS,

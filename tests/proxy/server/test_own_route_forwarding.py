@@ -19,7 +19,7 @@ from tests.support.litellm.own_route import CHAT, chat, ours
 from tests.support.litellm.router import foreign, row, use
 from tests.support.servers.fake_backend import KEY
 from toolgate_proxy.server.absent_routes import OF_PROVIDER, PASSED_THROUGH
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 COUNT = f"{MESSAGES}/count_tokens"

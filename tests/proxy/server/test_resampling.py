@@ -27,7 +27,7 @@ from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call, tokenize
 from toolgate_core import wire
 from toolgate_proxy.app import Gateway as App
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 
 BOTH = pytest.mark.parametrize("ask", [whole, streamed])
 

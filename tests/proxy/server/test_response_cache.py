@@ -19,7 +19,7 @@ from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy import background
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 
 OTHER_SCHEMA = {**SCHEMA, "description": "Another one."}
 

@@ -7,11 +7,11 @@ import pytest
 
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.server import logs, request_scope
-from toolgate_proxy.server.request_scope import RequestScope
-from toolgate_proxy.server.response_headers import (
+from toolgate_proxy.server.request_scope import (
     CUT,
     MAX_OTHER,
     MAX_OWN,
+    RequestScope,
     own_headers,
     own_value,
     response_headers,

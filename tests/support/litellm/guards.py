@@ -112,7 +112,7 @@ class WholeGuardrail(CustomGuardrail):
 
 def use_callback(monkeypatch, *callbacks):
     monkeypatch.setattr(litellm, "callbacks", [*callbacks])
-    model_route.model_routes()._known.clear()
+    model_route.model_routes().decided.cache_clear()
 
 
 def changed(value, change):

@@ -17,6 +17,7 @@ from toolgate_proxy import state
 from toolgate_proxy.litellm_host import auth, fallbacks, model_route
 from toolgate_proxy.litellm_host.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.selection import Selection
+from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
 
 
@@ -37,7 +38,8 @@ async def own_route(
         **changes,
     )
     here = state.GatewayState(settings)
-    selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
+    known, affinity = ModelRoutes(settings), PrefixAffinity(here.deployments)
+    selection = Selection(here.deployments, affinity)
     state.gateway.cache_clear()
     monkeypatch.setattr(state, "GatewayState", lambda _: here)
     monkeypatch.setattr(fallbacks, "selection", lambda: selection)

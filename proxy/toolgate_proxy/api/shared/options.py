@@ -64,14 +64,6 @@ LITELLM: tuple[Parameter, ...] = (
 others."""
 
 
-def check_litellms(body: Mapping[str, Any]) -> None:
-    """Check the values that LiteLLM reads before the body is parsed. Raise InvalidRequest."""
-    for row in LITELLM:
-        value = body.get(row.name)
-        if value is not None and row.type is not None:
-            row.type.parse(value, row.name)
-
-
 def check_stream_options(values: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for options of a stream without a stream."""
     if "stream_options" in values and not values.get("stream"):

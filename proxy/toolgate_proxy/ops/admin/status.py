@@ -17,8 +17,8 @@ from ...keys.redis_store import KeyUsage, RedisStore
 from ...litellm_host import router
 from ...litellm_host.database import has_database
 from ...litellm_host.model_route import litellms_reason
-from ...recent_requests import Minute
 from ...routing.deployments import Deployment
+from ...server.traffic import RECENT, Minute
 from ...state import GatewayState
 
 
@@ -46,10 +46,10 @@ def status(state: GatewayState) -> dict[str, Any]:
         "others": {
             name: [row["litellm_params"]["model"] for row in router.rows_of(name)]
             for name in names
-            if not router.has_toolgate(name)
+            if not router.placements(name)
         },
         # Requests that this process answered in the last minutes, the earliest first.
-        "recent": [_minute(each) for each in state.recent_requests.minutes()],
+        "recent": [_minute(each) for each in RECENT.minutes()],
         "keys": len(state.key_sync.key_cache) if state.key_sync is not None else 0,
         # Limits are counted across all gateways (`fleet`), by this `process` alone, or not at all
         # (`unavailable`: requests with limited keys are refused).

@@ -23,7 +23,7 @@ from tests.support.servers import fake_provider
 from tests.support.servers.fake_provider import FakeProvider
 from tests.support.servers.script import Script
 from toolgate_proxy.app import Gateway as App
-from toolgate_proxy.server.response_headers import own_headers, response_headers
+from toolgate_proxy.server.request_scope import own_headers, response_headers
 
 ROWS = beside(__file__)
 MINE, THEIRS = "tiny", "hosted"

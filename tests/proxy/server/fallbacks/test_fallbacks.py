@@ -23,7 +23,7 @@ from toolgate_core.errors import ContextLengthExceeded
 from toolgate_proxy.litellm_host import fallbacks
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server.background import RUNNING
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 
 WAYS = sampled("api, stream", PATHS, [True, False], one_in=3)
 ANY_API = rotating("api", PATHS, one_in=3)

@@ -14,7 +14,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy import removed
 from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.response_store.record import unavailable
-from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.server.request_scope import own_headers
 
 
 @pytest.fixture(autouse=True)

@@ -22,10 +22,9 @@ from toolgate_core import tracing
 from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.context import Caller, RequestContext
-from toolgate_proxy.recent_requests import RecentRequests
 from toolgate_proxy.server import request_scope, traffic
 from toolgate_proxy.server.request_scope import RequestScope
-from toolgate_proxy.server.traffic import LabelValues
+from toolgate_proxy.server.traffic import LabelValues, RecentRequests
 
 SCOPE = {"method": "POST", "path": "/", "headers": []}
 
@@ -97,9 +96,7 @@ def test_what_the_model_did_not_see_is_counted_once_per_request():
 
 
 def test_a_request_without_an_invalid_tool_is_among_those_with_omissions(monkeypatch):
-    recent = RecentRequests()
-    state = SimpleNamespace(recent_requests=recent)
-    monkeypatch.setattr(traffic, "gateway", lambda: state)
+    monkeypatch.setattr(traffic, "RECENT", recent := RecentRequests())
     left = served("m")
     left.notes.invalid_tools = {"look": "/not"}
     for context in (served("m"), left):
