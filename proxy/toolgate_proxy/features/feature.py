@@ -18,7 +18,7 @@ from toolgate_core.chat_request import ToolChoice
 from toolgate_core.gateway_tools import GatewayTool, PendingCall
 from toolgate_core.toolset import Toolset
 
-from ..api.shared.history import History
+from ..api.shared.history import History, Part
 from ..api.shared.tools import Entry, Shown, Taken
 from ..api.surface import Client
 from ..chat.response import ChatResponse
@@ -52,6 +52,8 @@ class Feature(Generic[Out]):
     ITEMS: ClassVar[Container[str]] = ()
     """Types of items or blocks of the conversation."""
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    PARTS: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By type of content part: its fields."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
@@ -66,6 +68,11 @@ class Feature(Generic[Out]):
         """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise
         InvalidRequest and UnsupportedParameter."""
         return None
+
+    def part(self, fields: Fields) -> list[Part]:
+        """Read a content part of one of the feature's types. Raise InvalidRequest and
+        UnsupportedParameter."""
+        raise NotImplementedError
 
     def more(self) -> Iterable[Entry]:
         """Return the tools that the model is offered beside those of entries of `tools`."""
@@ -119,6 +126,17 @@ class Used(Generic[F]):
     def of_item(self, kind: str) -> F | None:
         """Return the feature that has a type of items or blocks of the conversation."""
         return self._begin(next((each for each in self.known if kind in each.ITEMS), None))
+
+    @property
+    def parts(self) -> dict[str, Sequence[str]]:
+        """By type of content parts that features read: their fields."""
+        return {kind: fields for each in self.known for kind, fields in each.PARTS.items()}
+
+    def part(self, fields: Fields, kind: str) -> list[Part] | None:
+        """Read a content part; None for a type of no feature. Raise InvalidRequest and
+        UnsupportedParameter."""
+        feature = self._begin(next((each for each in self.known if kind in each.PARTS), None))
+        return None if feature is None else feature.part(fields)
 
     @property
     def optional(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ import base64
 from typing import get_args
 
 from toolgate_core.killable import Work
-from toolgate_proxy.pdf import PdfJob, PdfResult, Problem
+from toolgate_proxy.features.files.pdf import PdfJob, PdfResult, Problem
 
 ENDLESS, LARGE = "endless", "large"
 

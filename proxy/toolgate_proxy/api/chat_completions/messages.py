@@ -12,7 +12,6 @@ from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
-from ..shared.documents import FILE_ID, read_file, refuse_references
 from ..shared.history import Conversation, History, Turns, function_call
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .feature import ChatFeature
@@ -35,7 +34,7 @@ def parse_messages(messages: object, used: Used[ChatFeature], define: Define) ->
         raise invalid_value("messages", "a non-empty array of messages", messages)
     history = used.asked.history
     turns = Turns(history, used.asked.tools)
-    reader = _Reader(history, used.asked.tools, define)
+    reader = _Reader(used, history, used.asked.tools, define)
     path = ""
     for at, each in enumerate(messages):
         message = reader.read(each, f"messages[{at}]")
@@ -70,6 +69,7 @@ def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str,
 
 @dataclass(frozen=True)
 class _Reader:
+    used: Used[ChatFeature]
     history: History
     tools: Toolset
     define: Define
@@ -102,13 +102,12 @@ class _Reader:
             return content
         if not isinstance(content, list):
             raise invalid_value(param, "a string or an array of content parts", content)
-        changes, parts = ToolChanges(self.tools, self.history), []
+        changes, parts = ToolChanges(self.tools, self.history), list[dict[str, Any]]()
         for at, given in enumerate(content):
             path = f"{param}[{at}]"
             if not self._is_change(given, path, role, changes):
-                parts.append(_part(given, path, role, self.history))
-        kept = [part for part in parts if part is not None]
-        return [*kept, *changes.parts(heading=role in SYSTEM_ROLES)]
+                parts += self._parts(given, path, role)
+        return [*parts, *changes.parts(heading=role in SYSTEM_ROLES)]
 
     def _is_change(self, part: object, param: str, role: str, changes: ToolChanges) -> bool:
         """Make the change, if the part adds or removes tools."""
@@ -125,6 +124,38 @@ class _Reader:
         if not name:
             raise fields.wrong("tool_name", "the name of a tool")
         return changes.refer(name)
+
+    def _parts(self, part: object, param: str, role: str) -> list[dict[str, Any]]:
+        """Read a part with text, with an image, which images.py checks, or of a feature. Return
+        none for one that is left out."""
+        if isinstance(part, str):
+            return [text_part(part)]
+        fields = Fields.of(part, param)
+        kind = fields.values.get("type")
+        if kind in ("text", "refusal"):
+            if fields.text(kind) is None and role in FOREIGN_ROLES:
+                self.history.note("left_out", param)
+                return []
+            return [text_part(fields.given_text(kind))]
+        if kind == "image_url" and role in MEDIA_ROLES:
+            return [_image(fields)]
+        if role in MEDIA_ROLES and isinstance(kind, str):
+            try:
+                if (parts := self.used.part(fields, kind)) is not None:
+                    return parts
+            except UnsupportedParameter:
+                if role not in RESULT_ROLES:
+                    raise
+        if role in FOREIGN_ROLES and isinstance(kind, str):
+            read = self.history.result_text if role in RESULT_ROLES else self.history.text
+            text = read(fields.values, param)
+            return [text_part(text)] if text else []
+        media = " or ".join(("image_url", *self.used.parts))
+        raise UnsupportedParameter(
+            f"A content part of the type {kind!r} is not supported in this message. Use text, or "
+            f"{media} in a message of the role user or tool.",
+            param=f"{param}.type",
+        )
 
 
 def _with_content(
@@ -165,37 +196,6 @@ def _with_turns(
     yield message
 
 
-def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:
-    """A part with text, with an image, which images.py checks, or with a file; None if it is left
-    out."""
-    if isinstance(part, str):
-        return text_part(part)
-    fields = Fields.of(part, param)
-    kind = fields.values.get("type")
-    if kind == "image_url" and role in MEDIA_ROLES:
-        return _image(fields)
-    if kind == "file" and role in MEDIA_ROLES:
-        try:
-            return _file(fields)
-        except UnsupportedParameter:
-            if role not in RESULT_ROLES:
-                raise
-    if kind in ("text", "refusal"):
-        if fields.text(kind) is None and role in FOREIGN_ROLES:
-            history.note("left_out", param)
-            return None
-        return text_part(fields.given_text(kind))
-    if role in FOREIGN_ROLES and isinstance(kind, str):
-        read = history.result_text if role in RESULT_ROLES else history.text
-        text = read(fields.values, param)
-        return text_part(text) if text else None
-    raise UnsupportedParameter(
-        f"A content part of the type {kind!r} is not supported in this message. Use text, or "
-        "image_url or file in a message of the role user or tool.",
-        param=f"{param}.type",
-    )
-
-
 def _image(fields: Fields) -> dict[str, Any]:
     """`{"url": …}`, or the URL alone, which some clients send. `detail` has no effect."""
     given = fields.values.get("image_url")
@@ -203,12 +203,6 @@ def _image(fields: Fields) -> dict[str, Any]:
     if not isinstance(url, str) or not url:
         raise fields.wrong("image_url", "an object with a non-empty url")
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _file(fields: Fields) -> dict[str, Any]:
-    inner = fields.inner("file", "an object with file_data")
-    refuse_references(inner, {"file_id": FILE_ID}, "file_data")
-    return read_file(inner, "file_data", fields, title=inner.text("filename"))
 
 
 def _calls(fields: Fields) -> list[Any]:

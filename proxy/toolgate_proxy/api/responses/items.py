@@ -101,7 +101,7 @@ def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]
             role = ROLES.get(fields.text("role") or "")
             if role is None:
                 raise fields.wrong("role", '"user", "assistant", "system" or "developer"')
-            turns.message(role, read_content(fields, "content", role, history), path)
+            turns.message(role, read_content(fields, "content", role, used), path)
         case "function_call":
             turns.call(_call(fields, turns), path)
         case "custom_tool_call":
@@ -110,7 +110,7 @@ def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]
             turns.additional(turns.defined(fields), path)
         case "function_call_output" | "custom_tool_call_output":
             call_id = fields.required_text("call_id")
-            turns.result(call_id, read_content(fields, "output", "tool", history), path)
+            turns.result(call_id, read_content(fields, "output", "tool", used), path)
         case "reasoning":
             if text := _reasoning(fields, used.asked.client.seal, history):
                 turns.reasoning(text, path)

@@ -16,8 +16,8 @@ from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
-from ..context import RequestContext
-from ..pdf import PDF, Pdf, PdfJob, PdfResult, Problem
+from ...context import RequestContext
+from .pdf import PDF, Pdf, PdfJob, PdfResult, Problem
 
 MAX_BYTES = 20_000_000
 """Of one PDF. A body is limited to 32 MB by default, in base64."""
@@ -89,8 +89,6 @@ class Documents:
 
         Raise InvalidRequest, ChecksBusy and ChecksFailed, and RateLimited if the texts are more
         than the limits have room for."""
-        if PDF not in request.part_types:
-            return request
         reading = _Reading(self, owner, context)
         messages = [await reading.read(message) for message in request.messages]
         await context.meter.admit_files(reading.texts)
@@ -105,7 +103,8 @@ class Documents:
             self._cache.move_to_end(key)
             return cached
         try:
-            result = await self._run(pdf, owner)
+            job = PdfJob(data=pdf.data, max_pages=MAX_PAGES, max_characters=MAX_CHARACTERS)
+            result = await self._pool.run(job, owner)
         except LimitExceeded:
             return PdfResult(problem="limits")  # not cached: the machine may have been busy
         self._keep(key, result)
@@ -119,10 +118,6 @@ class Documents:
         while self._cached > CACHED_CHARACTERS:
             _, dropped = self._cache.popitem(last=False)
             self._cached -= _size(dropped)
-
-    async def _run(self, pdf: Pdf, owner: str) -> PdfResult:
-        job = PdfJob(data=pdf.data, max_pages=MAX_PAGES, max_characters=MAX_CHARACTERS)
-        return await self._pool.run(job, owner)
 
 
 class _Reading:

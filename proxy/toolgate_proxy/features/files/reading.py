@@ -1,4 +1,4 @@
-"""Files that clients send in a request, as parts of a message."""
+"""Files that clients send in a request, as parts of a message, and their estimated tokens."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ...pdf import BEGIN_WITHIN, Pdf, is_pdf, wrapped
+from ...limits.estimate import SLICE, TOKENS_PER_FILE, sixths
 from ...request_fields import Fields
+from .pdf import BEGIN_WITHIN, Pdf, is_pdf, wrapped
 
 DATA_URL = re.compile(r"data:(?P<type>[^;,]{0,200})(?:;[^,;]{1,200}){0,8};base64,")
 PDF_TYPE = "application/pdf"
-FILE_ID, FILE_URL = "files are not stored", "files are not fetched"
-"""Why a file that is not in the request is refused."""
 
 
 def read_file(
     fields: Fields,
     name: str,
     part: Fields,
-    *,
     title: str | None,
     context: str | None = None,
+    *,
     media_type: str = "",
 ) -> dict[str, Any]:
     """The part of a file in base64, or in a data URL. `fields`: the object with the data under
-    `name`. `part`: the content part. The text of a PDF is read later (documents/reader.py).
+    `name`. `part`: the content part. The text of a PDF is read later (pdfs.py).
 
     Raises InvalidRequest for a part without data, and UnsupportedParameter for data that can't be
     read, or is neither a PDF nor text."""
@@ -79,3 +78,22 @@ def _text(content: bytes, path: str) -> str:
             param=path,
         )
     return text
+
+
+def file_tokens(member: str, file: Any) -> int:
+    """Return the tokens of a file: those of its text, without a copy that is as large. `member`: of
+    an object, with the base64 or data URL."""
+    data = file.get(member) if isinstance(file, dict) else file
+    if not isinstance(data, str):
+        return TOKENS_PER_FILE
+    begin = data.find(",") + 1 if data.startswith("data:") else 0
+    tokens = sixths(wrapped("", None).encode())
+    for at in range(begin, len(data), SLICE):
+        try:
+            content = base64.b64decode(data[at : at + SLICE], validate=True)
+        except ValueError:
+            return TOKENS_PER_FILE
+        if b"\0" in content or (at == begin and is_pdf(content)):
+            return TOKENS_PER_FILE
+        tokens += sixths(content)
+    return -(-tokens // 6)
