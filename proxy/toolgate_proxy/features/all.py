@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..limits.estimate import FILE_PARTS
 from .client_tools import FEATURE as CLIENT_TOOLS
 from .compaction import FEATURE as COMPACTION
+from .custom_tools import FEATURE as CUSTOM_TOOLS
 from .files.parts import FEATURE as FILES
 from .mcp import FEATURE as MCP
 from .parts import Parts
@@ -14,6 +15,7 @@ from .web import FEATURE as WEB
 FEATURES: tuple[Parts, ...] = (
     CLIENT_TOOLS,
     COMPACTION,
+    CUSTOM_TOOLS,
     FILES,
     MCP,
     TOOL_SEARCH,

@@ -25,10 +25,13 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_proxy.api.chat_completions.output import DONE, ChatWriter, server_sent
+from toolgate_proxy.api.surface import ANY_CLIENT
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.choice import ChoiceStarted, TokenIds
 from toolgate_proxy.chat.metrics import REPETITIONS
 from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
+from toolgate_proxy.features.custom_tools.tools import CustomInChat
+from toolgate_proxy.features.feature import Asked
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 
@@ -204,7 +207,9 @@ def test_the_end_of_a_call_is_marked_on_request():
     ],
 )  # fmt: skip
 def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
-    chunks = ChatWriter(request(), legacy=legacy, call_done=True).chunks(plain_answer())
+    features = (CustomInChat(Asked(ANY_CLIENT, {})),)
+    writer = ChatWriter(request(), features, legacy=legacy, call_done=True)
+    chunks = writer.chunks(plain_answer())
     *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
     assert choice["delta"] == delta

@@ -12,7 +12,7 @@ from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
-from ..shared.history import Conversation, History, Turns, function_call
+from ..shared.history import Conversation, History, Turns
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .feature import ChatFeature
 
@@ -32,17 +32,16 @@ def parse_messages(messages: object, used: Used[ChatFeature], define: Define) ->
     request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
-    history = used.asked.history
-    turns = Turns(history, used.asked.tools)
-    reader = _Reader(used, history, used.asked.tools, define)
+    turns = Turns(used.asked.history, used.asked.tools)
+    reader = _Reader(used, used.asked.history, used.asked.tools, define)
     path = ""
     for at, each in enumerate(messages):
         message = reader.read(each, f"messages[{at}]")
         if message is None:
             continue
         path = f"messages[{at}]"
-        message = _without_function(message, path, history)
-        for turn in _with_turns(message, path, history, used):
+        message = _without_function(message, path, used)
+        for turn in _with_turns(message, path, used):
             for more in (more for feature in used for more in feature.before(turn)):
                 turns.begin(more, path)
             turns.begin(turn, path)
@@ -95,7 +94,7 @@ class _Reader:
             content = ""
         elif content is None:
             raise fields.wrong("content", "a string or an array of content parts")
-        return _with_content(fields, role, content, self.history)
+        return _with_content(fields, role, content, self.used)
 
     def _content(self, content: object, param: str, role: str) -> str | list[dict[str, Any]] | None:
         if content is None or isinstance(content, str):
@@ -159,10 +158,10 @@ class _Reader:
 
 
 def _with_content(
-    fields: Fields, role: str, content: str | list[dict[str, Any]] | None, history: History
+    fields: Fields, role: str, content: str | list[dict[str, Any]] | None, used: Used[ChatFeature]
 ) -> dict[str, Any]:
     path = fields.path("tool_calls")
-    calls = [_call(call, f"{path}[{at}]", history) for at, call in enumerate(_calls(fields))]
+    calls = [_call(call, f"{path}[{at}]", used) for at, call in enumerate(_calls(fields))]
     # OpenAI's role `developer` is `system` in the templates of open models.
     own = {"role": "system" if role == "developer" else role, "content": content}
     checked = {**fields.values, **own}
@@ -170,18 +169,20 @@ def _with_content(
     return checked | {"tool_calls": [call for call in calls if call]} if calls else checked
 
 
-def _without_function(message: dict[str, Any], path: str, history: History) -> dict[str, Any]:
+def _without_function(
+    message: dict[str, Any], path: str, used: Used[ChatFeature]
+) -> dict[str, Any]:
     """Convert the deprecated `function_call` and the role `function` to tool calls and results."""
     function = message.get("function_call")
     if function is not None and message["role"] == "assistant":
-        call = _call({"function": function}, f"{path}.function_call", history)
+        call = _call({"function": function}, f"{path}.function_call", used)
         rest = {name: value for name, value in message.items() if name != "function_call"}
         return rest | {"tool_calls": [*(message.get("tool_calls") or ()), call]}
     return message | {"role": "tool"} if message["role"] == "function" else message
 
 
 def _with_turns(
-    message: dict[str, Any], path: str, history: History, used: Used[ChatFeature]
+    message: dict[str, Any], path: str, used: Used[ChatFeature]
 ) -> Iterator[dict[str, Any]]:
     """Put the messages that members of features stand for, such as calls that the gateway ran in an
     earlier response, and their results, before the message that has them."""
@@ -190,7 +191,7 @@ def _with_turns(
         turns = [] if feature is None else [*feature.turns(message)]
         for turn in turns:
             if calls := turn.get("tool_calls"):
-                turn["tool_calls"] = [_call(call, f"{path}.{name}", history) for call in calls]
+                turn["tool_calls"] = [_call(call, f"{path}.{name}", used) for call in calls]
             yield turn
         message = {each: value for each, value in message.items() if each != name or not turns}
     yield message
@@ -213,17 +214,15 @@ def _calls(fields: Fields) -> list[Any]:
     return calls
 
 
-def _call(call: object, param: str, history: History) -> dict[str, Any] | None:
+def _call(call: object, param: str, used: Used[ChatFeature]) -> dict[str, Any] | None:
     """The call of a function; None for one of another service, which has none."""
     fields = Fields.of(call, param)
     kind, rest = fields.values.get("type", "function"), {**fields.values, "type": "function"}
-    if kind == "custom":
+    feature = None if kind == "function" else used.of_type(kind)
+    if feature is not None and (function := feature.called(fields)) is not None:
         # As the call of a function, which templates can render.
-        named = fields.inner("custom", "an object with a name and an input")
-        text = history.custom_input(named.values.get("input"), named.path("input"))
-        del rest["type"], rest["custom"]
-        function = function_call(named.required_text("name"), text)
-        return {**rest, "type": "function", "function": function}
+        return {name: each for name, each in rest.items() if name != kind} | {"function": function}
+    history = used.asked.history
     if fields.mapping("function") is None and kind != "function":
         history.note("left_out", param)
         return None

@@ -9,7 +9,7 @@ from toolgate_core.deltas import CallStart
 
 from ...features.feature import Feature
 from ...request_fields import Fields
-from ..shared.tools import DEFERRED, Shown
+from ..shared.tools import DEFERRED, Shown, Taken
 from .output_items import Call, Event, Item
 from .turns import ItemTurns
 
@@ -78,7 +78,11 @@ class ResponsesFeature(Feature[Output]):
         """Whether deferred tools stay deferred, because the model or the client finds them."""
         return False
 
-    def chosen(self, kind: str) -> str | None:
+    def own(self, entry: Fields, namespace: str) -> Taken | None:
+        """Read a tool of a client that may be in a namespace; None if its type can't be."""
+        return None
+
+    def chosen(self, choice: Fields) -> str | None:
         """Return the name of the tool that `tool_choice` names by its type."""
         return None
 

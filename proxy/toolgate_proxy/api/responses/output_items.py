@@ -257,14 +257,6 @@ FUNCTION = CallKind(
     text_done="response.function_call_arguments.done",
     named=True,
 )
-CUSTOM = CallKind(
-    type="custom_tool_call",
-    prefix="ctc",
-    text="input",
-    text_delta="response.custom_tool_call_input.delta",
-    text_done="response.custom_tool_call_input.done",
-    named=False,
-)
 
 
 @dataclass

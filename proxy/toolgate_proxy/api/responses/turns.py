@@ -11,21 +11,20 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import Tool
-from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
-from ..shared.history import Content, History, Message, Part, Turn, Turns
+from ..shared.history import Content, Message, Part, Turn, Turns
 from ..shared.tool_changes import ToolChanges, text_part
 
 Define = Callable[[Sequence[object], str], tuple[Tool, ...]]
 
 
 class ItemTurns(Turns):
-    def __init__(self, history: History, tools: Toolset, define: Define) -> None:
-        """`define`: parses an array of tools at its path."""
-        super().__init__(history, tools)
-        self._define = define
+    def __init__(self, used: Used[Any], define: Define) -> None:
+        """`used`: the features of the request. `define`: parses an array of tools at its path."""
+        super().__init__(used.asked.history, used.asked.tools)
+        self._used, self._define = used, define
 
     def begin(self, message: Message, path: str) -> Turn:
         if message["role"] != "system":
@@ -49,6 +48,12 @@ class ItemTurns(Turns):
                 param=param,
             )
         return super().result(call_id, content, path, name=name)
+
+    def output(self, item: Fields) -> None:
+        """Read the result of a call of a client's tool. Raise InvalidRequest and
+        UnsupportedParameter."""
+        call_id = item.required_text("call_id")
+        self.result(call_id, read_content(item, "output", "tool", self._used), item.place)
 
     def replace_result(self, content: str, new: str) -> None:
         """Replace the content of a result."""

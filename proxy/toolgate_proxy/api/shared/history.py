@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.chat_request import Change, HistoryChange
-from toolgate_core.custom_tools import INPUT
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields
@@ -73,13 +72,6 @@ class History:
             return given
         self.note("arguments", path)
         return "{}"
-
-    def custom_input(self, given: object, path: str) -> str:
-        """The input of a call of a custom tool, which is text."""
-        if isinstance(given, str):
-            return given
-        self.note("arguments", path)
-        return ""
 
     def note_unknown(self, fields: Fields, known: Container[str]) -> None:
         """Note the fields that are not in `known`, which the caller does not read."""
@@ -277,11 +269,6 @@ def with_results(given: Iterable[Placed], history: History) -> list[Placed]:
     for message, path in placed:
         pairing.add(message, path)
     return [*pairing.finished()]
-
-
-def function_call(name: str, text: str) -> dict[str, Any]:
-    """The call of a custom tool as that of the function that the model is offered."""
-    return {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
 
 
 def tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:

@@ -60,8 +60,8 @@ class ClientToolsInResponses(ResponsesFeature):
         shown = Shown(repeated_entry(entry.values, fields), tool.type)
         return Taken([function_entry(entry.place, function)], shown)
 
-    def chosen(self, kind: str) -> str:
-        return kind
+    def chosen(self, choice: Fields) -> str:
+        return str(choice.values["type"])
 
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """Damaged items are not read."""

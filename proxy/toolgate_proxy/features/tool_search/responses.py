@@ -59,7 +59,7 @@ class SearchInResponses(ResponsesFeature):
         shown = Shown({**repeated, "execution": self._execution}, NAME)
         return Taken([function_entry(entry.place, function)], shown)
 
-    def chosen(self, kind: str) -> str:
+    def chosen(self, choice: Fields) -> str:
         return NAME
 
     def runners(self) -> dict[str, GatewayTool]:

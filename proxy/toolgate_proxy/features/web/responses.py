@@ -55,7 +55,7 @@ class WebInResponses(ResponsesFeature):
         shown = Shown({name: entry.values.get(name) for name in REPEATED}, NAME)
         return Taken([function_entry(entry.place, FUNCTION)], shown)
 
-    def chosen(self, kind: str) -> str | None:
+    def chosen(self, choice: Fields) -> str | None:
         return None if self._search is None else NAME
 
     def runners(self) -> dict[str, GatewayTool]:
