@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...request_fields import Fields
-from .tool import BuiltinTool, Event, Member, present
+from ..schemas import closed, typed
+from .tool import LIMIT, BuiltinTool, Event, Member, present
 
 WORDS = (
     "Runs commands in a shell, one after another, and returns what they print and their exit "
@@ -16,32 +17,18 @@ SKILLS = "There are instructions for some tasks. Read the file before you do suc
 CONTAINERS = ("container_auto", "container_reference")
 """Types of environments that OpenAI runs."""
 LIMITS = ("timeout_ms", "max_output_length")
-MAX_LIMIT = 2**31 - 1
-PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "commands": {
-            "type": "array",
-            "items": {"type": "string"},
-            "minItems": 1,
-            "description": "The commands, in their order.",
-        },
-        "timeout_ms": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LIMIT,
-            "description": "Milliseconds after which the commands are ended.",
-        },
-        "max_output_length": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LIMIT,
-            "description": "Most characters of output that are returned.",
-        },
+PARAMETERS = closed(
+    {
+        "commands": typed(
+            "array", "The commands, in their order.", items={"type": "string"}, minItems=1
+        ),
+        "timeout_ms": typed("integer", "Milliseconds after which the commands are ended.", **LIMIT),
+        "max_output_length": typed(
+            "integer", "Most characters of output that are returned.", **LIMIT
+        ),
     },
-    "required": ["commands"],
-    "additionalProperties": False,
-}
+    "commands",
+)
 
 
 def _describe(entry: Fields) -> str:

@@ -17,6 +17,7 @@ from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 from ...api.surface import Provision
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
+from ..schemas import closed, typed
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,7 @@ CALL_RESULTS: dict[Problem | None, CallResult] = {
 FUNCTION: dict[str, Any] = {
     "name": NAME,
     "description": "Search the web. Returns titles, addresses and excerpts of pages.",
-    "parameters": {
-        "type": "object",
-        "properties": {QUERY: {"type": "string", "description": "What to search for."}},
-        "required": [QUERY],
-        "additionalProperties": False,
-    },
+    "parameters": closed({QUERY: typed("string", "What to search for.")}),
 }
 
 
