@@ -185,12 +185,14 @@ class MemoryResponses:
         return sum(owned.size for owned in self._owners.values())
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
-        reason = self._refusal(response)
-        if reason is None and self._of(owner).find(response.id) is not None:
+        if not self._settings.responses_quota:
+            return "disabled"
+        if len(response.record) > min(RESPONSE_MAX_BYTES, self._most):
+            return "too_large"
+        if self._of(owner).find(response.id) is not None:
             return "exists"
-        if reason is None:
-            self._store(owner, response)
-        return reason
+        self._store(owner, response)
+        return None
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
         owned, wanted = self._of(owner), response_id
@@ -212,11 +214,6 @@ class MemoryResponses:
 
     async def aclose(self) -> None:
         pass
-
-    def _refusal(self, response: SealedResponse) -> NotStored | None:
-        if not self._settings.responses_quota:
-            return "disabled"
-        return "too_large" if len(response.record) > min(RESPONSE_MAX_BYTES, self._most) else None
 
     @property
     def _most(self) -> int:

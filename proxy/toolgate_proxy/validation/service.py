@@ -30,6 +30,7 @@ from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
+from ..grammars.tool_check import subject
 from .validator import InvalidSchema, Job, JobResult, Validator, Violation
 
 UNBOUNDED = 10**12
@@ -140,6 +141,10 @@ MAX_COMPILED = 20_000
 """Maximum number of steps of a schema that is compiled on the event loop, which takes a few
 milliseconds."""
 REASON_LENGTH = 200
+TOO_EXPENSIVE = (
+    "can't be compiled within the limits of this gateway. Simplify the references and patterns of "
+    "the schema."
+)
 
 
 @dataclass(frozen=True)
@@ -189,31 +194,22 @@ class ValidationService:
                     on_invalid(tool.name, error)
 
     async def _prepare(self, tool: Tool, owner: str) -> None:
-        subject = (
-            f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
-        )
         try:
-            cached = self._add(tool)
-            if cached.validator is None:
+            if self._add(tool).validator is None:
                 result = await self._run(tool, None, owner)
                 if result.schema_error is not None:
                     raise InvalidSchema(result.schema_error, result.schema_error_pointer)
+            return
         except InvalidSchema as invalid:
             problem = f"are not a valid JSON Schema: {invalid.reason[:REASON_LENGTH]}"
             pointer = invalid.pointer
         except LimitExceeded:
-            problem = (
-                "can't be compiled within the limits of this gateway. Simplify the references and "
-                "patterns of the schema."
-            )
-            pointer = ""
+            problem, pointer = TOO_EXPENSIVE, ""
         except BaseException:
             self._cache.pop(tool.hash, None)  # the schema was not checked
             raise
-        else:
-            return
         self._cache.pop(tool.hash, None)
-        raise SchemaNotEnforceable(f"{subject} {problem}", pointer=pointer, param=tool.param)
+        raise SchemaNotEnforceable(f"{subject(tool)} {problem}", pointer=pointer, param=tool.param)
 
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""

@@ -228,5 +228,5 @@ def _call(call: object, param: str, used: Used[ChatFeature]) -> dict[str, Any] |
         return None
     named = fields.inner("function", "an object with a name and arguments")
     named.required_text("name")
-    arguments = history.arguments(named.values.get("arguments"), named.path("arguments"))
+    arguments = history.arguments(named)
     return {**rest, "function": {**named.values, "arguments": arguments}}

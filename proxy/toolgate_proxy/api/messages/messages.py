@@ -14,7 +14,7 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
-from ..shared.history import Conversation, History, Part, Turns, joined, tool_call, tool_of
+from ..shared.history import Conversation, History, Part, Turns, joined, tool_of
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .content import (
     CHANGE_FIELDS,
@@ -254,7 +254,7 @@ class _Reader:
         message."""
         check_fields(block, SERVER_FIELDS if of_service else TOOL_USE_FIELDS)
         call_id = block.required_text("id")
-        arguments = self.turns.history.arguments(block.values.get("input"), block.path("input"))
+        arguments = self.turns.history.arguments(block, "input")
         if of_service:
             self._server_calls.add(call_id)
         elif call_id in self._ids:
@@ -263,8 +263,8 @@ class _Reader:
         else:
             self._ids.add(call_id)
             self._open[call_id] = block.place
-        call = tool_call(original_id(call_id), block.required_text("name"), arguments)
-        self.turns.call(call, block.place)
+        name = block.required_text("name")
+        self.turns.call(original_id(call_id), name, arguments, block.place)
 
 
 def _kinds(messages: Sequence[object]) -> set[str]:

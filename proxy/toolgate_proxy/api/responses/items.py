@@ -7,7 +7,6 @@ message. An item begins a new message where the current one already has its kind
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.toolset import Toolset
@@ -15,7 +14,7 @@ from toolgate_core.toolset import Toolset
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.history import Conversation, History, text_of, tool_call, tool_of
+from ..shared.history import Conversation, History, text_of, tool_of
 from .feature import ResponsesFeature
 from .tools import full_name
 from .turns import Define, ItemTurns, read_content
@@ -101,7 +100,8 @@ def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]
                 raise fields.wrong("role", '"user", "assistant", "system" or "developer"')
             turns.message(role, read_content(fields, "content", role, used), path)
         case "function_call":
-            turns.call(_call(fields, turns), path)
+            arguments, name = history.arguments(fields), called_name(fields, turns.tools)
+            turns.call(fields.required_text("call_id"), name, arguments, path)
         case "additional_tools":
             turns.additional(turns.defined(fields), path)
         case "function_call_output":
@@ -127,12 +127,6 @@ def called_name(fields: Fields, tools: Toolset) -> str:
     full = full_name(namespace, name)
     # The namespace of a deferred function without one is its name.
     return name if namespace == name and not tools.has(full) else full
-
-
-def _call(fields: Fields, turns: ItemTurns) -> dict[str, Any]:
-    arguments = turns.history.arguments(fields.values.get("arguments"), fields.path("arguments"))
-    name = called_name(fields, turns.tools)
-    return tool_call(fields.required_text("call_id"), name, arguments)
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:

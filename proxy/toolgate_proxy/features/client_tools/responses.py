@@ -13,7 +13,6 @@ from toolgate_core.deltas import CallStart
 from ...api.responses.feature import Output, ResponsesFeature, check_entry, repeated_entry
 from ...api.responses.output_items import Call, Event, item_added, item_done, item_id
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import tool_call
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
@@ -80,7 +79,7 @@ class ClientToolsInResponses(ResponsesFeature):
             return False
         turns.history.note_unknown(item, (*CALL_FIELDS, tool.member))
         arguments = json.dumps(tool.to_arguments(member), ensure_ascii=False)
-        turns.call(tool_call(call_id, tool.type, arguments), item.place)
+        turns.call(call_id, tool.type, arguments, item.place)
         return True
 
     def output(self, response: ChatResponse) -> Output:

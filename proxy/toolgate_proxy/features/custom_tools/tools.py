@@ -19,7 +19,7 @@ from ...api.responses.items import called_name
 from ...api.responses.output_items import Call, CallKind
 from ...api.responses.tools import client_tool
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import History, tool_call
+from ...api.shared.history import History
 from ...api.shared.tools import Taken
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
@@ -82,7 +82,7 @@ class CustomInResponses(ResponsesFeature):
             turns.output(item)
             return True
         arguments, name = _arguments(item, turns.history), called_name(item, turns.tools)
-        turns.call(tool_call(item.required_text("call_id"), name, arguments), item.place)
+        turns.call(item.required_text("call_id"), name, arguments, item.place)
         return True
 
     def output(self, response: ChatResponse) -> Output:

@@ -119,29 +119,21 @@ class _Output(Output):
 
     def at_end(self) -> dict[str, Any]:
         """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
-        return {FIELDS: dict(self._calls())} if self._ran else {}
-
-    def _calls(self) -> Iterator[tuple[str, Any]]:
         if not self._ran:
-            return
-        yield (
-            CALLS,
-            [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": "".join(call.arguments)},
-                }
-                for call in self._ran
-            ],
-        )
-        yield (
-            RESULTS,
-            [
-                {"tool_call_id": call.id, "result": call.result, "name": call.name}
-                for call in self._ran
-            ],
-        )
+            return {}
+        calls = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": "".join(call.arguments)},
+            }
+            for call in self._ran
+        ]
+        results = [
+            {"tool_call_id": call.id, "result": call.result, "name": call.name}
+            for call in self._ran
+        ]
+        return {FIELDS: {CALLS: calls, RESULTS: results}}
 
 
 def _objects(given: object) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from ...api.shared.tools import Entry, Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
-from .servers import ListedTool, Listing, McpOutcome, McpTool, listing_of
+from .servers import ListedTool, Listing, McpOutcome, McpServers, McpTool, listing_of
 
 SERVERS = "mcp_servers"
 TOOLSET = "mcp_toolset"
@@ -37,7 +37,7 @@ class OfferedTool:
     server: str
     """The name of its server in the request."""
     tool: ListedTool
-    runner: McpTool
+    servers: McpServers
     deferred: bool = False
 
 
@@ -76,7 +76,7 @@ class McpInMessages(MessagesFeature):
         return frozenset(each.tool.name for each in self._offered)
 
     def runners(self) -> dict[str, GatewayTool]:
-        return {each.tool.name: each.runner for each in self._offered}
+        return {each.tool.name: McpTool(each.tool.name, each.servers) for each in self._offered}
 
     def content(self, block: Fields, kind: str) -> Content:
         text = text_of(block.values.get("content"))
@@ -134,8 +134,7 @@ class McpInMessages(MessagesFeature):
 
     def _offer(self, path: str, server: str, tool: ListedTool, *, deferred: bool = False) -> None:
         _, listing = self._servers[server]
-        runner = McpTool(tool.name, listing.servers)
-        self._offered.append(OfferedTool(path, server, tool, runner, deferred))
+        self._offered.append(OfferedTool(path, server, tool, listing.servers, deferred))
 
 
 def _config(given: object, path: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from toolgate_core.gateway_tools import GatewayTool, PendingCall
 from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.output_items import Call, Event, Item, item_added, item_done
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import History, tool_call
+from ...api.shared.history import History
 from ...api.shared.tools import DEFERRED, Shown, Taken
 from ...background import finished
 from ...chat.response import ChatResponse
@@ -114,9 +114,9 @@ class McpInResponses(ResponsesFeature):
     def _ask(self, item: Fields, turns: ItemTurns) -> None:
         """Read a request for approval, as a call."""
         call_id, name = item.required_text("id"), item.required_text("name")
-        arguments = turns.history.arguments(item.values.get("arguments"), item.path("arguments"))
+        arguments = turns.history.arguments(item)
         self._waiting[call_id] = _Asked(name, arguments, item.place)
-        turns.call(tool_call(call_id, name, arguments), item.place)
+        turns.call(call_id, name, arguments, item.place)
 
     def _answer(self, item: Fields, turns: ItemTurns) -> None:
         """Read the user's answer to a request for approval. Raise InvalidRequest if there is no
@@ -147,8 +147,7 @@ class McpInResponses(ResponsesFeature):
             turns.replace_result(placeholder(approval), text)
             return
         call_id = item.text("id") or f"mcp_{item.place}"
-        arguments = history.arguments(item.values.get("arguments"), item.path("arguments"))
-        turns.call(tool_call(call_id, name, arguments), item.place)
+        turns.call(call_id, name, history.arguments(item), item.place)
         turns.result(call_id, text, item.place)
 
     def pending(self) -> Iterator[PendingCall]:

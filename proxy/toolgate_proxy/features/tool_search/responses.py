@@ -15,7 +15,6 @@ from toolgate_core.gateway_tools import GatewayTool
 from ...api.responses.feature import Output, ResponsesFeature, chosen_of
 from ...api.responses.output_items import Call, Item
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.choice import GatewayCallRan
@@ -70,9 +69,8 @@ class SearchInResponses(ResponsesFeature):
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """A search that another service ran has no id: its output is the next one."""
         if kind == CALL:
-            given = item.values.get("arguments")
-            arguments = turns.history.arguments(given, item.path("arguments"))
-            turns.call(tool_call(item.text("call_id") or "", NAME, arguments), item.place)
+            arguments = turns.history.arguments(item)
+            turns.call(item.text("call_id") or "", NAME, arguments, item.place)
             return True
         call_id = item.text("call_id") or ""
         found = turns.defined(item)

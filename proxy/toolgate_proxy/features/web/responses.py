@@ -14,7 +14,6 @@ from toolgate_core.gateway_tools import GatewayTool
 from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.output_items import Call, Event, item_done
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import tool_call
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
@@ -77,7 +76,7 @@ class WebInResponses(ResponsesFeature):
         query = action.get("query")
         arguments = json.dumps({QUERY: query if isinstance(query, str) else ""}, ensure_ascii=False)
         call_id = item.text("call_id") or item.text("id") or f"web_{turns.count}"
-        turns.call(tool_call(call_id, NAME, arguments), item.place)
+        turns.call(call_id, NAME, arguments, item.place)
         turns.result(call_id, text, item.place)
         return True
 
