@@ -160,9 +160,9 @@ def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
         for at, each in enumerate(prompt.messages):
             if not _is_json(wire.ChatPrompt(messages=(each,))):
                 return f"messages[{at}]", each
+        own = {"tools": [*(prompt.tools or ())], "template_kwargs": prompt.template_kwargs}
         for param, name in (("tools", "tools"), ("chat_template_kwargs", "template_kwargs")):
-            own = {name: getattr(prompt, name)}
-            if not _is_json(wire.ChatPrompt(messages=(), **own)):
+            if not _is_json(wire.ChatPrompt.model_validate({"messages": (), name: own[name]})):
                 return param, own[name]
     if isinstance(message, wire.GenerateRequest):
         return "bad_words", list(message.sampling.bad_words or ())

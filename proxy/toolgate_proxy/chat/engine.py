@@ -34,7 +34,8 @@ from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
-from .preparation import Preparation, prepared
+from .images import Images
+from .preparation import Prepared, prepared, with_images
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
 from .shortening import edited, fitted
@@ -51,7 +52,7 @@ NO_VERDICT = (
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self._preparation = Preparation(settings)
+        self._images = Images(fetch=settings.image_urls)
         self._constraints = ConstraintLoader(settings)
         self.validators = self._constraints.validators
         self._resamples = settings.resamples
@@ -71,7 +72,7 @@ class Engine:
     ) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
         _check_trace(request, context)
-        request = await self._preparation.with_images(request, deployment, context)
+        request = await with_images(self._images, request, deployment, context)
         request = await self.edited(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
@@ -189,7 +190,7 @@ class Engine:
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
-        found = await self._preparation.prepared(request, deployment)
+        found = await self._prepared(request, deployment)
         return await begun_unconstrained(found, deployment)
 
     async def edited(
@@ -208,9 +209,13 @@ class Engine:
     async def _count(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> int:
-        found = await self._preparation.prepared(request, deployment)
+        found = await self._prepared(request, deployment)
         found = await self._constraints.offered(found, deployment, context)
         return await deployment.backend.count(found.count_message())
+
+    async def _prepared(self, request: ChatRequest, deployment: Deployment) -> Prepared:
+        request = await with_images(self._images, request, deployment)
+        return prepared(request, await deployment.backend.info())
 
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:

@@ -92,7 +92,8 @@ class Failover:
             async with AsyncExitStack() as stack:
                 stack.enter_context(deployment.load.running())
                 try:
-                    _require_up(deployment)
+                    if deployment.state.is_down:  # a hung one would wait for its time limit
+                        raise unresponsive()
                     attempt = request
                     if placement.model != request.model:
                         attempt = replace(request, model=placement.model)
@@ -151,13 +152,6 @@ async def _chain(held: Iterable[list[ResponseEvent]], rest: Events) -> Events:
         await asyncio.sleep(0)  # others have their turn between the batches of a long response
     async for batch in rest:
         yield batch
-
-
-def _require_up(deployment: Deployment) -> None:
-    """Raise BackendUnavailable for a backend that is down according to its health checks. A
-    request that is sent to a hung one would wait for its time limit."""
-    if deployment.state.is_down:
-        raise unresponsive()
 
 
 def _may_have_another(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> bool:

@@ -121,7 +121,10 @@ class Used(Generic[F]):
 
     def of_type(self, kind: object) -> F | None:
         """Return the feature that has a type of entries of `tools`."""
-        return self._begin(_of_type(self.known, kind)) if isinstance(kind, str) else None
+        if not isinstance(kind, str):
+            return None
+        types = ((each, each.TYPES) for each in self.known)
+        return self._begin(next((each for each, own in types if own and own.fullmatch(kind)), None))
 
     def of_item(self, kind: str) -> F | None:
         """Return the feature that has a type of items or blocks of the conversation."""
@@ -163,7 +166,3 @@ class Used(Generic[F]):
         if kind not in self._begun:
             self._begun[kind] = kind(self.asked)
         return self._begun[kind]
-
-
-def _of_type(known: Sequence[type[F]], kind: str) -> type[F] | None:
-    return next((each for each in known if each.TYPES and each.TYPES.fullmatch(kind)), None)

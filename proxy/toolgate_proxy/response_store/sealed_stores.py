@@ -180,10 +180,6 @@ class MemoryResponses:
         self._settings = settings
         self._owners: OrderedDict[str, _Owned] = OrderedDict()
 
-    @property
-    def _size(self) -> int:
-        return sum(owned.size for owned in self._owners.values())
-
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
         if not self._settings.responses_quota:
             return "disabled"
@@ -191,7 +187,13 @@ class MemoryResponses:
             return "too_large"
         if self._of(owner).find(response.id) is not None:
             return "exists"
-        self._store(owner, response)
+        owned, expires = self._of(owner), time.monotonic() + self._settings.responses_ttl
+        owned.responses[response.id] = (response, expires)
+        owned.size += len(response.record)
+        while len(owned.responses) > self._settings.responses_quota or owned.size > self._most:
+            self._drop_first(owner)
+        while sum(each.size for each in self._owners.values()) > MEMORY_BYTES:
+            self._drop_first(next(iter(self._owners)))
         return None
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
@@ -219,15 +221,6 @@ class MemoryResponses:
     def _most(self) -> int:
         """Most bytes of one owner."""
         return min(self._settings.responses_quota_bytes, MEMORY_BYTES)
-
-    def _store(self, owner: str, response: SealedResponse) -> None:
-        owned, expires = self._of(owner), time.monotonic() + self._settings.responses_ttl
-        owned.responses[response.id] = (response, expires)
-        owned.size += len(response.record)
-        while len(owned.responses) > self._settings.responses_quota or owned.size > self._most:
-            self._drop_first(owner)
-        while self._size > MEMORY_BYTES:
-            self._drop_first(next(iter(self._owners)))
 
     def _of(self, owner: str) -> _Owned:
         owned = self._owners.setdefault(owner, _Owned())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import lark
 import re2
@@ -29,18 +29,8 @@ Matches = Callable[[str], bool]
 _UNREADABLE = (re.error, re2.error, lark.exceptions.LarkError, RecursionError, OverflowError)
 
 
-class _Match(Protocol):
-    def end(self) -> int: ...
-
-
-class _Pattern(Protocol):
-    """A compiled expression of RE2, over UTF-8."""
-
-    def match(self, text: bytes, pos: int) -> _Match | None: ...
-
-    def fullmatch(self, text: bytes, pos: int = 0, endpos: int | None = None) -> _Match | None: ...
-
-
+_Pattern = re.Pattern[bytes]
+"""A compiled expression, of RE2."""
 _CLASS = re.compile(
     r"\[\^?\]?(?P<inside>(?:\\.|\[:\^?\w+:\]|[^\]\\])*+)\]|\\.|(?P<empty_least>\{,)", re.DOTALL
 )

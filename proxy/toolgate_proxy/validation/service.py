@@ -18,6 +18,7 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,20 +98,14 @@ class _Walk:
 
     def _reference(self, reference: str) -> int:
         if reference not in self._weights:
-            target = self._target(reference)
             self._weights[reference] = None
-            self._weights[reference] = UNBOUNDED if target is None else self.weight(target, "")
-        weight = self._weights[reference]
-        return UNBOUNDED if weight is None else weight
-
-    def _target(self, reference: str) -> Any:
-        pointer = pointer_of_ref(reference)
-        if pointer is None:
-            return None
-        try:
-            return at_pointer(self._root, pointer)
-        except (LookupError, ValueError):
-            return None
+            weight, pointer = UNBOUNDED, pointer_of_ref(reference)
+            if pointer is not None:
+                with suppress(LookupError, ValueError):
+                    weight = self.weight(at_pointer(self._root, pointer), "")
+            self._weights[reference] = weight
+        known = self._weights[reference]
+        return UNBOUNDED if known is None else known
 
 
 def _pattern(pattern: str) -> int:
@@ -196,7 +191,7 @@ class ValidationService:
     async def _prepare(self, tool: Tool, owner: str) -> None:
         try:
             if self._add(tool).validator is None:
-                result = await self._run(tool, None, owner)
+                result = await self._run(owner, tool, None)
                 if result.schema_error is not None:
                     raise InvalidSchema(result.schema_error, result.schema_error_pointer)
             return
@@ -231,7 +226,7 @@ class ValidationService:
         if grammar is None:
             return None
         try:
-            result = await self._run(tool, arguments, owner, grammar=grammar)
+            result = await self._run(owner, tool, arguments, grammar=grammar)
         except LimitExceeded:
             metrics.CUSTOM_CALLS.labels("too_long").inc()
             return None
@@ -247,7 +242,7 @@ class ValidationService:
         if cached.validator is not None and cached.steps * len(arguments) <= MAX_STEPS:
             return cached.validator.check(arguments, unique=unique)
         try:
-            return (await self._run(tool, arguments, owner, unique=unique)).violation
+            return (await self._run(owner, tool, arguments, unique=unique)).violation
         except LimitExceeded as error:
             raise ArgumentsNotChecked(
                 f"{f'The arguments of {tool.name!r}' if tool.name else 'The content'} could not be "
@@ -264,16 +259,8 @@ class ValidationService:
             self._cache.popitem(last=False)
         return cached
 
-    async def _run(
-        self,
-        tool: Tool,
-        arguments: str | None,
-        owner: str,
-        *,
-        unique: bool = False,
-        grammar: Grammar | None = None,
-    ) -> JobResult:
-        job = Job(grammar=grammar, tool_schema=tool.parameters, arguments=arguments, unique=unique)
+    async def _run(self, owner: str, tool: Tool, arguments: str | None, **more: Any) -> JobResult:
+        job = Job(tool_schema=tool.parameters, arguments=arguments, **more)
         return await self._pool.run(job, owner)
 
 

@@ -216,7 +216,7 @@ class Chunks:
 
     def _more(self, choice: int, index: int, text: str) -> dict[str, Any]:
         """A delta that adds text to a call."""
-        form = self._forms[choice, index]
+        form = self._forms.get((choice, index), FUNCTION)
         if self._writer.legacy:
             return {"function_call": {form.text: text}}
         return self._of_call(choice, index, {form.type: {form.text: text}})

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..schemas import Schema, closed, typed
-from .tool import BuiltinTool, Event, Member, described, present
+from .tool import BuiltinTool, Event, Member, present
 
 WORDS = """Creates, updates or deletes one file.
 `create_file`: each line of `diff` is `+` and a line of the new file.
@@ -51,7 +51,7 @@ def _to_text(item: Mapping[str, Any]) -> str:
 
 APPLY_PATCH = BuiltinTool(
     type="apply_patch",
-    describe=described(WORDS),
+    describe=lambda _: WORDS,
     parameters=closed({"operation": OPERATION}),
     call="apply_patch_call",
     prefix="apc",

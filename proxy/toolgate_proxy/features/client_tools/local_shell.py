@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..schemas import closed, typed
-from .tool import LIMIT, BuiltinTool, described, present
+from .tool import LIMIT, BuiltinTool, present
 
 WORDS = (
     "Runs one program on the user's computer and returns what it prints. `command` has the program "
@@ -52,7 +52,7 @@ def _to_text(item: Mapping[str, Any]) -> str:
 
 LOCAL_SHELL = BuiltinTool(
     type="local_shell",
-    describe=described(WORDS),
+    describe=lambda _: WORDS,
     parameters=PARAMETERS,
     call="local_shell_call",
     prefix="lsh",

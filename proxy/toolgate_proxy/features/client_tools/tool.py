@@ -50,11 +50,6 @@ class BuiltinTool:
         return f"{self.call}_output"
 
 
-def described(words: str) -> Callable[[Fields], str]:
-    """Describe all entries with the same words."""
-    return lambda _: words
-
-
 def present(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Return the members that are given and not null."""
     return {name: given[name] for name in names if given.get(name) is not None}

@@ -45,7 +45,8 @@ async def respond(
     is Compacted if the conversation was compacted. `rule`: when it is."""
     context.meter.begin_counting()
     request = await engine.edited(request, deployment, context)
-    compacting = _Compacting(engine, deployment, context, request, rule)
+    info = await deployment.backend.info()
+    compacting = _Compacting(engine, deployment, context, request, rule, info.limits.max_model_len)
     division = await compacting.division()
     if division is None:
         async with tool_loop.respond(engine, request, deployment, context) as responding:
@@ -71,11 +72,16 @@ class _Compacting:
     request: ChatRequest
     """Its edits are applied."""
     rule: Compaction
+    context_length: int
+
+    @property
+    def limit(self) -> int | None:
+        return limit_of(self.rule, self.request, self.context_length)
 
     async def division(self) -> Division | None:
         """Return the part that is replaced; None if the conversation stays as it is. Raise
         InvalidRequest if it must be compacted and has nothing to replace."""
-        limit, messages = await self._limit(), self.request.messages
+        limit, messages = self.limit, self.request.messages
         if limit is None:
             found = divided_whole(messages)
             if found is None:
@@ -97,7 +103,7 @@ class _Compacting:
         """Return the compacted conversation, and a response without events and tokens of its own.
         Raise ToolgateError if the summary fails."""
         request, rule, context = self.request, self.rule, self.context
-        tokens = summary_tokens(request, await self._limit(), await self._context_length())
+        tokens = summary_tokens(request, self.limit, self.context_length)
         asked = summary_request(request, rule, division.end, tokens)
         if not rule.pauses:
             asked = replace(asked, request_id=f"{request.request_id}-summary")
@@ -126,13 +132,6 @@ class _Compacting:
             return await self.engine.count(self.request, self.deployment, self.context) > limit
         except ContextLengthExceeded:
             return True
-
-    async def _limit(self) -> int | None:
-        return limit_of(self.rule, self.request, await self._context_length())
-
-    async def _context_length(self) -> int:
-        info = await self.deployment.backend.info()
-        return info.limits.max_model_len
 
 
 def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:

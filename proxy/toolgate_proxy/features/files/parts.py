@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from toolgate_core.chat_request import ChatRequest
-
 from ...api.chat_completions.feature import ChatFeature
 from ...api.messages.content import (
     blocks_of,
@@ -20,7 +18,6 @@ from ...api.messages.content import (
 from ...api.messages.feature import MessagesFeature
 from ...api.responses.feature import ResponsesFeature
 from ...api.shared.tool_changes import text_part
-from ...context import RequestContext
 from ...request_fields import Fields
 from ..parts import Parts
 from .pdf import END, PDF, begin, wrapped
@@ -31,10 +28,6 @@ Part = dict[str, Any]
 FILE_ID, FILE_URL = "files are not stored", "files are not fetched"
 """Why a file that is not in the request is refused."""
 DOCUMENTS = Documents()
-
-
-async def with_texts(request: ChatRequest, owner: str, context: RequestContext) -> ChatRequest:
-    return await DOCUMENTS.read(request, owner, context)
 
 
 class FilesInChat(ChatFeature):
@@ -96,6 +89,6 @@ FEATURE = Parts(
     chat=FilesInChat,
     responses=FilesInResponses,
     messages=FilesInMessages,
-    later={PDF: with_texts},
+    later={PDF: lambda *request: DOCUMENTS.read(*request)},
     sizes=SIZES,
 )

@@ -15,7 +15,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.gateway_tools import GatewayTool, PendingCall
 
 from ...api.responses.feature import Output, ResponsesFeature
-from ...api.responses.output_items import Call, Event, Item, item_added, item_done
+from ...api.responses.output_items import Call, Event, Item, RunCall, item_added, item_done
 from ...api.responses.turns import ItemTurns
 from ...api.shared.history import History
 from ...api.shared.tools import DEFERRED, Shown, Taken
@@ -259,18 +259,12 @@ class ToolsItem(Item):
 
 
 @dataclass
-class CallItem(Call):
-    """It is completed by its outcome. One that is cut stays without its `done` event."""
-
+class CallItem(RunCall):
     PREFIX = "mcp"
-    runs = True
+    EVENTS = "response.mcp_call"
     name: str
     label: str
     _outcome: McpOutcome | None = None
-
-    def begin(self) -> Iterator[Event]:
-        yield from super().begin()
-        yield self.event("response.mcp_call.in_progress")
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         yield from super().add(event)
@@ -281,12 +275,9 @@ class CallItem(Call):
         """The call is complete and valid, and the server runs it."""
         yield self.event("response.mcp_call_arguments.done", arguments=self.arguments)
 
-    def ran(self, shown: McpOutcome) -> Iterator[Event]:
-        """The server has run the call."""
-        self.status, self._outcome = "completed", shown
-        ended = "completed" if shown.error is None else "failed"
-        yield self.event(f"response.mcp_call.{ended}")
-        yield item_done(self.index, self.body())
+    def ending(self, shown: McpOutcome) -> str:
+        self._outcome = shown
+        return "completed" if shown.error is None else "failed"
 
     def body(self) -> dict[str, Any]:
         made = self._outcome or McpOutcome()

@@ -12,7 +12,7 @@ from toolgate_core.deltas import CallStart
 from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.responses.feature import Output, ResponsesFeature
-from ...api.responses.output_items import Call, Event, item_done
+from ...api.responses.output_items import Call, Event, RunCall
 from ...api.responses.turns import ItemTurns
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.response import ChatResponse
@@ -105,33 +105,26 @@ class _Output(Output):
 
 
 @dataclass
-class WebSearchCall(Call):
-    """It is completed by its results. One that is cut stays without a query and without its `done`
-    event."""
+class WebSearchCall(RunCall):
+    """One that is cut stays without a query."""
 
     PREFIX = "ws"
-    runs = True
+    EVENTS = "response.web_search_call"
     call_id: str
     pages: FoundPages
     """Of the response so far."""
     _query: str = ""
     _results: Results | None = None
 
-    def begin(self) -> Iterator[Event]:
-        yield from super().begin()
-        yield self.event("response.web_search_call.in_progress")
-
     def end(self) -> Iterator[Event]:
         """The call is complete and valid, and the search runs."""
         self._query = json.loads(self.arguments)[QUERY]
         yield self.event("response.web_search_call.searching")
 
-    def ran(self, shown: Results) -> Iterator[Event]:
-        """The search has ended."""
+    def ending(self, shown: Results) -> str:
         self.pages.add(shown.pages)
-        self.status, self._results = "completed", shown
-        yield self.event("response.web_search_call.completed")
-        yield item_done(self.index, self.body())
+        self._results = shown
+        return "completed"
 
     def body(self) -> dict[str, Any]:
         """`call_id` and `encrypted_content`, with which the next turn has the results, are not in

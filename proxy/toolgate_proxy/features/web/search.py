@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from toolgate_core.gateway_tools import GatewayResult, ToolLabel
+from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 from ...api.surface import Provision
 from ...request_fields import Fields, invalid_value
@@ -173,8 +173,8 @@ class WebSearch:
         text = results_text(allowed, problem)
         pages = tuple(replace(page, sealed=self._encrypted(page.text)) for page in allowed)
         shown = Results(query, pages, problem, self._encrypted(text))
-        refused = "refused" if problem == "max_uses_exceeded" else "error"
-        return GatewayResult(text, shown, result="ok" if problem is None else refused)
+        result: CallResult = "refused" if problem == "max_uses_exceeded" else "error"
+        return GatewayResult(text, shown, result="ok" if problem is None else result)
 
     def _encrypted(self, text: str) -> str:
         return "" if self.seal is None else self.seal.seal_text(text, purpose=PURPOSE)
