@@ -303,7 +303,8 @@ def _next_choice(request: ChatRequest, *, last: bool, called: bool) -> ToolChoic
     one, so that a call that was required is made."""
     choice = request.tool_choice
     if last:
-        names = choice.names if isinstance(choice, AllowedTools) else _names(request)
+        names = tuple(tool.name for tool in request.tools)
+        names = choice.names if isinstance(choice, AllowedTools) else names
         others = tuple(name for name in names if name not in request.gateway_tools)
         mode: Literal["auto", "required"] = (
             "required" if choice == "required" and not called else "auto"
@@ -314,7 +315,3 @@ def _next_choice(request: ChatRequest, *, last: bool, called: bool) -> ToolChoic
     if isinstance(choice, AllowedTools):
         return replace(choice, mode="auto")
     return "auto" if isinstance(choice, NamedTool) or choice == "required" else choice
-
-
-def _names(request: ChatRequest) -> tuple[str, ...]:
-    return tuple(tool.name for tool in request.tools)

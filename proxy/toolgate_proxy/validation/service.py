@@ -215,9 +215,7 @@ class ValidationService:
         if (form := tool.parameters.get(TEXT)) is not None:
             tool, arguments = _as_custom(tool, form), json.dumps({INPUT: arguments})
         violation = await self._check_schema(tool, arguments, owner, unique=unique)
-        if violation is not None:
-            return violation
-        return await self._check_grammar(tool, arguments, owner)
+        return violation or await self._check_grammar(tool, arguments, owner)
 
     async def _check_grammar(self, tool: Tool, arguments: str, owner: str) -> Violation | None:
         """Read the input of a custom tool once more by its grammar, which the masks enforced. A
