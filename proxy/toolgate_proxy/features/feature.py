@@ -24,7 +24,7 @@ from ..api.surface import Client
 from ..chat.response import ChatResponse
 from ..request_fields import Fields
 
-Out = TypeVar("Out")
+Out = TypeVar("Out", bound="Output")
 
 
 @dataclass
@@ -44,6 +44,15 @@ class Asked:
     """The tools of the request as the response repeats them."""
 
 
+class Output:
+    """One feature in one response."""
+
+    feature: Any
+
+    def __init__(self, feature: Feature[Any], response: ChatResponse) -> None:
+        self.feature, self.response = feature, response
+
+
 class Feature(Generic[Out]):
     """One feature in one request to one API, and its part of the response."""
 
@@ -54,6 +63,8 @@ class Feature(Generic[Out]):
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
     PARTS: ClassVar[Mapping[str, Sequence[str]]] = {}
     """By type of content part: its fields."""
+    OUTPUT: type[Out] | None = None
+    """Its part of a response."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
@@ -92,8 +103,7 @@ class Feature(Generic[Out]):
         return ()
 
     def output(self, response: ChatResponse) -> Out | None:
-        """Return the part of a response."""
-        return None
+        return None if self.OUTPUT is None else self.OUTPUT(self, response)
 
 
 F = TypeVar("F", bound=Feature[Any])

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from toolgate_core.deltas import CallStart
 
 from ...chat.choice import ChoiceEvent
+from ...features import feature as features
 from ...features.feature import Feature
 from ...request_fields import Fields
 
@@ -24,7 +25,7 @@ class CallForm:
     """The member with its text."""
 
 
-class Output:
+class Output(features.Output):
     """One feature in one response."""
 
     def form(self, start: CallStart) -> CallForm | None:

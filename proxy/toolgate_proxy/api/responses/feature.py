@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
 
+from ...features import feature as features
 from ...features.feature import Feature
 from ...request_fields import Fields
 from ..shared.tools import DEFERRED, Shown, Taken
@@ -43,7 +44,7 @@ def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> lis
     return kept
 
 
-class Output:
+class Output(features.Output):
     """One feature in one response."""
 
     def first(self) -> Iterable[Item]:

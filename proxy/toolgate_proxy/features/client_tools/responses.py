@@ -14,7 +14,6 @@ from ...api.responses.feature import Output, ResponsesFeature, check_entry, repe
 from ...api.responses.output_items import Call, Event, item_added, item_done, item_id
 from ...api.responses.turns import ItemTurns
 from ...api.shared.tools import Shown, Taken, function_entry
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
 from .apply_patch import APPLY_PATCH
@@ -33,14 +32,23 @@ CALL_FIELDS = (*COMMON, "environment")
 OUTPUT_FIELDS = (*COMMON, "output", "max_output_length")
 
 
+class _Output(Output):
+    feature: ClientToolsInResponses
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        is_own = start.name in self.feature.offered
+        return BuiltinCall(BY_TYPE[start.name], call_id) if is_own else None
+
+
 class ClientToolsInResponses(ResponsesFeature):
     TYPES = re.compile("|".join(BY_TYPE))
     ITEMS: ClassVar = dict.fromkeys((*CALLS, *OUTPUTS), "item")
     CHOICES = tuple(BY_TYPE)
+    OUTPUT = _Output
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
-        self._offered: set[str] = set()
+        self.offered: set[str] = set()
         """Their types, which are their names."""
 
     def take(self, entry: Fields) -> Taken | None:
@@ -50,7 +58,7 @@ class ClientToolsInResponses(ResponsesFeature):
             return None
         fields = ("type", *tool.fields)
         check_entry(entry, fields)
-        self._offered.add(tool.type)
+        self.offered.add(tool.type)
         function = {
             "name": tool.type,
             "description": tool.describe(entry),
@@ -81,17 +89,6 @@ class ClientToolsInResponses(ResponsesFeature):
         arguments = json.dumps(tool.to_arguments(member), ensure_ascii=False)
         turns.call(call_id, tool.type, arguments, item.place)
         return True
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(self._offered)
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    offered: set[str]
-
-    def call(self, start: CallStart, call_id: str) -> Call | None:
-        return BuiltinCall(BY_TYPE[start.name], call_id) if start.name in self.offered else None
 
 
 @dataclass

@@ -17,9 +17,7 @@ from ...api.messages.content import check_fields
 from ...api.messages.feature import Block, Event, MessagesFeature, Output
 from ...api.shared.history import Turns
 from ...api.shared.value_types import Choice, Flag, Integer, Object, Text
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from .compacted import PAUSED, Compacted, opened, sealed
 from .edits import COMPACT, read_edits, shown_edits
 from .respond import respond
@@ -43,8 +41,25 @@ BLOCK_FIELDS = (
 )
 
 
+class _Output(Output):
+    feature: CompactionInMessages
+
+    def block(self, event: object, index: int) -> Block | None:
+        if not isinstance(event, Compacted):
+            return None
+        return CompactionBlock(index, event.summary, sealed(event, self.feature.asked.client.seal))
+
+    def stop_reason(self, reason: str) -> str | None:
+        return "compaction" if reason == PAUSED else None
+
+    def members(self) -> Mapping[str, Any]:
+        edits = shown_edits(self.response.request.shortening.applied)
+        return {CONTEXT: edits} if CONTEXT in self.feature.asked.values else {}
+
+
 class CompactionInMessages(MessagesFeature):
     ITEMS = (BLOCK,)
+    OUTPUT = _Output
     PARAMETERS = (CONTEXT, "compaction")
     _block: object = None
     """The last block with a summary. The messages before it are no part of the conversation."""
@@ -89,28 +104,6 @@ class CompactionInMessages(MessagesFeature):
             "shortening": Shortening(edits=edits),
             "responds": None if rule is None else partial(respond, rule),
         }
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(response, self.asked.client.seal, CONTEXT in self.asked.values)
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    response: ChatResponse
-    seal: OwnerSeal | None
-    shows_edits: bool
-
-    def block(self, event: object, index: int) -> Block | None:
-        if not isinstance(event, Compacted):
-            return None
-        return CompactionBlock(index, event.summary, sealed(event, self.seal))
-
-    def stop_reason(self, reason: str) -> str | None:
-        return "compaction" if reason == PAUSED else None
-
-    def members(self) -> Mapping[str, Any]:
-        edits = shown_edits(self.response.request.shortening.applied)
-        return {CONTEXT: edits} if self.shows_edits else {}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from toolgate_core.custom_tools import INPUT
@@ -21,13 +20,12 @@ from ...api.responses.tools import client_tool
 from ...api.responses.turns import ItemTurns
 from ...api.shared.history import History
 from ...api.shared.tools import Taken
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
 
 TYPES = re.compile("custom")
 ENTRY = ("type", "name", "description", "format")
 """Fields of an entry in the Responses API."""
-CALL, OUTPUT = "custom_tool_call", "custom_tool_call_output"
+CALL, RESULT = "custom_tool_call", "custom_tool_call_output"
 KIND = CallKind(
     type=CALL,
     prefix="ctc",
@@ -38,29 +36,33 @@ KIND = CallKind(
 )
 
 
+class _ChatOutput(ChatOutput):
+    def form(self, start: CallStart) -> CallForm | None:
+        return CallForm("custom", "input") if start.custom else None
+
+
 class CustomInChat(ChatFeature):
     TYPES = TYPES
+    OUTPUT = _ChatOutput
 
     def called(self, call: Fields) -> dict[str, Any]:
         named = call.inner("custom", "an object with a name and an input")
         arguments = _arguments(named, self.asked.history)
         return {"name": named.required_text("name"), "arguments": arguments}
 
-    def output(self, response: ChatResponse) -> ChatOutput:
-        return _ChatOutput()
 
-
-class _ChatOutput(ChatOutput):
-    def form(self, start: CallStart) -> CallForm | None:
-        return CallForm("custom", "input") if start.custom else None
+class _Output(Output):
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        return call_item(self.response, start, call_id, KIND) if start.custom else None
 
 
 class CustomInResponses(ResponsesFeature):
     TYPES = TYPES
-    ITEMS: ClassVar = {CALL: "ctc", OUTPUT: "ctco"}
+    OUTPUT = _Output
+    ITEMS: ClassVar = {CALL: "ctc", RESULT: "ctco"}
     FIELDS: ClassVar = {
         CALL: ("call_id", "name", "input", "namespace", "caller"),
-        OUTPUT: ("call_id", "output", "name", "caller"),
+        RESULT: ("call_id", "output", "name", "caller"),
     }
 
     def own(self, entry: Fields, namespace: str) -> Taken:
@@ -78,23 +80,12 @@ class CustomInResponses(ResponsesFeature):
         return choice.required_text("name", "the name of a tool")
 
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
-        if kind == OUTPUT:
+        if kind == RESULT:
             turns.output(item)
             return True
         arguments, name = _arguments(item, turns.history), called_name(item, turns.tools)
         turns.call(item.required_text("call_id"), name, arguments, item.place)
         return True
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(response)
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    response: ChatResponse
-
-    def call(self, start: CallStart, call_id: str) -> Call | None:
-        return call_item(self.response, start, call_id, KIND) if start.custom else None
 
 
 def _arguments(call: Fields, history: History) -> str:

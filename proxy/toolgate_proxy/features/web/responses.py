@@ -36,11 +36,33 @@ REPEATED = ("type", "filters", "search_context_size", "user_location")
 ITEM = "web_search_call"
 
 
+class _Output(Output):
+    def __init__(self, feature: WebInResponses, response: ChatResponse) -> None:
+        super().__init__(feature, response)
+        self._is_offered = NAME in response.request.gateway_tools
+        self._pages = FoundPages()
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        is_own = self._is_offered and start.name == NAME
+        return WebSearchCall(call_id, self._pages) if is_own else None
+
+    def annotations(self, text: str) -> Iterator[Event]:
+        for citation in self._pages.cited(text):
+            yield {
+                "type": "url_citation",
+                "start_index": citation.start,
+                "end_index": citation.end,
+                "url": citation.page.url,
+                "title": citation.page.title,
+            }
+
+
 class WebInResponses(ResponsesFeature):
     TYPES = re.compile(r"web_search(?:_2025_08_26|_preview(?:_2025_03_11)?)?")
     ITEMS: ClassVar = {ITEM: "ws"}
     FIELDS: ClassVar = {ITEM: ("action", "call_id", "encrypted_content")}
     STATUS = (ITEM,)
+    OUTPUT = _Output
     _search: WebSearch | None = None
 
     def take(self, entry: Fields) -> Taken | None:
@@ -79,29 +101,6 @@ class WebInResponses(ResponsesFeature):
         turns.call(call_id, NAME, arguments, item.place)
         turns.result(call_id, text, item.place)
         return True
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(response)
-
-
-class _Output(Output):
-    def __init__(self, response: ChatResponse) -> None:
-        self._is_offered = NAME in response.request.gateway_tools
-        self._pages = FoundPages()
-
-    def call(self, start: CallStart, call_id: str) -> Call | None:
-        is_own = self._is_offered and start.name == NAME
-        return WebSearchCall(call_id, self._pages) if is_own else None
-
-    def annotations(self, text: str) -> Iterator[Event]:
-        for citation in self._pages.cited(text):
-            yield {
-                "type": "url_citation",
-                "start_index": citation.start,
-                "end_index": citation.end,
-                "url": citation.page.url,
-                "title": citation.page.title,
-            }
 
 
 @dataclass
