@@ -25,13 +25,12 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_proxy.api.chat_completions.output import DONE, ChatWriter, server_sent
-from toolgate_proxy.api.surface import ANY_CLIENT
+from toolgate_proxy.api.surface import Reading
+from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.choice import ChoiceStarted, TokenIds
 from toolgate_proxy.chat.metrics import REPETITIONS
 from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
-from toolgate_proxy.features.custom_tools.tools import CustomInChat
-from toolgate_proxy.features.feature import Asked
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 
@@ -49,6 +48,8 @@ def plain_answer(**changes):
 
 
 WRITER = ChatWriter(request())
+DEFINED = {"type": "tool_definition", "definition": {"type": "custom", "custom": {"name": "a"}}}
+ADDED = {"role": "system", "content": [{"type": "tool_addition", "tool": DEFINED}]}
 TEXTS = st.text(max_size=8)
 LOGPROB = wire.TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
 LOGPROBS = st.sampled_from([(), (LOGPROB,)])
@@ -207,9 +208,10 @@ def test_the_end_of_a_call_is_marked_on_request():
     ],
 )  # fmt: skip
 def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
-    features = (CustomInChat(Asked(ANY_CLIENT, {})),)
-    writer = ChatWriter(request(), features, legacy=legacy, call_done=True)
-    chunks = writer.chunks(plain_answer())
+    """A custom tool is known where a message alone defines it."""
+    body = {"messages": [{"role": "user", "content": "hi"}, ADDED]}
+    _, writer = COMPLETIONS.read(body, Reading("tiny"))
+    chunks = replace(writer, legacy=legacy, call_done=True).chunks(plain_answer())
     *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
     assert choice["delta"] == delta

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from tests.support.documents import worker
+from tests.support.documents import pdfs as worker
 from tests.support.documents.pdfs import in_base64, of_streams, pdf
 from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest

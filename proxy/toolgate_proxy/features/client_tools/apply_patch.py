@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..schemas import Schema, closed, typed
+from ...api.shared.tools import closed, typed
 from .tool import BuiltinTool, Event, Member, present
 
 WORDS = """Creates, updates or deletes one file.
@@ -21,12 +21,12 @@ DIFFS = ("create_file", "update_file")
 PATH = typed("string", "Path of the file in the workspace.", minLength=1)
 
 
-def _operation(kind: str) -> Schema:
+def _operation(kind: str) -> dict[str, Any]:
     diff = {"diff": {"type": "string", "minLength": 1}} if kind in DIFFS else {}
     return closed({"type": {"type": "string", "const": kind}, "path": PATH, **diff})
 
 
-OPERATION: Schema = {
+OPERATION: dict[str, Any] = {
     "type": "object",  # templates read the type of each argument
     "description": "The change.",
     "anyOf": [_operation(kind) for kind in (*DIFFS, "delete_file")],

@@ -17,8 +17,7 @@ from ...api.shared.tools import Shown, Taken, function_entry
 from ...request_fields import Fields
 from ..feature import Asked
 from .apply_patch import APPLY_PATCH
-from .local_shell import LOCAL_SHELL
-from .shell import SHELL
+from .shell import LOCAL_SHELL, SHELL
 from .tool import BuiltinTool, Member
 
 BUILTIN_TOOLS = (SHELL, LOCAL_SHELL, APPLY_PATCH)

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ...api.shared.tools import closed
 from ...request_fields import Fields, as_integer
-from ..schemas import Schema, closed
+
+Schema = dict[str, Any]
 
 
 def member(kind: str, description: str, **more: Any) -> Schema:

@@ -13,8 +13,8 @@ from toolgate_core.gateway_tools import GatewayResult, ToolLabel
 from toolgate_core.toolset import Toolset
 
 from ...api.shared.tool_changes import ToolChanges
+from ...api.shared.tools import closed, typed
 from ...chat.tool_calls import begin_series
-from ..schemas import closed, typed
 from .pool import search
 
 Method = Literal["bm25", "regex"]

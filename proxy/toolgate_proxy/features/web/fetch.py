@@ -19,10 +19,10 @@ import httpx
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...api.shared.tools import closed, typed
 from ...api.surface import Provision
 from ...public_fetch import Answer, NotFetched, PublicFetch, checked
 from ...settings import Settings
-from ..schemas import closed, typed
 from .page_text import PageText, page_text
 from .search import Domains, WebSearch
 

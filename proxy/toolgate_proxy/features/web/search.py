@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...api.shared.tools import closed, typed
 from ...api.surface import Provision
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..schemas import closed, typed
 
 
 @dataclass(frozen=True)
