@@ -163,7 +163,7 @@ class Meter:
         self.tool_calls += 1
 
     async def admit_files(self, texts: Sequence[str]) -> None:
-        """Check the limits again when the texts of PDFs were read. Raise RateLimited."""
+        """Check the limits again when the texts of files were read. Raise RateLimited."""
         if self.lease is not None and texts:
             await self.lease.admit_files(texts)
 

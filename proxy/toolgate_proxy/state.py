@@ -7,7 +7,6 @@ from functools import lru_cache
 from .api.surfaces import RequestReader
 from .chat.engine import Engine
 from .chat.failover import Failover
-from .documents.reader import Documents
 from .kept_reasoning import KeptReasoning
 from .kept_values import MemoryValues, RedisValues
 from .keys.sync import KeySync
@@ -36,7 +35,6 @@ class GatewayState:
         self.kept_values = RedisValues(settings) if settings.redis_url else MemoryValues()
         self.kept_reasoning = KeptReasoning(self.kept_values, settings)
         self.reader = RequestReader(settings, self.sealer)
-        self.documents = Documents()
 
     async def aclose(self) -> None:
         await self.limiter.aclose()

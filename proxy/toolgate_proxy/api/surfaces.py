@@ -11,7 +11,8 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ..chat.invalid_tools import LeftOut, without
-from ..context import Notes
+from ..context import Notes, RequestContext
+from ..features.all import LATER
 from ..sealing import Sealer
 from ..settings import Settings
 from .chat_completions.surface import ChatCompletions
@@ -93,6 +94,15 @@ class RequestReader:
         notes.omitted_tools = writer.omitted_tools
         notes.history_changes = writer.history_changes
         return without(request, invalid.errors, notes), writer
+
+    async def completed(
+        self, request: ChatRequest, owner: str, context: RequestContext
+    ) -> ChatRequest:
+        """Return the request with the parts of its contents that are read last, such as the text of
+        files. `owner`: the team or key that sent it. Raise ToolgateError."""
+        for kind in request.part_types & LATER.keys():
+            request = await LATER[kind](request, owner, context)
+        return request
 
     def _salt(self, owner: str, own: str | None) -> str | None:
         """Return the salt of a request's owner, the team or key that sent it: vLLM shares a cached

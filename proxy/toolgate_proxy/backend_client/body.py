@@ -35,6 +35,12 @@ class Bound:
     """JSON values in one parsed part. A value of two bytes takes some hundred bytes of memory once
     it is parsed."""
 
+    def __add__(self, other: Bound) -> Bound:
+        return Bound(self.bytes + other.bytes, self.values + other.values)
+
+    def __mul__(self, count: int) -> Bound:
+        return Bound(self.bytes * count, self.values * count)
+
 
 SMALL = Bound(1_000_000, 50_000)
 """Descriptions of a backend, errors, numbers of tokens."""
@@ -126,17 +132,14 @@ MAX_TOKENS = 2**20
 MAX_WHOLE = Bound(64_000_000, 8_000_000)
 """For a response that is not streamed, whatever the request asks for."""
 
-# Per token, upper bounds of averages over a response.
-TOKEN_BYTES = 160
+# Of one token, upper bounds of averages over a response.
+TOKEN, PROMPT_TOKEN = Bound(160, 8), Bound(160, 1)
 """The id and the text: the longest tokens of vocabularies are runs of 128 spaces."""
-TOKEN_VALUES = 8
-EVENT_BYTES = 256
-EVENT_VALUES = 12
+EVENT = Bound(256, 12)
 """The event of one token in a stream."""
-ENTRY_BYTES = 256
+ENTRY = Bound(256, 24)
 """One alternative of a token's logprobs: its text, its bytes and its logprob."""
-ENTRY_VALUES = 24
-TRACE_BYTES = 512
+TRACE = Bound(512, 0)
 
 
 @dataclass(frozen=True)
@@ -175,23 +178,13 @@ def _unlimited(request: wire.GenerateRequest, info: wire.Info | None) -> Generat
     entries = 0
     if sampling.logprobs is not None:
         entries = 1 + max(sampling.logprobs, len(sampling.logprob_token_ids or ()))
-    token_bytes = TOKEN_BYTES + entries * ENTRY_BYTES
-    if request.stream:
-        token_bytes += EVENT_BYTES
+    each_token = TOKEN + ENTRY * entries + EVENT * request.stream
     if request.trace is not None:
-        token_bytes += TRACE_BYTES
-    token_values = TOKEN_VALUES + entries * ENTRY_VALUES
-    if request.stream:
-        token_values += EVENT_VALUES
-    tokens = sampling.n * each
-    bytes_, values = tokens * token_bytes, tokens * token_values
-    prompt = min(context, MAX_TOKENS)
+        each_token += TRACE
+    tokens, prompt = sampling.n * each, min(context, MAX_TOKENS)
+    body = BASE + each_token * tokens
     if request.return_prompt_ids or request.return_prompt_text:
-        bytes_ += prompt * TOKEN_BYTES
-        values += prompt
+        body += PROMPT_TOKEN * prompt
     if sampling.prompt_logprobs is not None:
-        of_prompt = sampling.prompt_logprobs + 1
-        bytes_ += prompt * of_prompt * ENTRY_BYTES
-        values += prompt * of_prompt * ENTRY_VALUES
-    body = Bound(BASE.bytes + bytes_, BASE.values + values)
+        body += ENTRY * (prompt * (sampling.prompt_logprobs + 1))
     return GenerationBound(body, prompt_tokens=context, tokens=tokens)

@@ -29,7 +29,7 @@ from ..discovery import PinnedResolver, addressed, without_password
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
-from .faults import SAME_RELEASE, Within, asked_again, backend_error, repeats, unresponsive
+from .faults import SAME_RELEASE, asked_again, backend_error, repeats, unresponsive, within
 from .message_json import Pieces, encoded
 from .replicas import Replicas
 
@@ -199,8 +199,7 @@ class Backend:
         response = await self._send(op, message, limit)
         try:
             body = Body(response, bound)
-            async with Within(limit, "finish its response"):
-                content = await body.whole()
+            content = await within(body.whole(), limit, "finish its response")
             return await body.parsed(content, from_json)
         except ValueError as error:
             raise BackendFailed(f"The backend's response to {op!r} is not JSON.") from error
@@ -236,16 +235,13 @@ class Backend:
         if session:
             headers["x-session-id"] = session
         url = self._base_url + PATH
-        async with Within(limit, "start its response", begun=False):
-            response = await self._open_session().post(
-                url, data=content, headers=headers, allow_redirects=False
-            )
+        sent = self._open_session().post(url, data=content, headers=headers, allow_redirects=False)
+        response = await within(sent, limit, "start its response", begun=False)
         if 200 <= response.status < 300:
             return response
         try:
-            async with Within(IDLE_SECONDS, "finish its response"):
-                body = Body(response, SMALL)
-                refusal = await body.whole()
+            body = Body(response, SMALL)
+            refusal = await within(body.whole(), IDLE_SECONDS, "finish its response")
             raise self._error(response.status, await body.parsed(refusal, _parsed))
         finally:
             response.close()
@@ -261,7 +257,7 @@ class Backend:
                     resolver=None if self._pinned is None else PinnedResolver(self._pinned),
                 ),
                 headers=self._headers,
-                # `Within` times reads: the limits for the first token and for the next one differ.
+                # `within` times reads: the limits for the first token and for the next one differ.
                 timeout=aiohttp.ClientTimeout(
                     total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT
                 ),

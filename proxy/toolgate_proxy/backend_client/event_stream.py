@@ -14,7 +14,7 @@ from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
 from .body import ADVICE, Body, GenerationBound
-from .faults import Within, backend_error
+from .faults import backend_error, within
 
 MAX_EVENT_BYTES = 64_000_000
 """Maximum size of one event of a stream, whatever the request asks for. The start event may have
@@ -82,8 +82,8 @@ class EventStream:
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        async with Within(self.deadline - time.monotonic(), "finish its response"):
-            body = await self._body.whole()
+        left = self.deadline - time.monotonic()
+        body = await within(self._body.whole(), left, "finish its response")
         for batch in self._checked(await self._events(body)):
             yield batch
         self._check_ended()
@@ -102,8 +102,7 @@ class EventStream:
         many tokens at once, and an idle one each token as it arrives.
         """
         limit = min(self._idle_timeout, self._due - time.monotonic())
-        async with Within(limit, "continue its response"):
-            return await self._body.part()
+        return await within(self._body.part(), limit, "continue its response")
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
         """Yield the events before an ErrorEvent; then raise that event's error."""

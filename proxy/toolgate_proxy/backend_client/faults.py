@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import wraps
-from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 import aiohttp
@@ -31,45 +30,20 @@ RETRY_AFTER = 2
 """Seconds after which a client may retry when a backend could not be reached."""
 
 
-class Within:
-    """Async context manager that limits a wait on the backend, and converts network errors.
-
-    Raises BackendTimeout, BackendLost and BackendUnavailable.
-    """
-
-    def __init__(self, seconds: float, what: str, *, begun: bool = True) -> None:
-        """`what`: what the backend does meanwhile, for the error. `begun`: the response has
-        started, so a broken connection loses a part of it (BackendLost)."""
-        self._timeout = asyncio.timeout(seconds)
-        self._what = what
-        self._begun = begun
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError as expired:
-            error = expired
-        if error is not None and (failure := self._failure(error)) is not None:
-            raise failure from error
-
-    def _failure(self, error: BaseException) -> ToolgateError | None:
-        if isinstance(error, NOT_CONNECTED):
-            return BackendUnavailable(UNREACHABLE, retry_after=RETRY_AFTER)
-        if isinstance(error, TimeoutError):
-            return BackendTimeout(f"The backend did not {self._what} in time.")
-        if not isinstance(error, aiohttp.ClientError | ConnectionError):
-            return None
-        if self._begun:
-            return BackendLost(CONNECTION_LOST, retry_after=RETRY_AFTER)
-        return BackendUnavailable(CONNECTION_LOST, retry_after=RETRY_AFTER)
+async def within(work: Awaitable[T], seconds: float, what: str, *, begun: bool = True) -> T:
+    """Return the result of a wait on the backend, within a time limit. `what`: what the backend
+    does meanwhile, for the error. `begun`: the response has started, so a broken connection loses a
+    part of it (BackendLost). Raise BackendTimeout, BackendLost and BackendUnavailable."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except NOT_CONNECTED as error:
+        raise BackendUnavailable(UNREACHABLE, retry_after=RETRY_AFTER) from error
+    except TimeoutError as error:
+        raise BackendTimeout(f"The backend did not {what} in time.") from error
+    except (aiohttp.ClientError, ConnectionError) as error:
+        lost = BackendLost if begun else BackendUnavailable
+        raise lost(CONNECTION_LOST, retry_after=RETRY_AFTER) from error
 
 
 def unresponsive() -> BackendUnavailable:

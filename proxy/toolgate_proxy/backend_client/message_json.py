@@ -159,10 +159,10 @@ def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
         for at, each in enumerate(prompt.messages):
             if not _is_json(wire.ChatPrompt(messages=(each,))):
                 return f"messages[{at}]", each
-        if not _is_json(wire.ChatPrompt(messages=(), tools=prompt.tools)):
-            return "tools", list(prompt.tools or ())
-        if not _is_json(wire.ChatPrompt(messages=(), template_kwargs=prompt.template_kwargs)):
-            return "chat_template_kwargs", prompt.template_kwargs
+        own = {"tools": [*(prompt.tools or ())], "template_kwargs": prompt.template_kwargs}
+        for param, name in (("tools", "tools"), ("chat_template_kwargs", "template_kwargs")):
+            if not _is_json(wire.ChatPrompt.model_validate({"messages": (), name: own[name]})):
+                return param, own[name]
     if isinstance(message, wire.GenerateRequest):
         return "bad_words", list(message.sampling.bad_words or ())
     return None, None

@@ -38,11 +38,6 @@ class Constraints:
     """The choice that is continued; None: the request begins."""
     open_objects: bool
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the verdicts on all grammars are known."""
-        return not self.needed.unknown
-
     def message(self, context: RequestContext) -> wire.GenerateRequest:
         """Return the message that begins the generation. Raise InvalidRequest."""
         message = backend_request(

@@ -11,10 +11,9 @@ its backend fails.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from toolgate_core.chat_request import ChatRequest
@@ -51,55 +50,72 @@ NO_VERDICT = (
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self._preparation = Preparation(settings)
-        self._constraints = ConstraintLoader(settings)
-        self.validators = self._constraints.validators
-        self._resamples = settings.resamples
-        self.answers: Answers | None = None
-        """None: there is no response cache."""
+        self.preparation = Preparation(settings)
+        self.constraints = ConstraintLoader(settings)
+        self.validators = self.constraints.validators
+        self.resamples = settings.resamples
 
-    def keeping(self, answers: Answers | None) -> Engine:
-        """Return the engine for one request, whose answers are kept."""
-        if answers is None:
-            return self
-        made = copy.copy(self)
-        made.answers = answers
-        return made
+    def at(
+        self, deployment: Deployment, context: RequestContext, answers: Answers | None = None
+    ) -> Run:
+        return Run(self, deployment, context, answers)
 
-    async def begin(
-        self, request: ChatRequest, deployment: Deployment, context: RequestContext
-    ) -> tuple[ChatResponse, Generation]:
+    @asked_again
+    async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
+        """Generate without enforcement, from the same prompt as `Run.generate`. Raise ToolgateError
+        if the request is refused or the backend fails."""
+        found = await self.preparation.prepared(request, deployment)
+        return await begun_unconstrained(found, deployment)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The engine for one request, at one backend."""
+
+    engine: Engine
+    deployment: Deployment
+    context: RequestContext
+    answers: Answers | None = None
+    """Those that are kept; None: there is no response cache."""
+
+    async def begin(self, request: ChatRequest) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
-        _check_trace(request, context)
-        request = await self._preparation.with_images(request, deployment, context)
-        request = await self.edited(request, deployment, context)
+        _check_trace(request, self.context)
+        preparation, context = self.engine.preparation, self.context
+        request = await preparation.with_images(request, self.deployment, context)
+        request = await self.edited(request)
         try:
-            generation = await self.generate(request, deployment, context)
+            generation = await self.generate(request)
         except ContextLengthExceeded:
             if not request.shortening.drop_oldest:
                 raise
-            info = await deployment.backend.info()
-            count = partial(self._count, deployment=deployment, context=context)
-            shorter = await fitted(request, count, info.limits.max_model_len)
+            info = await self.deployment.backend.info()
+            shorter = await fitted(request, self._count, info.limits.max_model_len)
             context.notes.dropped_messages = len(request.messages) - len(shorter.messages)
-            generation = await self.generate(shorter, deployment, context)
-        sender = context.caller.sender
-        return generation.response(self.validators, sender, self._resamples), generation
+            generation = await self.generate(shorter)
+        engine = self.engine
+        made = generation.response(engine.validators, context.caller.sender, engine.resamples)
+        return made, generation
 
     @asked_again
     async def generate(
         self,
         request: ChatRequest,
-        deployment: Deployment,
-        context: RequestContext,
         resample: Resample | None = None,
         deadline: float | None = None,
     ) -> Generation:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
+        deployment, context = self.deployment, self.context
+        load = partial(
+            self.engine.constraints.load,
+            deployment=deployment,
+            context=context,
+            resample=resample,
+        )
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
-            constraints = await self._constraints.load(found, deployment, context, resample)
+            constraints = await load(found)
             plan = constraints.prepared.plan
             answers = None if request.extras.trace else self.answers
             try:
@@ -112,7 +128,7 @@ class Engine:
             try:
                 verdicts = await generation.verdicts()
                 deployment.grammars.learn(verdicts, plan.grammars, found.info)
-                known = await self._constraints.load(found, deployment, context, resample)
+                known = await load(found)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
             except BaseException:
@@ -125,17 +141,13 @@ class Engine:
         raise BackendFailed(NO_VERDICT)
 
     async def events(
-        self,
-        response: ChatResponse,
-        generation: Generation,
-        deployment: Deployment,
-        context: RequestContext,
+        self, response: ChatResponse, generation: Generation
     ) -> AsyncGenerator[list[ResponseEvent], None]:
         """Yield the events of a generation, and of those that sample its choices again, in batches.
         Raise ToolSchemaViolation if every attempt at a call failed validation."""
         first = generation
         while True:
-            async with aclosing(generation.read(response, context)) as batches:
+            async with aclosing(generation.read(response, self.context)) as batches:
                 async for batch in batches:
                     yield batch
             resample = response.take_resample()
@@ -143,9 +155,7 @@ class Engine:
                 if generation is first:
                     self.keep(generation)
                 return
-            generation = await self._resampled(
-                response.sent, generation, resample, deployment, context
-            )
+            generation = await self._resampled(response.sent, generation, resample)
 
     def keep(self, generation: Generation) -> None:
         """Keep the answer of a generation that has ended, if there is a response cache."""
@@ -153,18 +163,12 @@ class Engine:
             generation.keep(self.answers)
 
     async def _resampled(
-        self,
-        request: ChatRequest,
-        first: Generation,
-        resample: Resample,
-        deployment: Deployment,
-        context: RequestContext,
+        self, request: ChatRequest, first: Generation, resample: Resample
     ) -> Generation:
         metrics.RESAMPLES.labels("value" if resample.in_call else "call").inc()
-        context.notes.resamples += 1
+        self.context.notes.resamples += 1
         try:
-            deadline = first.events.deadline
-            generation = await self.generate(request, deployment, context, resample, deadline)
+            generation = await self.generate(request, resample, first.events.deadline)
         except InvalidRequest as refused:  # for example if too few tokens of the budget remain
             metrics.GIVEN_UP.inc()
             raise resample.failed from refused
@@ -176,41 +180,27 @@ class Engine:
             )
         return generation
 
-    async def count(
-        self, request: ChatRequest, deployment: Deployment, context: RequestContext
-    ) -> int:
+    async def count(self, request: ChatRequest) -> int:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        request = await self.edited(request, deployment, context)
-        return await self._count(request, deployment, context)
+        return await self._count(await self.edited(request))
 
-    @asked_again
-    async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
-        """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
-        the request is refused or the backend fails."""
-        found = await self._preparation.prepared(request, deployment)
-        return await begun_unconstrained(found, deployment)
-
-    async def edited(
-        self, request: ChatRequest, deployment: Deployment, context: RequestContext
-    ) -> ChatRequest:
+    async def edited(self, request: ChatRequest) -> ChatRequest:
         """Return the request with its context edits applied. Raise ToolgateError."""
         if not request.shortening.edits:
             return request
-        info = await deployment.backend.info()
-        count = partial(self._count, deployment=deployment, context=context)
-        request = await edited(request, count, info.limits.max_model_len)
-        context.notes.cleared_tokens = sum(edit.tokens for edit in request.shortening.applied)
+        info = await self.deployment.backend.info()
+        request = await edited(request, self._count, info.limits.max_model_len)
+        cleared = sum(edit.tokens for edit in request.shortening.applied)
+        self.context.notes.cleared_tokens = cleared
         return request
 
     @asked_again
-    async def _count(
-        self, request: ChatRequest, deployment: Deployment, context: RequestContext
-    ) -> int:
-        found = await self._preparation.prepared(request, deployment)
-        found = await self._constraints.offered(found, deployment, context)
-        return await deployment.backend.count(found.count_message())
+    async def _count(self, request: ChatRequest) -> int:
+        found = await self.engine.preparation.prepared(request, self.deployment)
+        found = await self.engine.constraints.offered(found, self.deployment, self.context)
+        return await self.deployment.backend.count(found.count_message())
 
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:

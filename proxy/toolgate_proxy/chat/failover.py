@@ -56,7 +56,7 @@ class Failover:
     ) -> Responding:
         """Yield the response and its events in batches, from `first` or one of the alternatives.
         `answers`: those that are kept; None: there is no response cache."""
-        begin = partial(_begin, self._engine.keeping(answers), context)
+        begin = partial(_begin, self._engine, context, answers)
         return self._begun(begin, request, first, alternatives)
 
     async def count(
@@ -71,7 +71,7 @@ class Failover:
 
         @asynccontextmanager
         async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
-            yield await self._engine.count(request, deployment, context)
+            yield await self._engine.at(deployment, context).count(request)
 
         async with self._begun(begin, request, first, alternatives) as tokens:
             return tokens
@@ -92,7 +92,8 @@ class Failover:
             async with AsyncExitStack() as stack:
                 stack.enter_context(deployment.load.running())
                 try:
-                    _require_up(deployment)
+                    if deployment.state.is_down:  # a hung one would wait for its time limit
+                        raise unresponsive()
                     attempt = request
                     if placement.model != request.model:
                         attempt = replace(request, model=placement.model)
@@ -121,12 +122,16 @@ class Failover:
 
 @asynccontextmanager
 async def _begin(
-    engine: Engine, context: RequestContext, request: ChatRequest, deployment: Deployment
+    engine: Engine,
+    context: RequestContext,
+    answers: Answers | None,
+    request: ChatRequest,
+    deployment: Deployment,
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
     respond = request.responds or tool_loop.respond
-    async with respond(engine, request, deployment, context) as (response, events):
+    async with respond(engine.at(deployment, context, answers), request) as (response, events):
         arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.
         at_once = request.stream or request.gateway_tools or request.pending_calls
@@ -151,13 +156,6 @@ async def _chain(held: Iterable[list[ResponseEvent]], rest: Events) -> Events:
         await asyncio.sleep(0)  # others have their turn between the batches of a long response
     async for batch in rest:
         yield batch
-
-
-def _require_up(deployment: Deployment) -> None:
-    """Raise BackendUnavailable for a backend that is down according to its health checks. A
-    request that is sent to a hung one would wait for its time limit."""
-    if deployment.state.is_down:
-        raise unresponsive()
 
 
 def _may_have_another(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> bool:

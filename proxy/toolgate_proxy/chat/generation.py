@@ -3,7 +3,7 @@ enforcement, for comparison, has the same prompt and sampling."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -43,11 +43,6 @@ class Generation:
     def prepared(self) -> Prepared:
         return self.constraints.prepared
 
-    @property
-    def residual(self) -> Mapping[str, Sequence[wire.ResidualKeyword]]:
-        """By tool hash: the keywords that the masks do not enforce."""
-        return self.constraints.needed.residual
-
     def response(self, validators: ValidationService, owner: str, resamples: int) -> ChatResponse:
         """Return the response in progress. `owner`: the key of the request, among which workers are
         divided. `resamples`: how often a choice may be sampled again."""
@@ -63,8 +58,8 @@ class Generation:
         response.begin_round(self.prepared.request, self.prepared.plan, check)
 
     def _check(self, validators: ValidationService, owner: str) -> CallCheck:
-        tools = self.prepared.plan.grammars
-        names = [tool.name for tool in tools if tool.hash in self.residual]
+        tools, residual = self.prepared.plan.grammars, self.constraints.needed.residual
+        names = [tool.name for tool in tools if tool.hash in residual]
         return CallCheck(tools, names, validators, owner)
 
     async def read(
@@ -140,7 +135,7 @@ async def begun(
     message = constraints.message(context)
     name = "" if answers is None else name_of(message, constraints.prepared.info)
     kept: KeptAnswer | None = None
-    if answers is not None and constraints.is_complete:  # a kept answer has no verdicts
+    if answers is not None and not constraints.needed.unknown:  # a kept answer has no verdicts
         kept = await kept_answer(answers, name)
     context.notes.cache_key = None if kept is None else name
     events: Source
@@ -150,7 +145,7 @@ async def begun(
         message = await deployment.grammars.with_records(message)
         span, events = await _sent(deployment.backend, message, deadline)
     generation = Generation(constraints, events, span, kept is not None, name)
-    if constraints.is_complete:
+    if not constraints.needed.unknown:
         generation.accepted(deployment, context, constraints)
     return generation
 

@@ -9,6 +9,7 @@ import base64
 import re
 import string
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import httpx
@@ -74,8 +75,9 @@ class Images:
                 f"{MAX_IMAGES}. Send fewer images.",
                 param=images[MAX_IMAGES][1],
             )
-        uris = iter(await asyncio.gather(*(self._data_uri(url, param) for url, param in images)))
-        return tuple(_with_images(message, uris) for message in messages)
+        uris = await asyncio.gather(*(self._data_uri(url, param) for url, param in images))
+        parts = iter([{"type": "image_url", "image_url": {"url": uri}} for uri in uris])
+        return tuple(_with_images(message, parts) for message in messages)
 
     async def _data_uri(self, url: str, param: str) -> str:
         if url.startswith("data:"):
@@ -127,8 +129,7 @@ def without_images_in_results(
         parts = content if message["role"] == "tool" and isinstance(content, list) else []
         if any(part["type"] == "image_url" for part in parts):
             places.append(at)
-            shown = [LEFT_OUT if part["type"] == "image_url" else part for part in parts]
-            message = message | {"content": shown}
+            message = _with_images(message, repeat(LEFT_OUT))
         read.append(message)
     return tuple(read), tuple(places)
 
@@ -142,16 +143,12 @@ def _images(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
                 yield part["image_url"]["url"], f"messages[{at}].content[{place}].image_url"
 
 
-def _with_images(message: Message, uris: Iterator[str]) -> Message:
+def _with_images(message: Message, new: Iterator[Message]) -> Message:
+    """Return the message with the next parts of `new` in place of its images."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    parts = [
-        {"type": "image_url", "image_url": {"url": next(uris)}}
-        if part["type"] == "image_url"
-        else part
-        for part in content
-    ]
+    parts = [next(new) if part["type"] == "image_url" else part for part in content]
     return message | {"content": parts}
 
 

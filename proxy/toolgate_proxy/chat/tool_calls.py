@@ -8,9 +8,9 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from typing import Any, Literal, get_args
 
@@ -47,37 +47,8 @@ async def run(
 ) -> GatewayResult:
     """Run a call with valid arguments, if the limits of the request (`within_limit`) and of the key
     admit it. `deadline`: of the response, by time.monotonic."""
-    seconds = None if deadline is None else deadline - time.monotonic()
-    with _noting(tool.label, arguments, context) as call:
-        try:
-            if not within_limit:
-                result = tool.refused(TOO_MANY)
-            else:
-                async with asyncio.timeout(seconds):
-                    if tool.label.counted:
-                        await context.meter.admit_tool_call()
-                    result = await tool.run(arguments)
-        except RateLimited as error:
-            result = tool.refused(error.message)
-        except TimeoutError:
-            result = replace(tool.refused(TOO_LATE), result="timeout")
-        except Exception:
-            call.ending = "error"
-            raise
-        call.ending = result.result
-    return result
-
-
-@dataclass
-class _Call:
-    ending: Ending = "cancelled"
-    """Unless something else comes of it."""
-
-
-@contextmanager
-def _noting(label: ToolLabel, arguments: str, context: RequestContext) -> Iterator[_Call]:
-    """Record a call at its end, however it ends."""
-    call, began = _Call(), time.monotonic()
+    label, began = tool.label, time.monotonic()
+    ending: Ending = "cancelled"  # unless something else comes of it
     span = tracing.begin(
         f"execute_tool {label.tool}",
         SpanKind.CLIENT if label.server else SpanKind.INTERNAL,
@@ -90,15 +61,38 @@ def _noting(label: ToolLabel, arguments: str, context: RequestContext) -> Iterat
     )
     try:
         with tracing.current(span):
-            yield call
+            if within_limit:
+                limit = None if deadline is None else deadline - began
+                result = await _result(tool, arguments, context, limit)
+            else:
+                result = tool.refused(TOO_MANY)
+        ending = result.result
+    except Exception:
+        ending = "error"
+        raise
     finally:
         seconds = time.monotonic() - began
-        if call.ending != "ok":
-            tracing.fail(span, call.ending)
+        if ending != "ok":
+            tracing.fail(span, ending)
         span.end()
-        metrics.TOOL_CALLS.labels(label.kind, label.server, call.ending).inc()
+        metrics.TOOL_CALLS.labels(label.kind, label.server, ending).inc()
         metrics.TOOL_SECONDS.labels(label.kind, label.server).observe(seconds)
-        logger.info("%s", _record(label, arguments, context, call.ending, seconds))
+        logger.info("%s", _record(label, arguments, context, ending, seconds))
+    return result
+
+
+async def _result(
+    tool: GatewayTool, arguments: str, context: RequestContext, seconds: float | None
+) -> GatewayResult:
+    try:
+        async with asyncio.timeout(seconds):
+            if tool.label.counted:
+                await context.meter.admit_tool_call()
+            return await tool.run(arguments)
+    except RateLimited as error:
+        return tool.refused(error.message)
+    except TimeoutError:
+        return replace(tool.refused(TOO_LATE), result="timeout")
 
 
 def _record(

@@ -26,11 +26,9 @@ from toolgate_core.deltas import (
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
 from toolgate_core.gateway_tools import GatewayResult, PendingCall
 
-from ..context import RequestContext
-from ..routing.deployments import Deployment
 from . import tool_calls
 from .choice import ChoiceEvent, GatewayCallRan
-from .engine import Engine
+from .engine import Run
 from .generation import Generation
 from .response import ChatResponse, ResponseEvent
 
@@ -135,7 +133,7 @@ MAX_APPROVED = 50
 
 @asynccontextmanager
 async def respond(
-    engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
+    run: Run, request: ChatRequest
 ) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
     """Yield the response and its events in batches. Leaving the context ends the backend's work.
 
@@ -144,11 +142,11 @@ async def respond(
     if request.gateway_tools:
         _check(request)
     if request.pending_calls:
-        request = await _after_pending(engine, request, context)
-    response, generation = await engine.begin(request, deployment, context)
-    events = engine.events(response, generation, deployment, context)
+        request = await _after_pending(run, request)
+    response, generation = await run.begin(request)
+    events = run.events(response, generation)
     if request.gateway_tools or request.pending_calls:
-        events = _rounds(engine, response, generation, deployment, context)
+        events = _rounds(run, response, generation)
     async with aclosing(events):
         yield response, events
 
@@ -170,11 +168,7 @@ def _check(request: ChatRequest) -> None:
 
 
 async def _rounds(
-    engine: Engine,
-    response: ChatResponse,
-    generation: Generation,
-    deployment: Deployment,
-    context: RequestContext,
+    run: Run, response: ChatResponse, generation: Generation
 ) -> AsyncGenerator[list[ResponseEvent], None]:
     """Yield the events of all rounds in batches."""
     deadline = generation.events.deadline
@@ -184,7 +178,7 @@ async def _rounds(
         yield [ResponseEvent(0, event) for event in _pending_events(pending)]
     while True:
         written = Round(response)
-        batches = engine.events(response, generation, deployment, context)
+        batches = run.events(response, generation)
         async with aclosing(batches):
             async for batch in batches:
                 yield written.note(batch)
@@ -195,7 +189,7 @@ async def _rounds(
             calls_left -= 1
             arguments = "".join(call.arguments)
             results.append(
-                await tool_calls.run(tool, arguments, context, deadline, within_limit=admitted)
+                await tool_calls.run(tool, arguments, run.context, deadline, within_limit=admitted)
             )
             if tool.label.shown:
                 yield [ResponseEvent(0, GatewayCallRan(call.start, results[-1].shown))]
@@ -209,16 +203,15 @@ async def _rounds(
             yield [ResponseEvent(0, Finish("length"))]
             return
         try:
-            generation = await engine.generate(request, deployment, context, None, deadline)
+            generation = await run.generate(request, deadline=deadline)
         except ContextLengthExceeded:  # the results fill the context
             yield [ResponseEvent(0, Finish("length"))]
             return
-        generation.continue_response(response, engine.validators, context.caller.sender)
+        sender = run.context.caller.sender
+        generation.continue_response(response, run.engine.validators, sender)
 
 
-async def _after_pending(
-    engine: Engine, request: ChatRequest, context: RequestContext
-) -> ChatRequest:
+async def _after_pending(run: Run, request: ChatRequest) -> ChatRequest:
     """Run the calls that the user has approved. Return the request with their results. Clients send
     such calls back, so they are validated again."""
     tools = {tool.name: tool for tool in request.tools}
@@ -226,8 +219,8 @@ async def _after_pending(
     for number, call in enumerate(request.pending_calls):
         if call.result is None:
             tool = tools[call.name]
-            violation = await engine.validators.check(
-                tool, call.arguments, unique=True, owner=context.caller.sender
+            violation = await run.engine.validators.check(
+                tool, call.arguments, unique=True, owner=run.context.caller.sender
             )
             if violation is not None:
                 raise InvalidRequest(
@@ -237,7 +230,7 @@ async def _after_pending(
                     param="input",
                 )
             call.result = await tool_calls.run(
-                call.tool, call.arguments, context, within_limit=number < most
+                call.tool, call.arguments, run.context, within_limit=number < most
             )
     results = {each.placeholder: each.result for each in request.pending_calls}
     messages = tuple(_with_result(message, results) for message in request.messages)
@@ -303,7 +296,8 @@ def _next_choice(request: ChatRequest, *, last: bool, called: bool) -> ToolChoic
     one, so that a call that was required is made."""
     choice = request.tool_choice
     if last:
-        names = choice.names if isinstance(choice, AllowedTools) else _names(request)
+        names = tuple(tool.name for tool in request.tools)
+        names = choice.names if isinstance(choice, AllowedTools) else names
         others = tuple(name for name in names if name not in request.gateway_tools)
         mode: Literal["auto", "required"] = (
             "required" if choice == "required" and not called else "auto"
@@ -314,7 +308,3 @@ def _next_choice(request: ChatRequest, *, last: bool, called: bool) -> ToolChoic
     if isinstance(choice, AllowedTools):
         return replace(choice, mode="auto")
     return "auto" if isinstance(choice, NamedTool) or choice == "required" else choice
-
-
-def _names(request: ChatRequest) -> tuple[str, ...]:
-    return tuple(tool.name for tool in request.tools)

@@ -18,13 +18,13 @@ from toolgate_core.chat_request import ToolChoice
 from toolgate_core.gateway_tools import GatewayTool, PendingCall
 from toolgate_core.toolset import Toolset
 
-from ..api.shared.history import History
+from ..api.shared.history import History, Part
 from ..api.shared.tools import Entry, Shown, Taken
 from ..api.surface import Client
 from ..chat.response import ChatResponse
 from ..request_fields import Fields
 
-Out = TypeVar("Out")
+Out = TypeVar("Out", bound="Output")
 
 
 @dataclass
@@ -44,6 +44,15 @@ class Asked:
     """The tools of the request as the response repeats them."""
 
 
+class Output:
+    """One feature in one response."""
+
+    feature: Any
+
+    def __init__(self, feature: Feature[Any], response: ChatResponse) -> None:
+        self.feature, self.response = feature, response
+
+
 class Feature(Generic[Out]):
     """One feature in one request to one API, and its part of the response."""
 
@@ -52,6 +61,10 @@ class Feature(Generic[Out]):
     ITEMS: ClassVar[Container[str]] = ()
     """Types of items or blocks of the conversation."""
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    PARTS: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By type of content part: its fields."""
+    OUTPUT: type[Out] | None = None
+    """Its part of a response."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
@@ -66,6 +79,11 @@ class Feature(Generic[Out]):
         """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise
         InvalidRequest and UnsupportedParameter."""
         return None
+
+    def part(self, fields: Fields) -> list[Part]:
+        """Read a content part of one of the feature's types. Raise InvalidRequest and
+        UnsupportedParameter."""
+        raise NotImplementedError
 
     def more(self) -> Iterable[Entry]:
         """Return the tools that the model is offered beside those of entries of `tools`."""
@@ -85,8 +103,7 @@ class Feature(Generic[Out]):
         return ()
 
     def output(self, response: ChatResponse) -> Out | None:
-        """Return the part of a response."""
-        return None
+        return None if self.OUTPUT is None else self.OUTPUT(self, response)
 
 
 F = TypeVar("F", bound=Feature[Any])
@@ -114,11 +131,25 @@ class Used(Generic[F]):
 
     def of_type(self, kind: object) -> F | None:
         """Return the feature that has a type of entries of `tools`."""
-        return self._begin(_of_type(self.known, kind)) if isinstance(kind, str) else None
+        if not isinstance(kind, str):
+            return None
+        types = ((each, each.TYPES) for each in self.known)
+        return self._begin(next((each for each, own in types if own and own.fullmatch(kind)), None))
 
     def of_item(self, kind: str) -> F | None:
         """Return the feature that has a type of items or blocks of the conversation."""
         return self._begin(next((each for each in self.known if kind in each.ITEMS), None))
+
+    @property
+    def parts(self) -> dict[str, Sequence[str]]:
+        """By type of content parts that features read: their fields."""
+        return {kind: fields for each in self.known for kind, fields in each.PARTS.items()}
+
+    def part(self, fields: Fields, kind: str) -> list[Part] | None:
+        """Read a content part; None for a type of no feature. Raise InvalidRequest and
+        UnsupportedParameter."""
+        feature = self._begin(next((each for each in self.known if kind in each.PARTS), None))
+        return None if feature is None else feature.part(fields)
 
     @property
     def optional(self) -> frozenset[str]:
@@ -145,7 +176,3 @@ class Used(Generic[F]):
         if kind not in self._begun:
             self._begun[kind] = kind(self.asked)
         return self._begun[kind]
-
-
-def _of_type(known: Sequence[type[F]], kind: str) -> type[F] | None:
-    return next((each for each in known if each.TYPES and each.TYPES.fullmatch(kind)), None)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from toolgate_core.chat_request import ChatRequest
 
 from ..api.chat_completions.feature import ChatFeature
 from ..api.messages.feature import MessagesFeature
 from ..api.responses.feature import ResponsesFeature
 from ..api.surface import Provision
+from ..context import RequestContext
+from ..limits.estimate import FileSize
 from ..settings import Settings
+
+Read = Callable[[ChatRequest, str, RequestContext], Awaitable[ChatRequest]]
+"""Returns a request with other content parts. The text: the team or key that sent it. Raises
+ToolgateError."""
 
 
 @dataclass(frozen=True)
@@ -23,3 +31,7 @@ class Parts:
     """The setting that provides something for it."""
     provided: Callable[[Settings], Provision] | None = None
     """Returns this, if the setting has a value."""
+    later: Mapping[str, Read] = field(default_factory=dict)
+    """By type of content parts: what replaces them after a request was read."""
+    sizes: Mapping[str, FileSize] = field(default_factory=dict)
+    """By type of content parts that are files, in any API: their estimated tokens."""

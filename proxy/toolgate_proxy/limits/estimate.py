@@ -6,24 +6,21 @@ itself is not changed. The backend's counts replace the estimate.
 
 from __future__ import annotations
 
-import base64
 import json
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from ..keys.key import Limits
 from ..keys.limit_kinds import OUTPUT_KINDS, Tokens
-from ..pdf import is_pdf, wrapped
 from ..request_fields import as_integer
 
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
 TOKENS_PER_FILE = 1366
-"""Tokens of an image, however long its base64 is, and of a file without known text. Those of a PDF
-are reserved once its text is read."""
+"""Tokens of an image, however long its base64 is, and of a file without known text."""
 PARTS = ("messages", "input", "system", "prompt")
 """Fields with content parts, which can be images and files, or with ids of tokens."""
 TEXTS = (
@@ -40,19 +37,15 @@ TEXTS = (
 """Fields in which everything is text of the prompt."""
 MAX_TOKENS = 2**40
 """Most tokens reserved for one request: more than any limit, and sums of it fit into 64 bits."""
-FILE_PARTS = {
-    "image_url": "image_url",
-    "input_image": "image_url",
-    "image": "source",
-    "document": "source",
-    "file": "file",
-    "input_file": "file_data",
+FileSize = tuple[str, Callable[[Any], int]]
+"""The field of a content part with its file, and what returns the tokens of the file."""
+IMAGES = {"image_url": "image_url", "input_image": "image_url", "image": "source"}
+FILE_PARTS: dict[str, FileSize] = {
+    kind: (field, lambda _: TOKENS_PER_FILE) for kind, field in IMAGES.items()
 }
-"""Types of content parts that are files, and the field with the file."""
-FILE_DATA = {"document": "data", "file": "file_data", "input_file": "file_data"}
-"""Those that can be files of text, and the member of the file with its base64 or data URL."""
+"""By type of content parts that are files. Features add theirs."""
 TEXT_SOURCES = ("text", "content")
-"""Types of Anthropic's documents that are text of the prompt."""
+"""Types of sources in Anthropic's API that are text of the prompt."""
 SUMMARY = "compaction"
 """Type of an item, or of a block of a message, that has a summary of the conversation before it."""
 ARGUMENTS = ("input", "arguments", "tool_calls")
@@ -130,9 +123,8 @@ def _collect(value: object, texts: list[str]) -> int:
         elif isinstance(each, list):
             left += each
         elif isinstance(each, dict):
-            file = _file_of(each)
-            if file is not None:
-                tokens += _file_tokens(each["type"], each[file])
+            file, size = _file_of(each)
+            tokens += size
             for name, inner in each.items():
                 if name in ARGUMENTS and not isinstance(inner, str):
                     texts.append(_written(inner))
@@ -167,37 +159,20 @@ def _written(value: object) -> str:
         return json.dumps(value)
 
 
-def _file_of(part: Mapping[str, Any]) -> str | None:
-    """Return the field of a content part that has an image or a file; None if the part is text."""
+def _file_of(part: Mapping[str, Any]) -> tuple[str | None, int]:
+    """Return the field of a content part that has an image or a file, and the tokens of that; None
+    and 0 if the part is text."""
     kind = part.get("type")
-    field = FILE_PARTS.get(kind) if isinstance(kind, str) else None
-    if field is None:
-        return None
-    source = part.get(field)
+    found = FILE_PARTS.get(kind) if isinstance(kind, str) else None
+    source = None if found is None else part.get(found[0])
     is_text = isinstance(source, dict) and source.get("type") in TEXT_SOURCES
-    return None if source is None or is_text else field
-
-
-def _file_tokens(kind: str, file: Any) -> int:
-    """Return the tokens of a file: those of its text, without a copy that is as large."""
-    data = file.get(FILE_DATA.get(kind)) if isinstance(file, dict) else file
-    if kind not in FILE_DATA or not isinstance(data, str):
-        return TOKENS_PER_FILE
-    begin = data.find(",") + 1 if data.startswith("data:") else 0
-    sixths = _sixths(wrapped("", None).encode())
-    for at in range(begin, len(data), SLICE):
-        try:
-            content = base64.b64decode(data[at : at + SLICE], validate=True)
-        except ValueError:
-            return TOKENS_PER_FILE
-        if b"\0" in content or (at == begin and is_pdf(content)):
-            return TOKENS_PER_FILE
-        sixths += _sixths(content)
-    return -(-sixths // 6)
+    if found is None or source is None or is_text:
+        return None, 0
+    return found[0], found[1](source)
 
 
 def files_beyond_estimate(texts: Sequence[str]) -> int:
-    """Return the tokens of the texts of PDFs beyond those that were estimated before they were
+    """Return the tokens of the texts of files beyond those that were estimated before they were
     read."""
     return max(0, text_tokens(texts) - TOKENS_PER_FILE * len(texts))
 
@@ -226,7 +201,7 @@ def text_tokens(texts: Sequence[str]) -> int:
 
     So texts have at most as many tokens as estimated. Random characters can have twice as many.
     """
-    return -(-sum(map(_sixths, _slices(texts))) // 6)
+    return -(-sum(map(sixths, _slices(texts))) // 6)
 
 
 def _slices(texts: Sequence[str]) -> Iterator[bytes]:
@@ -246,7 +221,7 @@ def _slices(texts: Sequence[str]) -> Iterator[bytes]:
     yield "".join(waiting).encode("utf-8", "surrogatepass")
 
 
-def _sixths(text: bytes) -> int:
+def sixths(text: bytes) -> int:
     """Return six times the tokens of a text in UTF-8."""
     others = text.translate(None, SMALL)
     small = len(text) - len(others)

@@ -69,13 +69,13 @@ class Lease:
     headers: dict[str, str] = field(default_factory=dict)
     """The headers of the response."""
     has_files: bool = False
-    """The texts of its PDFs were admitted."""
+    """The texts of its files were admitted."""
     refusals: int = 0
     """Updates that Redis refused."""
 
     async def admit_prompt(self, prompt: int) -> None:
         """Reserve what a prompt has beyond its estimate. `prompt`: its tokens as a backend has
-        counted them, or as they are estimated with the texts of PDFs. Raises RateLimited."""
+        counted them, or as they are estimated with the texts of files. Raises RateLimited."""
         if not self.key.limits.counts_output:
             return
         reserved = self.reserved
@@ -85,7 +85,7 @@ class Lease:
         self.reserved = needed
 
     async def admit_files(self, texts: Sequence[str]) -> None:
-        """Reserve what the texts of PDFs have beyond their estimate. Later attempts of the request
+        """Reserve what the texts of files have beyond their estimate. Later attempts of the request
         read them again. Raises RateLimited."""
         if not self.has_files:
             await self.admit_prompt(self.reserved.input + files_beyond_estimate(texts))

@@ -100,7 +100,7 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatWriter, Cha
             "Use the gateway's own route (docs/guide/gateway.md), or offer functions.",
             param="tools",
         )
-    request = await here.documents.read(request, owner, context)
+    request = await here.reader.completed(request, owner, context)
     respond = here.failover.respond
     async with respond(request, placement, call.alternatives, context) as (answer, events):
         yield writer, answer, events

@@ -180,17 +180,21 @@ class MemoryResponses:
         self._settings = settings
         self._owners: OrderedDict[str, _Owned] = OrderedDict()
 
-    @property
-    def _size(self) -> int:
-        return sum(owned.size for owned in self._owners.values())
-
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
-        reason = self._refusal(response)
-        if reason is None and self._of(owner).find(response.id) is not None:
+        if not self._settings.responses_quota:
+            return "disabled"
+        if len(response.record) > min(RESPONSE_MAX_BYTES, self._most):
+            return "too_large"
+        if self._of(owner).find(response.id) is not None:
             return "exists"
-        if reason is None:
-            self._store(owner, response)
-        return reason
+        owned, expires = self._of(owner), time.monotonic() + self._settings.responses_ttl
+        owned.responses[response.id] = (response, expires)
+        owned.size += len(response.record)
+        while len(owned.responses) > self._settings.responses_quota or owned.size > self._most:
+            self._drop_first(owner)
+        while sum(each.size for each in self._owners.values()) > MEMORY_BYTES:
+            self._drop_first(next(iter(self._owners)))
+        return None
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
         owned, wanted = self._of(owner), response_id
@@ -213,24 +217,10 @@ class MemoryResponses:
     async def aclose(self) -> None:
         pass
 
-    def _refusal(self, response: SealedResponse) -> NotStored | None:
-        if not self._settings.responses_quota:
-            return "disabled"
-        return "too_large" if len(response.record) > min(RESPONSE_MAX_BYTES, self._most) else None
-
     @property
     def _most(self) -> int:
         """Most bytes of one owner."""
         return min(self._settings.responses_quota_bytes, MEMORY_BYTES)
-
-    def _store(self, owner: str, response: SealedResponse) -> None:
-        owned, expires = self._of(owner), time.monotonic() + self._settings.responses_ttl
-        owned.responses[response.id] = (response, expires)
-        owned.size += len(response.record)
-        while len(owned.responses) > self._settings.responses_quota or owned.size > self._most:
-            self._drop_first(owner)
-        while self._size > MEMORY_BYTES:
-            self._drop_first(next(iter(self._owners)))
 
     def _of(self, owner: str) -> _Owned:
         owned = self._owners.setdefault(owner, _Owned())

@@ -106,12 +106,15 @@ class ResponseStore:
 
     async def find(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return a stored response. Raises ResponsesUnavailable."""
-        turns = (await self._read(owner, response_id, most=1)).turns
+        turns = (await self.conversation(owner, response_id, most=1)).turns
         return turns[0] if turns else None
 
-    async def conversation(self, owner: str, response_id: str) -> Conversation:
-        """Return a conversation. Raises ResponsesUnavailable."""
-        return await self._read(owner, response_id, most=MAX_TURNS)
+    async def conversation(self, owner: str, response_id: str, most: int = 0) -> Conversation:
+        """Return a conversation. `most`: of its responses, if not MAX_TURNS. Raises
+        ResponsesUnavailable."""
+        most = most or MAX_TURNS
+        found = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
+        return await self.opened(owner, response_id, found, most)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Return whether there was such a response. Raises ResponsesUnavailable."""
@@ -119,10 +122,6 @@ class ResponseStore:
 
     async def aclose(self) -> None:
         await self._store.aclose()
-
-    async def _read(self, owner: str, response_id: str, *, most: int) -> Conversation:
-        found = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
-        return await self.opened(owner, response_id, found, most)
 
     async def opened(
         self, owner: str, response_id: str, records: Sequence[bytes], most: int = 1

@@ -152,8 +152,8 @@ async def chat_request(
     host: Admission, body: Mapping[str, Any], target: Target, admitted: Admitted, size: int
 ) -> tuple[Writer, Mapping[str, Any]]:
     """Return what writes the response to a body for one of our models, with its chat request, which
-    has the text of its PDFs and the reasoning of earlier turns that was kept, and the body as hooks
-    before the deployment leave it.
+    has the text of its files and the reasoning of earlier turns that was kept, and the body as
+    hooks before the deployment leave it.
     `target`: the first deployment. `size`: of the body, in bytes. A long body and the tools of MCP
     servers are converted in a thread, so that other requests continue.
 
@@ -177,7 +177,7 @@ async def chat_request(
     is_long = bool(recalled) or client.is_long or size > PARSED_IN_THREAD
     request, writer = await asyncio.to_thread(convert) if is_long else convert()
     if request.part_types - {"text"}:
-        request = await here.documents.read(request, client.owner, context)
+        request = await here.reader.completed(request, client.owner, context)
     if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)
     writer.request = request

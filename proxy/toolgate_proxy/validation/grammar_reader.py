@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
 
 import lark
 import re2
@@ -29,18 +28,8 @@ Matches = Callable[[str], bool]
 _UNREADABLE = (re.error, re2.error, lark.exceptions.LarkError, RecursionError, OverflowError)
 
 
-class _Match(Protocol):
-    def end(self) -> int: ...
-
-
-class _Pattern(Protocol):
-    """A compiled expression of RE2, over UTF-8."""
-
-    def match(self, text: bytes, pos: int) -> _Match | None: ...
-
-    def fullmatch(self, text: bytes, pos: int = 0, endpos: int | None = None) -> _Match | None: ...
-
-
+_Pattern = re.Pattern[bytes]
+"""A compiled expression, of RE2."""
 _CLASS = re.compile(
     r"\[\^?\]?(?P<inside>(?:\\.|\[:\^?\w+:\]|[^\]\\])*+)\]|\\.|(?P<empty_least>\{,)", re.DOTALL
 )
@@ -48,6 +37,9 @@ _SETS = re.compile(r"\\.|\[:\^?\w+:\]|(?P<set>\[|&&|--|~~)", re.DOTALL)
 _ANCHOR = re.compile(r"(?P<anchor>[\^$]|\\[AbBz<>])|\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _SHORTHAND = re.compile(r"\\[wWdDsSpP]|\(\?[a-z]*i")
 """What Rust and RE2 define differently beyond ASCII."""
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.longest_match = True
 _VERTICAL_TAB = "\v"
 """`\\s` matches it in Rust, but not in RE2."""
 
@@ -83,19 +75,12 @@ class _NotRead(Exception):
 
 def _compiled(regex: str) -> _Pattern:
     """Raise _NotRead if RE2 would read it differently than Rust."""
-    pattern: _Pattern = re2.compile(regex.encode(), _options())
+    pattern: _Pattern = re2.compile(regex.encode(), _OPTIONS)
     for found in _CLASS.finditer(regex):
         inside = found["inside"] or ""
         if found["empty_least"] or any(each["set"] for each in _SETS.finditer(inside)):
             raise _NotRead
     return pattern
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.longest_match = True
-    return options
 
 
 def _regex(terminal: TerminalDef) -> str:

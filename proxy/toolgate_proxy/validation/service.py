@@ -18,6 +18,7 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,7 @@ from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
+from ..grammars.tool_check import subject
 from .validator import InvalidSchema, Job, JobResult, Validator, Violation
 
 UNBOUNDED = 10**12
@@ -96,20 +98,14 @@ class _Walk:
 
     def _reference(self, reference: str) -> int:
         if reference not in self._weights:
-            target = self._target(reference)
             self._weights[reference] = None
-            self._weights[reference] = UNBOUNDED if target is None else self.weight(target, "")
-        weight = self._weights[reference]
-        return UNBOUNDED if weight is None else weight
-
-    def _target(self, reference: str) -> Any:
-        pointer = pointer_of_ref(reference)
-        if pointer is None:
-            return None
-        try:
-            return at_pointer(self._root, pointer)
-        except (LookupError, ValueError):
-            return None
+            weight, pointer = UNBOUNDED, pointer_of_ref(reference)
+            if pointer is not None:
+                with suppress(LookupError, ValueError):
+                    weight = self.weight(at_pointer(self._root, pointer), "")
+            self._weights[reference] = weight
+        known = self._weights[reference]
+        return UNBOUNDED if known is None else known
 
 
 def _pattern(pattern: str) -> int:
@@ -140,6 +136,10 @@ MAX_COMPILED = 20_000
 """Maximum number of steps of a schema that is compiled on the event loop, which takes a few
 milliseconds."""
 REASON_LENGTH = 200
+TOO_EXPENSIVE = (
+    "can't be compiled within the limits of this gateway. Simplify the references and patterns of "
+    "the schema."
+)
 
 
 @dataclass(frozen=True)
@@ -189,31 +189,22 @@ class ValidationService:
                     on_invalid(tool.name, error)
 
     async def _prepare(self, tool: Tool, owner: str) -> None:
-        subject = (
-            f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
-        )
         try:
-            cached = self._add(tool)
-            if cached.validator is None:
-                result = await self._run(tool, None, owner)
+            if self._add(tool).validator is None:
+                result = await self._run(owner, tool, None)
                 if result.schema_error is not None:
                     raise InvalidSchema(result.schema_error, result.schema_error_pointer)
+            return
         except InvalidSchema as invalid:
             problem = f"are not a valid JSON Schema: {invalid.reason[:REASON_LENGTH]}"
             pointer = invalid.pointer
         except LimitExceeded:
-            problem = (
-                "can't be compiled within the limits of this gateway. Simplify the references and "
-                "patterns of the schema."
-            )
-            pointer = ""
+            problem, pointer = TOO_EXPENSIVE, ""
         except BaseException:
             self._cache.pop(tool.hash, None)  # the schema was not checked
             raise
-        else:
-            return
         self._cache.pop(tool.hash, None)
-        raise SchemaNotEnforceable(f"{subject} {problem}", pointer=pointer, param=tool.param)
+        raise SchemaNotEnforceable(f"{subject(tool)} {problem}", pointer=pointer, param=tool.param)
 
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
@@ -224,9 +215,7 @@ class ValidationService:
         if (form := tool.parameters.get(TEXT)) is not None:
             tool, arguments = _as_custom(tool, form), json.dumps({INPUT: arguments})
         violation = await self._check_schema(tool, arguments, owner, unique=unique)
-        if violation is not None:
-            return violation
-        return await self._check_grammar(tool, arguments, owner)
+        return violation or await self._check_grammar(tool, arguments, owner)
 
     async def _check_grammar(self, tool: Tool, arguments: str, owner: str) -> Violation | None:
         """Read the input of a custom tool once more by its grammar, which the masks enforced. A
@@ -235,7 +224,7 @@ class ValidationService:
         if grammar is None:
             return None
         try:
-            result = await self._run(tool, arguments, owner, grammar=grammar)
+            result = await self._run(owner, tool, arguments, grammar=grammar)
         except LimitExceeded:
             metrics.CUSTOM_CALLS.labels("too_long").inc()
             return None
@@ -251,7 +240,7 @@ class ValidationService:
         if cached.validator is not None and cached.steps * len(arguments) <= MAX_STEPS:
             return cached.validator.check(arguments, unique=unique)
         try:
-            return (await self._run(tool, arguments, owner, unique=unique)).violation
+            return (await self._run(owner, tool, arguments, unique=unique)).violation
         except LimitExceeded as error:
             raise ArgumentsNotChecked(
                 f"{f'The arguments of {tool.name!r}' if tool.name else 'The content'} could not be "
@@ -268,16 +257,8 @@ class ValidationService:
             self._cache.popitem(last=False)
         return cached
 
-    async def _run(
-        self,
-        tool: Tool,
-        arguments: str | None,
-        owner: str,
-        *,
-        unique: bool = False,
-        grammar: Grammar | None = None,
-    ) -> JobResult:
-        job = Job(grammar=grammar, tool_schema=tool.parameters, arguments=arguments, unique=unique)
+    async def _run(self, owner: str, tool: Tool, arguments: str | None, **more: Any) -> JobResult:
+        job = Job(tool_schema=tool.parameters, arguments=arguments, **more)
         return await self._pool.run(job, owner)
 
 

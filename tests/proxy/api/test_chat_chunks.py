@@ -25,6 +25,8 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_proxy.api.chat_completions.output import DONE, ChatWriter, server_sent
+from toolgate_proxy.api.surface import Reading
+from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.choice import ChoiceStarted, TokenIds
 from toolgate_proxy.chat.metrics import REPETITIONS
@@ -46,6 +48,8 @@ def plain_answer(**changes):
 
 
 WRITER = ChatWriter(request())
+DEFINED = {"type": "tool_definition", "definition": {"type": "custom", "custom": {"name": "a"}}}
+ADDED = {"role": "system", "content": [{"type": "tool_addition", "tool": DEFINED}]}
 TEXTS = st.text(max_size=8)
 LOGPROB = wire.TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
 LOGPROBS = st.sampled_from([(), (LOGPROB,)])
@@ -204,7 +208,10 @@ def test_the_end_of_a_call_is_marked_on_request():
     ],
 )  # fmt: skip
 def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
-    chunks = ChatWriter(request(), legacy=legacy, call_done=True).chunks(plain_answer())
+    """A custom tool is known where a message alone defines it."""
+    body = {"messages": [{"role": "user", "content": "hi"}, ADDED]}
+    _, writer = COMPLETIONS.read(body, Reading("tiny"))
+    chunks = replace(writer, legacy=legacy, call_done=True).chunks(plain_answer())
     *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
     assert choice["delta"] == delta

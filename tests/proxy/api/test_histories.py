@@ -136,8 +136,8 @@ OTHERS = ("{", "[]", "null", "1", '"a"', '"{}"', " ", "{]", [], 1, True, "[" * 1
 def test_arguments_are_the_text_of_an_object_or_an_empty_one(sent):
     history = History()
     valid = sent not in OTHERS
-    assert history.arguments(sent, "p") == ('{"a": "é"}' if valid else "{}")
-    assert history.changes == (() if valid else (HistoryChange("arguments", "p"),))
+    assert history.arguments(Fields({"arguments": sent}, "p")) == ('{"a": "é"}' if valid else "{}")
+    assert history.changes == (() if valid else (HistoryChange("arguments", "p.arguments"),))
 
 
 def test_fields_that_clients_add_are_left_out_and_places_are_bounded():

@@ -17,7 +17,7 @@ from tests.support.servers.script import call
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_proxy.api.messages.opaque import sign
 from toolgate_proxy.api.surface import Client
-from toolgate_proxy.pdf import PDF, Pdf
+from toolgate_proxy.features.files.pdf import PDF, Pdf
 
 from .kit import (
     APIS,

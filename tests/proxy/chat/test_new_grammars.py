@@ -30,7 +30,7 @@ from toolgate_core.errors import (
 from toolgate_core.tools import Place, Tool, content_format
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.routing.deployments import Deployment, Deployments
+from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 
 NUMBERS = itertools.count()
@@ -48,18 +48,17 @@ class Gateway:
         self.deployments = Deployments(given)
         self.engine = Engine(given)
         self.context = RequestContext()
-
-    @property
-    def deployment(self) -> Deployment:
-        return self.deployments.get(None, None)
+        self.answers: Any = None
+        self.deployment = self.deployments.get(None, None)
 
     async def ask(self, *tools: Tool, text: str = ASKED, **params: Any) -> list[Any]:
         """Return the events of the response. Raise the error that its client gets."""
         self.context = RequestContext()
         messages = ({"role": "user", "content": text},)
         request = ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
-        response, generation = await self.engine.begin(request, self.deployment, self.context)
-        batches = self.engine.events(response, generation, self.deployment, self.context)
+        run = self.engine.at(self.deployment, self.context, self.answers)
+        response, generation = await run.begin(request)
+        batches = run.events(response, generation)
         return [each.event async for batch in batches for each in batch]
 
 
@@ -235,7 +234,7 @@ class Kept(dict[str, bytes]):
 
 async def test_an_answer_that_had_new_verdicts_is_kept_without_them(gateway, backend):
     kept = Kept()
-    one, gateway.engine = new(), gateway.engine.keeping(kept)
+    one, gateway.answers = new(), kept
     for _ in range(2):
         events = await gateway.ask(one, sampling=wire.Sampling(seed=1, temperature=0.0))
         assert content(events) == "Hello"

@@ -18,7 +18,7 @@ from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from pydantic import SecretStr
 
-from tests.support.documents import worker
+from tests.support.documents import pdfs as worker
 from tests.support.documents.pdfs import in_base64
 from tests.support.effort import rotating
 from tests.support.litellm.log_events import log_events
@@ -26,7 +26,7 @@ from tests.support.litellm.router import made, row, use
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import Script
 from toolgate_core.errors import RateLimited
-from toolgate_proxy.documents.reader import Documents
+from toolgate_proxy.features.files import parts
 from toolgate_proxy.litellm_host import context, patches
 from toolgate_proxy.litellm_host import provider as module
 from toolgate_proxy.litellm_host.errors import host_error, own_error
@@ -101,8 +101,7 @@ async def test_litellms_router_has_fallbacks_for_prompts_that_are_too_long(
 
 
 async def test_a_file_becomes_text(recorder, backend, monkeypatch):
-    here = module.gateway()
-    monkeypatch.setattr(here, "documents", Documents(module=worker.__name__))
+    monkeypatch.setattr(parts, "DOCUMENTS", parts.Documents(module=worker.__name__))
     backend.turns[:] = [Script(("Hello",))]
     file = {"file_data": in_base64(b"%PDF-Lamp 4"), "filename": "a.pdf"}
     messages = [{"role": "user", "content": [{"type": "file", "file": file}]}]

@@ -9,12 +9,12 @@ import yaml
 
 from tests.proxy.server import kit
 from tests.proxy.server.kit import APIS, CONVERSATION, STREAM, function, result
-from tests.support.documents import worker
+from tests.support.documents import pdfs as worker
 from tests.support.documents.pdfs import CALLED, in_base64
 from tests.support.litellm.own_route import MASTER, PATHS
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.documents.reader import Documents
+from toolgate_proxy.features.files import parts
 from toolgate_proxy.kept_reasoning import KeptReasoning
 from toolgate_proxy.kept_values import MemoryValues
 from toolgate_proxy.settings import Settings
@@ -86,8 +86,8 @@ KEY = "sk-tg-limited"
 
 
 @pytest.fixture
-def files(gateway):
-    gateway.here.documents = Documents(module=worker.__name__)
+def files(monkeypatch):
+    monkeypatch.setattr(parts, "DOCUMENTS", parts.Documents(module=worker.__name__))
 
 
 def file(api, text):

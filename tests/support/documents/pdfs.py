@@ -1,7 +1,12 @@
-"""PDF files, written by hand, and conversations whose last turn calls a tool that reads a file."""
+"""PDF files, written by hand, conversations whose last turn calls a tool that reads a file, and a
+process in the place of the one that reads PDFs: what follows `%PDF-` says what it does."""
 
 import base64
 import zlib
+from typing import get_args
+
+from toolgate_core.killable import Work
+from toolgate_proxy.features.files.pdf import PdfJob, PdfResult, Problem
 
 CATALOG, TREE, FONT = 1, 2, 3
 
@@ -72,3 +77,19 @@ CALLED = {
     ],
 }  # fmt: skip
 """By API."""
+ENDLESS, LARGE = "endless", "large"
+
+
+def run(job):
+    text = base64.b64decode(job.data).decode().removeprefix("%PDF-")
+    while text == ENDLESS:
+        pass
+    if text == LARGE:
+        bytearray(2**31)
+    if text in get_args(Problem):
+        return PdfResult.model_validate({"problem": text})
+    return PdfResult(text=text, pages=1)
+
+
+def work(_):
+    return Work(PdfJob, lambda job: [run(job)])

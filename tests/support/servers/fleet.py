@@ -32,7 +32,7 @@ class Gateway:
         [form] = [tool for tool in tools if not tool.name] or [None]
         request = ChatRequest("chatcmpl-1", "tiny", messages, tools=named, content_format=form)
         context = RequestContext()
-        generation = await self.engine.generate(request, self.deployment, context)
+        generation = await self.engine.at(self.deployment, context).generate(request)
         await generation.aclose()
         return "new" if context.notes.has_new_grammars else "known"
 

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from toolgate_core.deltas import CallStart
+
 from ...chat.choice import ChoiceEvent
+from ...features import feature as features
 from ...features.feature import Feature
+from ...request_fields import Fields
 
 Message = dict[str, Any]
 
 
-class Output:
+@dataclass(frozen=True)
+class CallForm:
+    """How a call is written."""
+
+    type: str
+    text: str
+    """The member with its text."""
+
+
+class Output(features.Output):
     """One feature in one response."""
+
+    def form(self, start: CallStart) -> CallForm | None:
+        """Return the form of a call; None for the usual one."""
+        return None
 
     def take(self, event: ChoiceEvent) -> bool:
         """Return whether the client does not get the event."""
@@ -36,6 +54,11 @@ class ChatFeature(Feature[Output]):
         """Return a body in which the prompt has at most `listed` tools, if the feature finds the
         others."""
         return body
+
+    def called(self, call: Fields) -> Mapping[str, Any] | None:
+        """Return the function, with its arguments, of a call in the conversation whose type is one
+        of the feature's. Raise InvalidRequest."""
+        return None
 
     def turns(self, message: Message) -> Iterable[Message]:
         """Return the messages that the prompt has in place of one of the feature's members of a

@@ -12,8 +12,7 @@ from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
-from ..shared.documents import FILE_ID, read_file, refuse_references
-from ..shared.history import Conversation, History, Turns, function_call
+from ..shared.history import Conversation, History, Turns
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .feature import ChatFeature
 
@@ -33,17 +32,16 @@ def parse_messages(messages: object, used: Used[ChatFeature], define: Define) ->
     request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
-    history = used.asked.history
-    turns = Turns(history, used.asked.tools)
-    reader = _Reader(history, used.asked.tools, define)
+    turns = Turns(used.asked.history, used.asked.tools)
+    reader = _Reader(used, used.asked.history, used.asked.tools, define)
     path = ""
     for at, each in enumerate(messages):
         message = reader.read(each, f"messages[{at}]")
         if message is None:
             continue
         path = f"messages[{at}]"
-        message = _without_function(message, path, history)
-        for turn in _with_turns(message, path, history, used):
+        message = _without_function(message, path, used)
+        for turn in _with_turns(message, path, used):
             for more in (more for feature in used for more in feature.before(turn)):
                 turns.begin(more, path)
             turns.begin(turn, path)
@@ -70,6 +68,7 @@ def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str,
 
 @dataclass(frozen=True)
 class _Reader:
+    used: Used[ChatFeature]
     history: History
     tools: Toolset
     define: Define
@@ -95,20 +94,19 @@ class _Reader:
             content = ""
         elif content is None:
             raise fields.wrong("content", "a string or an array of content parts")
-        return _with_content(fields, role, content, self.history)
+        return _with_content(fields, role, content, self.used)
 
     def _content(self, content: object, param: str, role: str) -> str | list[dict[str, Any]] | None:
         if content is None or isinstance(content, str):
             return content
         if not isinstance(content, list):
             raise invalid_value(param, "a string or an array of content parts", content)
-        changes, parts = ToolChanges(self.tools, self.history), []
+        changes, parts = ToolChanges(self.tools, self.history), list[dict[str, Any]]()
         for at, given in enumerate(content):
             path = f"{param}[{at}]"
             if not self._is_change(given, path, role, changes):
-                parts.append(_part(given, path, role, self.history))
-        kept = [part for part in parts if part is not None]
-        return [*kept, *changes.parts(heading=role in SYSTEM_ROLES)]
+                parts += self._parts(given, path, role)
+        return [*parts, *changes.parts(heading=role in SYSTEM_ROLES)]
 
     def _is_change(self, part: object, param: str, role: str, changes: ToolChanges) -> bool:
         """Make the change, if the part adds or removes tools."""
@@ -126,12 +124,44 @@ class _Reader:
             raise fields.wrong("tool_name", "the name of a tool")
         return changes.refer(name)
 
+    def _parts(self, part: object, param: str, role: str) -> list[dict[str, Any]]:
+        """Read a part with text, with an image, which images.py checks, or of a feature. Return
+        none for one that is left out."""
+        if isinstance(part, str):
+            return [text_part(part)]
+        fields = Fields.of(part, param)
+        kind = fields.values.get("type")
+        if kind in ("text", "refusal"):
+            if fields.text(kind) is None and role in FOREIGN_ROLES:
+                self.history.note("left_out", param)
+                return []
+            return [text_part(fields.given_text(kind))]
+        if kind == "image_url" and role in MEDIA_ROLES:
+            return [_image(fields)]
+        if role in MEDIA_ROLES and isinstance(kind, str):
+            try:
+                if (parts := self.used.part(fields, kind)) is not None:
+                    return parts
+            except UnsupportedParameter:
+                if role not in RESULT_ROLES:
+                    raise
+        if role in FOREIGN_ROLES and isinstance(kind, str):
+            read = self.history.result_text if role in RESULT_ROLES else self.history.text
+            text = read(fields.values, param)
+            return [text_part(text)] if text else []
+        media = " or ".join(("image_url", *self.used.parts))
+        raise UnsupportedParameter(
+            f"A content part of the type {kind!r} is not supported in this message. Use text, or "
+            f"{media} in a message of the role user or tool.",
+            param=f"{param}.type",
+        )
+
 
 def _with_content(
-    fields: Fields, role: str, content: str | list[dict[str, Any]] | None, history: History
+    fields: Fields, role: str, content: str | list[dict[str, Any]] | None, used: Used[ChatFeature]
 ) -> dict[str, Any]:
     path = fields.path("tool_calls")
-    calls = [_call(call, f"{path}[{at}]", history) for at, call in enumerate(_calls(fields))]
+    calls = [_call(call, f"{path}[{at}]", used) for at, call in enumerate(_calls(fields))]
     # OpenAI's role `developer` is `system` in the templates of open models.
     own = {"role": "system" if role == "developer" else role, "content": content}
     checked = {**fields.values, **own}
@@ -139,18 +169,20 @@ def _with_content(
     return checked | {"tool_calls": [call for call in calls if call]} if calls else checked
 
 
-def _without_function(message: dict[str, Any], path: str, history: History) -> dict[str, Any]:
+def _without_function(
+    message: dict[str, Any], path: str, used: Used[ChatFeature]
+) -> dict[str, Any]:
     """Convert the deprecated `function_call` and the role `function` to tool calls and results."""
     function = message.get("function_call")
     if function is not None and message["role"] == "assistant":
-        call = _call({"function": function}, f"{path}.function_call", history)
+        call = _call({"function": function}, f"{path}.function_call", used)
         rest = {name: value for name, value in message.items() if name != "function_call"}
         return rest | {"tool_calls": [*(message.get("tool_calls") or ()), call]}
     return message | {"role": "tool"} if message["role"] == "function" else message
 
 
 def _with_turns(
-    message: dict[str, Any], path: str, history: History, used: Used[ChatFeature]
+    message: dict[str, Any], path: str, used: Used[ChatFeature]
 ) -> Iterator[dict[str, Any]]:
     """Put the messages that members of features stand for, such as calls that the gateway ran in an
     earlier response, and their results, before the message that has them."""
@@ -159,41 +191,10 @@ def _with_turns(
         turns = [] if feature is None else [*feature.turns(message)]
         for turn in turns:
             if calls := turn.get("tool_calls"):
-                turn["tool_calls"] = [_call(call, f"{path}.{name}", history) for call in calls]
+                turn["tool_calls"] = [_call(call, f"{path}.{name}", used) for call in calls]
             yield turn
         message = {each: value for each, value in message.items() if each != name or not turns}
     yield message
-
-
-def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:
-    """A part with text, with an image, which images.py checks, or with a file; None if it is left
-    out."""
-    if isinstance(part, str):
-        return text_part(part)
-    fields = Fields.of(part, param)
-    kind = fields.values.get("type")
-    if kind == "image_url" and role in MEDIA_ROLES:
-        return _image(fields)
-    if kind == "file" and role in MEDIA_ROLES:
-        try:
-            return _file(fields)
-        except UnsupportedParameter:
-            if role not in RESULT_ROLES:
-                raise
-    if kind in ("text", "refusal"):
-        if fields.text(kind) is None and role in FOREIGN_ROLES:
-            history.note("left_out", param)
-            return None
-        return text_part(fields.given_text(kind))
-    if role in FOREIGN_ROLES and isinstance(kind, str):
-        read = history.result_text if role in RESULT_ROLES else history.text
-        text = read(fields.values, param)
-        return text_part(text) if text else None
-    raise UnsupportedParameter(
-        f"A content part of the type {kind!r} is not supported in this message. Use text, or "
-        "image_url or file in a message of the role user or tool.",
-        param=f"{param}.type",
-    )
 
 
 def _image(fields: Fields) -> dict[str, Any]:
@@ -205,12 +206,6 @@ def _image(fields: Fields) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _file(fields: Fields) -> dict[str, Any]:
-    inner = fields.inner("file", "an object with file_data")
-    refuse_references(inner, {"file_id": FILE_ID}, "file_data")
-    return read_file(inner, "file_data", fields, title=inner.text("filename"))
-
-
 def _calls(fields: Fields) -> list[Any]:
     calls = fields.items("tool_calls") or []
     if calls and fields.values.get("role") != "assistant":
@@ -219,21 +214,19 @@ def _calls(fields: Fields) -> list[Any]:
     return calls
 
 
-def _call(call: object, param: str, history: History) -> dict[str, Any] | None:
+def _call(call: object, param: str, used: Used[ChatFeature]) -> dict[str, Any] | None:
     """The call of a function; None for one of another service, which has none."""
     fields = Fields.of(call, param)
     kind, rest = fields.values.get("type", "function"), {**fields.values, "type": "function"}
-    if kind == "custom":
+    feature = None if kind == "function" else used.of_type(kind)
+    if feature is not None and (function := feature.called(fields)) is not None:
         # As the call of a function, which templates can render.
-        named = fields.inner("custom", "an object with a name and an input")
-        text = history.custom_input(named.values.get("input"), named.path("input"))
-        del rest["type"], rest["custom"]
-        function = function_call(named.required_text("name"), text)
-        return {**rest, "type": "function", "function": function}
+        return {name: each for name, each in rest.items() if name != kind} | {"function": function}
+    history = used.asked.history
     if fields.mapping("function") is None and kind != "function":
         history.note("left_out", param)
         return None
     named = fields.inner("function", "an object with a name and arguments")
     named.required_text("name")
-    arguments = history.arguments(named.values.get("arguments"), named.path("arguments"))
+    arguments = history.arguments(named)
     return {**rest, "function": {**named.values, "arguments": arguments}}

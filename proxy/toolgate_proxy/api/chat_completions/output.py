@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -36,7 +37,7 @@ from ..shared.output import (
     with_escaped_line_ends,
 )
 from ..surface import ANY_CLIENT, Client, Stateless, Writer
-from .feature import ChatFeature
+from .feature import CallForm, ChatFeature, Output
 from .messages import in_order_of_request
 
 Tokens = list[wire.TokenLogprob]
@@ -110,12 +111,12 @@ def usage(counts: TokenCounts) -> dict[str, Any]:
 Chunk = dict[str, Any]
 
 DONE = b"data: [DONE]\n\n"
-TEXTS = {"function": "arguments", "custom": "input"}
-"""By type of a call: the member with its text."""
+FUNCTION = CallForm("function", "arguments")
 
 
-def _kind(*, custom: bool) -> str:
-    return "custom" if custom else "function"
+def call_form(features: Iterable[Output], start: CallStart) -> CallForm:
+    found = (feature.form(start) for feature in features)
+    return next((form for form in found if form is not None), FUNCTION)
 
 
 class Chunks:
@@ -135,8 +136,8 @@ class Chunks:
             "model": model or head.model,
             "system_fingerprint": head.system_fingerprint,
         }
-        self._custom: set[tuple[int, int]] = set()
-        """Calls of custom tools: the choice, and the call's index in it."""
+        self._forms: dict[tuple[int, int], CallForm] = {}
+        """By choice, and the index of the call in it."""
         self._numbers: dict[tuple[int, int], int] = {}
         """The numbers of the calls of each choice. The client does not see all calls."""
         self._started: set[int] = set()
@@ -164,8 +165,7 @@ class Chunks:
             if isinstance(event, CallStart):
                 number = sum(at == choice for at, _ in self._numbers)
                 self._numbers[choice, event.index] = number
-                if event.custom:
-                    self._custom.add((choice, event.index))
+                self._forms[choice, event.index] = call_form(self._features, event)
             match event:
                 case CallEnd(index) if self._writer.call_done:
                     last, done = self._more(choice, index, ""), {"call_done": True}
@@ -203,11 +203,11 @@ class Chunks:
             case ReasoningDelta(text):
                 return {"reasoning_content": text}
             case CallStart(index, name):
-                kind = _kind(custom=event.custom)
-                called = {"name": name, TEXTS[kind]: ""}
+                form = self._forms[choice, index]
+                called = {"name": name, form.text: ""}
                 if self._writer.legacy:
                     return {"function_call": called}
-                call = {"id": self._response.call_id(event), "type": kind, kind: called}
+                call = {"id": self._response.call_id(event), "type": form.type, form.type: called}
                 return self._of_call(choice, index, call)
             case ArgumentsDelta(index, text) | InputDelta(index, text):
                 return self._more(choice, index, text)
@@ -216,10 +216,10 @@ class Chunks:
 
     def _more(self, choice: int, index: int, text: str) -> dict[str, Any]:
         """A delta that adds text to a call."""
-        kind = _kind(custom=(choice, index) in self._custom)
+        form = self._forms.get((choice, index), FUNCTION)
         if self._writer.legacy:
-            return {"function_call": {TEXTS[kind]: text}}
-        return self._of_call(choice, index, {kind: {TEXTS[kind]: text}})
+            return {"function_call": {form.text: text}}
+        return self._of_call(choice, index, {form.type: {form.text: text}})
 
     def _of_call(self, choice: int, index: int, call: dict[str, Any]) -> dict[str, Any]:
         number = self._numbers.get((choice, index), index)
@@ -268,14 +268,13 @@ def _first_delta(event: ChoiceEvent) -> dict[str, Any]:
 class _Call:
     name: str
     id: str
-    custom: bool
+    form: CallForm
     arguments: list[str] = field(default_factory=list)
-    """The parts of the arguments, or of a custom tool's input."""
+    """Their parts."""
 
     def shaped(self) -> dict[str, Any]:
-        kind = _kind(custom=self.custom)
-        called = {"name": self.name, TEXTS[kind]: "".join(self.arguments)}
-        return {"id": self.id, "type": kind, kind: called}
+        called = {"name": self.name, self.form.text: "".join(self.arguments)}
+        return {"id": self.id, "type": self.form.type, self.form.type: called}
 
 
 @dataclass
@@ -284,6 +283,7 @@ class _Choice:
     reasoning: list[str] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
     call_id: Callable[[CallStart], str] = field(kw_only=True)
+    form: Callable[[CallStart], CallForm] = field(kw_only=True)
     logprobs: Logprobs = field(default_factory=Logprobs)
     token_ids: list[int] | None = None
     finish: Finish | None = None
@@ -297,7 +297,7 @@ class _Choice:
             case ReasoningDelta(text):
                 self.reasoning.append(text)
             case CallStart(_, name):
-                self.calls.append(_Call(name, self.call_id(event), event.custom))
+                self.calls.append(_Call(name, self.call_id(event), self.form(event)))
             case ArgumentsDelta(_, text) | InputDelta(_, text):
                 self.calls[-1].arguments.append(text)
             case TokenIds(ids):
@@ -321,7 +321,8 @@ class WholeResponse(Stateless):
         for response_event in events:
             choice = self._choices.get(response_event.choice)
             if choice is None:
-                choice = _Choice(call_id=self._response.call_id)
+                form = partial(call_form, self._features)
+                choice = _Choice(call_id=self._response.call_id, form=form)
                 self._choices[response_event.choice] = choice
             if not any(each.take(response_event.event) for each in self._features):
                 choice.add(response_event.event)

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import UnsupportedParameter
+from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
@@ -26,7 +27,8 @@ from ..shared.tools import (
 from .feature import ChatFeature
 
 CHOICES = ("none", "auto")
-OFFERED = ("function", "custom")
+NAMED = ("function", "custom")
+"""Types of objects in `tool_choice` that name a tool."""
 FLAT = ((".function", ""),)
 
 
@@ -47,7 +49,7 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
 
 class ChatReader(ApiReader[ChatFeature]):
     API = "chat completions"
-    CLIENTS = OFFERED
+    CLIENTS = ("function",)
     PREFIX = "chatcmpl-"
     CONSTRAINTS = ("tools", "functions", RESPONSE_FORMAT, STRUCTURED_OUTPUTS)
 
@@ -60,6 +62,11 @@ class ChatReader(ApiReader[ChatFeature]):
                 entries, reading.on_invalid, open_objects=reading.open_objects, words=FLAT
             )
         )
+
+    def define(self, definition: object, path: str) -> tuple[Tool, ...]:
+        """As for all APIs. The definition may be the only one of a feature's type."""
+        self.used.of_type(definition.get("type") if isinstance(definition, dict) else None)
+        return super().define(definition, path)
 
     def own(self, entry: object, path: str) -> Taken:
         """Return a tool without `defer_loading`, which is a member of the tool or of the
@@ -97,7 +104,7 @@ def choice_of(values: Mapping[str, Any]) -> ToolChoice:
 def _chosen(fields: Fields) -> str:
     """Return the name of a tool in `tool_choice`."""
     kind = fields.values.get("type")
-    if kind not in (None, *OFFERED):
+    if kind not in (None, *NAMED):
         raise UnsupportedParameter(
             f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\", "
             '"custom" or "allowed_tools".',

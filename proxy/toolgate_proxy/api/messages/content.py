@@ -1,4 +1,4 @@
-"""Content blocks with text, images and documents, in the form of chat templates."""
+"""Content blocks with text and images, in the form of chat templates."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ...pdf import END, begin, wrapped
 from ...request_fields import Fields, invalid_value
-from ..shared.documents import read_file
 from ..shared.history import Part
 from ..shared.tool_changes import ADDITION, REMOVAL, Define, ToolChanges, text_part
 
 TEXT_FIELDS = ("type", "text", "cache_control", "citations")
 IMAGE_FIELDS = ("type", "source", "cache_control")
-DOCUMENT_FIELDS = ("type", "source", "title", "context", "citations", "cache_control")
 SEARCH_RESULT_FIELDS = ("type", "source", "title", "content", "citations", "cache_control")
 CHANGE_FIELDS = ("type", "tool", "cache_control")
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -57,16 +54,14 @@ def unsupported_block(fields: Fields, kind: str, where: str, known: Sequence[str
 
 
 def read_part(fields: Fields, kind: str) -> list[Part] | None:
-    """The parts of a block with text, an image, a document or a search result; None for a block of
-    another type. An empty text has no part."""
+    """The parts of a block with text, an image or a search result; None for a block of another
+    type. An empty text has no part."""
     match kind:
         case "text":
             text = read_text(fields)
             return [text_part(text)] if text else []
         case "image":
             return [_image(fields)]
-        case "document":
-            return _document(fields)
         case "search_result":
             return [_search_result(fields)]
     return None
@@ -77,7 +72,9 @@ def read_text(fields: Fields) -> str:
     return fields.given_text("text")
 
 
-def _source(fields: Fields) -> tuple[Fields, str]:
+def source_of(fields: Fields) -> tuple[Fields, str]:
+    """Return the source of an image or a file, with its type. Raise InvalidRequest and
+    UnsupportedParameter."""
     inner = fields.inner("source", "an object with a type")
     kind = inner.given_text("type", "the type of a source")
     if kind == "file":
@@ -89,7 +86,7 @@ def _source(fields: Fields) -> tuple[Fields, str]:
 def _image(fields: Fields) -> Part:
     """The engine checks the image itself, and fetches it."""
     check_fields(fields, IMAGE_FIELDS)
-    source, kind = _source(fields)
+    source, kind = source_of(fields)
     if kind == "url":
         url = source.text("url")
         if not url or url.startswith("data:"):
@@ -105,36 +102,9 @@ def _image(fields: Fields) -> Part:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _document(fields: Fields) -> list[Part]:
-    check_fields(fields, DOCUMENT_FIELDS)
-    _refuse_citations(fields)
-    source, kind = _source(fields)
-    title, context = fields.text("title"), fields.text("context")
-    if kind == "text":
-        data = source.given_text("data", "the text of the document")
-        return [text_part(wrapped(data, title, context))]
-    if kind == "content":
-        parts = [text_part(begin(title, context))]
-        for block, block_kind in blocks_of(source, "content"):
-            if block_kind not in ("text", "image"):
-                raise unsupported_block(block, block_kind, "a document", ("text", "image"))
-            parts += read_part(block, block_kind) or []
-        return [*parts, text_part(END)]
-    if kind == "base64":
-        media_type = source.text("media_type") or ""
-        return [
-            read_file(source, "data", fields, title=title, context=context, media_type=media_type)
-        ]
-    raise source.refusal(
-        "type",
-        f"is {kind!r}, but documents are not fetched. Send the document itself (a source of the "
-        "type base64 or text).",
-    )
-
-
 def _search_result(fields: Fields) -> Part:
     check_fields(fields, SEARCH_RESULT_FIELDS)
-    _refuse_citations(fields)
+    refuse_citations(fields)
     texts = [text for name in ("title", "source") if (text := fields.text(name))]
     for block, kind in blocks_of(fields, "content"):
         if kind != "text":
@@ -143,7 +113,8 @@ def _search_result(fields: Fields) -> Part:
     return text_part("\n".join(texts))
 
 
-def _refuse_citations(fields: Fields) -> None:
+def refuse_citations(fields: Fields) -> None:
+    """Raise UnsupportedParameter for a block with citations."""
     citations = fields.mapping("citations") or {}
     if citations.get("enabled"):
         problem = "is enabled, but open models do not write citations. Remove it."

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from ...features import feature as features
 from ...features.feature import Feature
 from ...request_fields import Fields
 from ..shared.history import Content, Turns
@@ -39,7 +40,7 @@ class Block(Protocol):
 CLIENTS, GATEWAYS = Use("tool_use"), Use("server_tool_use", "srv")
 
 
-class Output:
+class Output(features.Output):
     """One feature in one response."""
 
     def use(self, name: str) -> Use | None:

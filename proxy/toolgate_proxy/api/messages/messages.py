@@ -14,11 +14,10 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
-from ..shared.history import Conversation, History, Part, Turns, joined, tool_call, tool_of
+from ..shared.history import Conversation, History, Part, Turns, joined, tool_of
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .content import (
     CHANGE_FIELDS,
-    DOCUMENT_FIELDS,
     IMAGE_FIELDS,
     SEARCH_RESULT_FIELDS,
     TEXT_FIELDS,
@@ -32,7 +31,8 @@ from .content import (
 from .feature import MessagesFeature
 from .opaque import original_id, verified
 
-USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
+IMAGE_BLOCKS, USER_BLOCKS = ("text", "image"), ("search_result", "tool_result")
+"""Types of blocks in a user message, beside those of features."""
 MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
@@ -44,7 +44,6 @@ SYSTEM_ROLES = ("system", "developer")
 BLOCK_FIELDS = {
     "text": TEXT_FIELDS,
     "image": IMAGE_FIELDS,
-    "document": DOCUMENT_FIELDS,
     "search_result": SEARCH_RESULT_FIELDS,
     "thinking": THINKING_FIELDS,
     "redacted_thinking": REDACTED_FIELDS,
@@ -139,9 +138,10 @@ class _Reader:
             if kind == "tool_result":
                 self._result(block)
                 continue
-            read = read_part(block, kind)
+            read = self._part(block, kind)
             if read is None:
-                raise unsupported_block(block, kind, "a user message", USER_BLOCKS)
+                known = (*IMAGE_BLOCKS, *self._used.parts, *USER_BLOCKS)
+                raise unsupported_block(block, kind, "a user message", known)
             parts += [(part, block.place) for part in read]
         self.require_results(message.path("content"))
         if parts:
@@ -181,12 +181,16 @@ class _Reader:
             if changes.refer(block.required_text("tool_name")):
                 return []
         try:
-            read = read_part(block, kind)
+            read = self._part(block, kind)
         except UnsupportedParameter:
             read = None
         if read is None:
             return [text_part(self.turns.history.result_text(block.values, block.place))]
         return read
+
+    def _part(self, block: Fields, kind: str) -> list[Part] | None:
+        read = read_part(block, kind)
+        return self._used.part(block, kind) if read is None else read
 
     def _assistant(self, message: Fields) -> None:
         self.require_results(message.path("content"))
@@ -250,7 +254,7 @@ class _Reader:
         message."""
         check_fields(block, SERVER_FIELDS if of_service else TOOL_USE_FIELDS)
         call_id = block.required_text("id")
-        arguments = self.turns.history.arguments(block.values.get("input"), block.path("input"))
+        arguments = self.turns.history.arguments(block, "input")
         if of_service:
             self._server_calls.add(call_id)
         elif call_id in self._ids:
@@ -259,8 +263,8 @@ class _Reader:
         else:
             self._ids.add(call_id)
             self._open[call_id] = block.place
-        call = tool_call(original_id(call_id), block.required_text("name"), arguments)
-        self.turns.call(call, block.place)
+        name = block.required_text("name")
+        self.turns.call(original_id(call_id), name, arguments, block.place)
 
 
 def _kinds(messages: Sequence[object]) -> set[str]:
@@ -284,13 +288,14 @@ def _as_known(message: Fields, history: History, used: Used[MessagesFeature]) ->
     of the blocks that are not known, and without the members that are not known."""
     history.note_unknown(message, MESSAGE_FIELDS)
     values = {name: message.values[name] for name in MESSAGE_FIELDS if name in message.values}
-    uses: dict[str, Sequence[str]] = {
+    known: dict[str, Sequence[str]] = {
         kind: SERVER_FIELDS for each in used.known for kind in each.USES
     }
+    known |= BLOCK_FIELDS | used.parts
     if isinstance(content := values.get("content"), list):
         role, path = message.values.get("role"), message.path("content")
         values["content"] = [
-            _known_block(block, role, f"{path}[{at}]", history, uses | BLOCK_FIELDS)
+            _known_block(block, role, f"{path}[{at}]", history, known)
             for at, block in enumerate(content)
         ]
     return Fields(values, message.place)

@@ -23,7 +23,17 @@ from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ..shared.output import finish_fields, prompt_fields
 from ..shared.tools import Shown
 from .feature import Output
-from .output_items import CUSTOM, FUNCTION, MESSAGE, Call, CallItem, Event, Item, TextItem, TextKind
+from .output_items import (
+    FUNCTION,
+    MESSAGE,
+    Call,
+    CallItem,
+    CallKind,
+    Event,
+    Item,
+    TextItem,
+    TextKind,
+)
 from .tools import offered
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed"]
@@ -95,14 +105,7 @@ class OutputItems:
         for feature in self._features:
             if (call := feature.call(start, call_id)) is not None:
                 return call
-        tools = self._response.sent.tools  # with those that a search has found
-        namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
-        return CallItem(
-            kind=CUSTOM if start.custom else FUNCTION,
-            name=start.name.removeprefix(f"{namespace}.") if namespace else start.name,
-            call_id=call_id,
-            namespace=namespace,
-        )
+        return call_item(self._response, start, call_id, FUNCTION)
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""
@@ -152,6 +155,14 @@ class OutputItems:
         if isinstance(self._open, TextItem):
             yield from self._open.end("incomplete" if incomplete else "completed")
         self._open = None
+
+
+def call_item(response: ChatResponse, start: CallStart, call_id: str, kind: CallKind) -> CallItem:
+    """Return the item of a call of a client's tool."""
+    tools = response.sent.tools  # with those that a search has found
+    namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
+    name = start.name.removeprefix(f"{namespace}.") if namespace else start.name
+    return CallItem(kind, name, call_id, namespace)
 
 
 class Body:

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
 
+from ...features import feature as features
 from ...features.feature import Feature
 from ...request_fields import Fields
-from ..shared.tools import DEFERRED, Shown
+from ..shared.tools import DEFERRED, Shown, Taken
 from .output_items import Call, Event, Item
 from .turns import ItemTurns
 
@@ -43,7 +44,7 @@ def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> lis
     return kept
 
 
-class Output:
+class Output(features.Output):
     """One feature in one response."""
 
     def first(self) -> Iterable[Item]:
@@ -78,7 +79,11 @@ class ResponsesFeature(Feature[Output]):
         """Whether deferred tools stay deferred, because the model or the client finds them."""
         return False
 
-    def chosen(self, kind: str) -> str | None:
+    def own(self, entry: Fields, namespace: str) -> Taken | None:
+        """Read a tool of a client that may be in a namespace; None if its type can't be."""
+        return None
+
+    def chosen(self, choice: Fields) -> str | None:
         """Return the name of the tool that `tool_choice` names by its type."""
         return None
 

@@ -7,7 +7,6 @@ message. An item begins a new message where the current one already has its kind
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.toolset import Toolset
@@ -15,7 +14,7 @@ from toolgate_core.toolset import Toolset
 from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.history import Conversation, History, function_call, text_of, tool_call, tool_of
+from ..shared.history import Conversation, History, text_of, tool_of
 from .feature import ResponsesFeature
 from .tools import full_name
 from .turns import Define, ItemTurns, read_content
@@ -28,8 +27,6 @@ FIELDS = {
     "message": ("role", "content", "phase"),
     "function_call": ("call_id", "name", "arguments", "namespace", "caller"),
     "function_call_output": ("call_id", "output", "name", "namespace", "caller"),
-    "custom_tool_call": ("call_id", "name", "input", "namespace", "caller"),
-    "custom_tool_call_output": ("call_id", "output", "name", "caller"),
     "reasoning": ("summary", "content", "encrypted_content"),
     "additional_tools": ("role", "tools"),
 }
@@ -55,7 +52,7 @@ def parse_input(
     `recalled`: number of items at the beginning that are not the request's own.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = ItemTurns(used.asked.history, used.asked.tools, define)
+    turns = ItemTurns(used, define)
     if instructions:
         turns.message("system", instructions, "instructions")
     if isinstance(given, str) and given:
@@ -101,16 +98,14 @@ def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]
             role = ROLES.get(fields.text("role") or "")
             if role is None:
                 raise fields.wrong("role", '"user", "assistant", "system" or "developer"')
-            turns.message(role, read_content(fields, "content", role, history), path)
+            turns.message(role, read_content(fields, "content", role, used), path)
         case "function_call":
-            turns.call(_call(fields, turns), path)
-        case "custom_tool_call":
-            turns.call(_custom_call(fields, turns), path)
+            arguments, name = history.arguments(fields), called_name(fields, turns.tools)
+            turns.call(fields.required_text("call_id"), name, arguments, path)
         case "additional_tools":
             turns.additional(turns.defined(fields), path)
-        case "function_call_output" | "custom_tool_call_output":
-            call_id = fields.required_text("call_id")
-            turns.result(call_id, read_content(fields, "output", "tool", history), path)
+        case "function_call_output":
+            turns.output(fields)
         case "reasoning":
             if text := _reasoning(fields, used.asked.client.seal, history):
                 turns.reasoning(text, path)
@@ -124,7 +119,7 @@ def _check(fields: Fields, known: Sequence[str], history: History, *, any_status
         raise fields.wrong("status", '"in_progress", "completed" or "incomplete"')
 
 
-def _name(fields: Fields, tools: Toolset) -> str:
+def called_name(fields: Fields, tools: Toolset) -> str:
     """The name of a call's tool that the model sees."""
     name, namespace = fields.required_text("name"), fields.text("namespace")
     if not namespace:
@@ -132,18 +127,6 @@ def _name(fields: Fields, tools: Toolset) -> str:
     full = full_name(namespace, name)
     # The namespace of a deferred function without one is its name.
     return name if namespace == name and not tools.has(full) else full
-
-
-def _call(fields: Fields, turns: ItemTurns) -> dict[str, Any]:
-    arguments = turns.history.arguments(fields.values.get("arguments"), fields.path("arguments"))
-    name = _name(fields, turns.tools)
-    return tool_call(fields.required_text("call_id"), name, arguments)
-
-
-def _custom_call(fields: Fields, turns: ItemTurns) -> dict[str, Any]:
-    text = turns.history.custom_input(fields.values.get("input"), fields.path("input"))
-    function = function_call(_name(fields, turns.tools), text)
-    return {"id": fields.required_text("call_id"), "type": "function", "function": function}
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:

@@ -96,6 +96,29 @@ class Call(Item):
         yield from ()
 
 
+@dataclass
+class RunCall(Call):
+    """A call that the gateway runs. It is completed by its result: one that is cut stays without
+    its `done` event."""
+
+    EVENTS: ClassVar[str]
+    """Beginning of the types of its own events."""
+    runs = True
+
+    def begin(self) -> Iterator[Event]:
+        yield from super().begin()
+        yield self.event(f"{self.EVENTS}.in_progress")
+
+    def ran(self, shown: Any) -> Iterator[Event]:
+        self.status = "completed"
+        yield self.event(f"{self.EVENTS}.{self.ending(shown)}")
+        yield item_done(self.index, self.body())
+
+    def ending(self, shown: Any) -> str:
+        """Take the result. Return how the call ended."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class TextKind:
     """An item with one part of text."""
@@ -256,14 +279,6 @@ FUNCTION = CallKind(
     text_delta="response.function_call_arguments.delta",
     text_done="response.function_call_arguments.done",
     named=True,
-)
-CUSTOM = CallKind(
-    type="custom_tool_call",
-    prefix="ctc",
-    text="input",
-    text_delta="response.custom_tool_call_input.delta",
-    text_done="response.custom_tool_call_input.done",
-    named=False,
 )
 
 

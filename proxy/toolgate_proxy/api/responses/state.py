@@ -36,8 +36,6 @@ PREFIXES = {
     "reasoning": "rs",
     "function_call": "fc",
     "function_call_output": "fco",
-    "custom_tool_call": "ctc",
-    "custom_tool_call_output": "ctco",
     "additional_tools": "at",
     **{kind: prefix for feature in RESPONSES for kind, prefix in feature.ITEMS.items()},
 }

@@ -17,7 +17,6 @@ from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "function": ("type", "name", "description", "parameters", "strict"),
-    "custom": ("type", "name", "description", "format"),
     "namespace": ("type", "name", "description", "tools"),
 }
 """By type of tool: its fields."""
@@ -27,7 +26,7 @@ DEFAULT_NAMESPACE = "functions"
 
 class ResponsesReader(ApiReader[ResponsesFeature]):
     API = "the Responses API"
-    CLIENTS = ("function", "custom")
+    CLIENTS = ("function",)
     PREFIX = "resp_"
     CONSTRAINTS = ("tools", "text", STRUCTURED_OUTPUTS)
     WORDS = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
@@ -59,7 +58,7 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         UnsupportedParameter."""
         kind = fields.text("type")
         feature = self.used.of_type(kind)
-        if kind is not None and feature is not None and (name := feature.chosen(kind)) is not None:
+        if feature is not None and (name := feature.chosen(fields)) is not None:
             return name
         if kind not in self.CLIENTS:
             others = ", ".join(name for each in self.used.known for name in each.CHOICES)
@@ -80,17 +79,16 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         self.check_form(entry, path)
-        kind = entry.get("type")
+        kind, fields = entry.get("type"), Fields(entry, path)
         if kind == "namespace" and not namespace:
-            return self._namespace(Fields(entry, path))
-        if kind not in self.CLIENTS:
+            return self._namespace(fields)
+        if kind in self.CLIENTS:
+            return client_tool(fields, FIELDS[kind], namespace)
+        feature = self.used.of_type(kind)
+        taken = None if feature is None else feature.own(fields, namespace)
+        if taken is None:
             raise unknown_type(kind, path)
-        name = entry.get("name")
-        name = full_name(namespace, name) if namespace and isinstance(name, str) else name
-        repeated = repeated_entry(entry, FIELDS[kind])
-        if kind == "custom" and repeated["format"] is None:
-            repeated["format"] = {"type": "text"}
-        return Taken([client_entry(kind, entry, path, namespace)], Shown(repeated, str(name)))
+        return taken
 
     def _namespace(self, fields: Fields) -> Taken:
         check_entry(fields, FIELDS["namespace"])
@@ -115,24 +113,24 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         return Taken(entries, Shown(body, inner=shown))
 
 
-def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:
-    fields = Fields(entry, path)
-    check_entry(fields, FIELDS[kind])
-    fields.text("description")
+def client_tool(entry: Fields, known: Sequence[str], namespace: str) -> Taken:
+    """Return a tool that the client runs. `known`: its fields. `namespace`: "" without one. Raise
+    InvalidRequest and UnsupportedParameter."""
+    check_entry(entry, known)
+    entry.text("description")
+    kind = entry.values["type"]
     # In the order of the request, as templates show it.
     kept = {
         name: value
-        for name, value in entry.items()
-        if name in FIELDS[kind] and name != "type" and value is not None
+        for name, value in entry.values.items()
+        if name in known and name != "type" and value is not None
     }
     if namespace and isinstance(kept.get("name"), str):
         kept["name"] = full_name(namespace, kept["name"])
-    if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
-        inner = {key: value for key, value in form.items() if key != "type"}
-        kept["format"] = {"type": "grammar", "grammar": inner}
-    deferred = fields.flag(DEFERRED) is True
+    deferred = entry.flag(DEFERRED) is True
     own = "" if namespace == DEFAULT_NAMESPACE else namespace
-    return Entry(path, {"type": kind, kind: kept}, deferred, own)
+    shown = Shown(repeated_entry(entry.values, known), str(kept.get("name")))
+    return Taken([Entry(entry.place, {"type": kind, kind: kept}, deferred, own)], shown)
 
 
 def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:

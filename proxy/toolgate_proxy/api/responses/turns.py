@@ -11,21 +11,20 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import Tool
-from toolgate_core.toolset import Toolset
 
+from ...features.feature import Used
 from ...request_fields import Fields, invalid_value
-from ..shared.documents import FILE_ID, FILE_URL, read_file, refuse_references
-from ..shared.history import Content, History, Message, Turn, Turns
+from ..shared.history import Content, Message, Part, Turn, Turns
 from ..shared.tool_changes import ToolChanges, text_part
 
 Define = Callable[[Sequence[object], str], tuple[Tool, ...]]
 
 
 class ItemTurns(Turns):
-    def __init__(self, history: History, tools: Toolset, define: Define) -> None:
-        """`define`: parses an array of tools at its path."""
-        super().__init__(history, tools)
-        self._define = define
+    def __init__(self, used: Used[Any], define: Define) -> None:
+        """`used`: the features of the request. `define`: parses an array of tools at its path."""
+        super().__init__(used.asked.history, used.asked.tools)
+        self._used, self._define = used, define
 
     def begin(self, message: Message, path: str) -> Turn:
         if message["role"] != "system":
@@ -50,6 +49,12 @@ class ItemTurns(Turns):
             )
         return super().result(call_id, content, path, name=name)
 
+    def output(self, item: Fields) -> None:
+        """Read the result of a call of a client's tool. Raise InvalidRequest and
+        UnsupportedParameter."""
+        call_id = item.required_text("call_id")
+        self.result(call_id, read_content(item, "output", "tool", self._used), item.place)
+
     def replace_result(self, content: str, new: str) -> None:
         """Replace the content of a result."""
         for turn in self._turns:
@@ -73,22 +78,23 @@ PART_FIELDS = {
     "output_text": ("text", "annotations", "logprobs"),
     "refusal": ("refusal",),
     "input_image": ("image_url", "detail", "file_id"),
-    "input_file": ("file_data", "filename", "detail", "file_id", "file_url"),
 }
 """By type of part: its fields. Those of a response's parts may be sent back."""
 IGNORED_FIELDS = ("type", "prompt_cache_breakpoint")
 KINDS = {
     "assistant": ("output_text", "refusal", "input_text"),
-    "user": ("input_text", "input_image", "input_file", "output_text"),
+    "user": ("input_text", "input_image", "output_text"),
     "system": ("input_text", "output_text"),
-    "tool": ("input_text", "input_image", "input_file", "output_text"),
+    "tool": ("input_text", "input_image", "output_text"),
 }
 """By role: the types of parts. Some clients send `output_text` and `input_text` with any role."""
+MEDIA_ROLES = ("user", "tool")
+"""Roles whose content may have parts of features as well."""
 FOREIGN_ROLES = ("assistant", "tool")
 """Roles whose content models and tools have written."""
 
 
-def read_content(fields: Fields, name: str, role: str, history: History) -> Content:
+def read_content(fields: Fields, name: str, role: str, used: Used[Any]) -> Content:
     """The content in the form of chat templates. Raises InvalidRequest and UnsupportedParameter."""
     content = fields.values.get(name)
     if isinstance(content, str):
@@ -98,46 +104,40 @@ def read_content(fields: Fields, name: str, role: str, history: History) -> Cont
     path = fields.path(name)
     if not isinstance(content, list):
         raise invalid_value(path, "a string or an array of content parts", content)
-    parts = (_part(part, f"{path}[{at}]", role, history) for at, part in enumerate(content))
-    return [part for part in parts if part is not None]
+    parts = (_parts(part, f"{path}[{at}]", role, used) for at, part in enumerate(content))
+    return [part for each in parts for part in each]
 
 
-def _part(part: object, path: str, role: str, history: History) -> dict[str, Any] | None:
-    """None for a part that is left out."""
-    fields = Fields.of(part, path)
+def _parts(part: object, path: str, role: str, used: Used[Any]) -> list[Part]:
+    """Return the part, or the text that stands for it; none for a part that is left out."""
+    fields, history = Fields.of(part, path), used.asked.history
     kind = fields.given_text("type", "the type of a content part")
-    if role == "tool":
-        return _result_part(fields, kind, history)
-    if role == "assistant" and kind not in KINDS[role]:
-        shown = history.text(fields.values, path)
-        return text_part(shown) if shown else None
-    if kind not in KINDS[role]:
-        raise UnsupportedParameter(
-            f"A content part of the type {kind!r} is not supported in a message of the role "
-            f"{role}. Use {' or '.join(KINDS[role][:2])}.",
-            param=f"{path}.type",
-        )
-    return _known_part(fields, kind, history)
-
-
-def _result_part(fields: Fields, kind: str, history: History) -> dict[str, Any]:
-    """A part of the result of a call, or the text that stands for it."""
-    if kind in KINDS["tool"]:
+    if kind in KINDS[role] or (role in MEDIA_ROLES and kind in used.parts):
         try:
-            return _known_part(fields, kind, history)
-        except UnsupportedParameter:
-            pass  # a file that is not in the request, or of another type
-    return text_part(history.result_text(fields.values, fields.place))
+            return _known_part(fields, kind, used)
+        except UnsupportedParameter:  # a file that is not in the request, or of another type
+            if role != "tool":
+                raise
+    if role == "tool":
+        return [text_part(history.result_text(fields.values, path))]
+    if role == "assistant":
+        shown = history.text(fields.values, path)
+        return [text_part(shown)] if shown else []
+    raise UnsupportedParameter(
+        f"A content part of the type {kind!r} is not supported in a message of the role "
+        f"{role}. Use {' or '.join(KINDS[role][:2])}.",
+        param=f"{path}.type",
+    )
 
 
-def _known_part(fields: Fields, kind: str, history: History) -> dict[str, Any]:
-    history.note_unknown(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
+def _known_part(fields: Fields, kind: str, used: Used[Any]) -> list[Part]:
+    known = PART_FIELDS.get(kind) or used.parts[kind]
+    used.asked.history.note_unknown(fields, (*known, *IGNORED_FIELDS))
     if kind == "input_image":
-        return _image(fields)
-    if kind == "input_file":
-        refuse_references(fields, {"file_id": FILE_ID, "file_url": FILE_URL}, "file_data")
-        return read_file(fields, "file_data", fields, title=fields.text("filename"))
-    return text_part(fields.given_text("refusal" if kind == "refusal" else "text"))
+        return [_image(fields)]
+    if kind in PART_FIELDS:
+        return [text_part(fields.given_text("refusal" if kind == "refusal" else "text"))]
+    return used.part(fields, kind) or []
 
 
 def _image(fields: Fields) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.chat_request import Change, HistoryChange
-from toolgate_core.custom_tools import INPUT
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields
@@ -62,24 +61,18 @@ class History:
         if len(places) < MAX_PLACES:
             places[path] = None
 
-    def arguments(self, given: object, path: str) -> str:
-        """The arguments of a call, as the text of a JSON object. Templates iterate over the
-        members, so they can't show anything else, such as the arguments of a cut call."""
+    def arguments(self, call: Fields, name: str = "arguments") -> str:
+        """The arguments in a field of a call, as the text of a JSON object. Templates iterate over
+        the members, so they can't show anything else, such as the arguments of a cut call."""
+        given = call.values.get(name)
         if isinstance(given, dict):
             return json.dumps(given, ensure_ascii=False)
         if given is None or given == "":
             return "{}"
         if isinstance(given, str) and _is_object(given):
             return given
-        self.note("arguments", path)
+        self.note("arguments", call.path(name))
         return "{}"
-
-    def custom_input(self, given: object, path: str) -> str:
-        """The input of a call of a custom tool, which is text."""
-        if isinstance(given, str):
-            return given
-        self.note("arguments", path)
-        return ""
 
     def note_unknown(self, fields: Fields, known: Container[str]) -> None:
         """Note the fields that are not in `known`, which the caller does not read."""
@@ -212,10 +205,11 @@ class Turns:
         earlier = message.get("reasoning_content")
         message["reasoning_content"] = f"{earlier}\n\n{text}" if earlier else text
 
-    def call(self, call: dict[str, Any], path: str) -> None:
-        self._call_ids.add(call["id"])
+    def call(self, call_id: str, name: str, arguments: str, path: str) -> None:
+        """`arguments`: as JSON."""
+        self._call_ids.add(call_id)
         message = self.assistant(self.last("assistant"), path).message
-        message.setdefault("tool_calls", []).append(call)
+        message.setdefault("tool_calls", []).append(tool_call(call_id, name, arguments))
 
     def has_call(self, call_id: str) -> bool:
         return call_id in self._call_ids
@@ -230,7 +224,7 @@ class Turns:
     def other_result(self, name: str, content: Content, path: str) -> None:
         """What a tool returned that another service ran, as the result of a call of it."""
         call_id = f"other_{len(self._turns)}"
-        self.call(lost_call(call_id, name), path)
+        self.call(call_id, name, "{}", path)
         self.result(call_id, content, path)
 
     def compacted(
@@ -277,11 +271,6 @@ def with_results(given: Iterable[Placed], history: History) -> list[Placed]:
     for message, path in placed:
         pairing.add(message, path)
     return [*pairing.finished()]
-
-
-def function_call(name: str, text: str) -> dict[str, Any]:
-    """The call of a custom tool as that of the function that the model is offered."""
-    return {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
 
 
 def tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:

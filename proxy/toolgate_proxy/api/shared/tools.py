@@ -150,6 +150,22 @@ def function_entry(path: str, function: object, *, deferred: bool = False) -> En
     return Entry(path, {"type": "function", "function": function}, deferred)
 
 
+def typed(kind: str, description: str, **more: Any) -> dict[str, Any]:
+    """Return the schema of a value."""
+    return {"type": kind, **more, "description": description}
+
+
+def closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    """Return the schema of an object with no other members. `required`: all of them, if none is
+    named."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*(required or properties)],
+        "additionalProperties": False,
+    }
+
+
 def parse_entries(
     entries: Sequence[Entry], on_invalid: OnInvalid, *, open_objects: bool, words: Words = ()
 ) -> tuple[Tool, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .tool import BuiltinTool, Event, Member, described, present
+from ...api.shared.tools import closed, typed
+from .tool import BuiltinTool, Event, Member, present
 
 WORDS = """Creates, updates or deletes one file.
 `create_file`: each line of `diff` is `+` and a line of the new file.
@@ -17,32 +18,18 @@ indentation. There are no line numbers and no names of files.
 `delete_file` has no `diff`."""
 FIELDS = ("type", "path", "diff")
 DIFFS = ("create_file", "update_file")
-PATH = {"type": "string", "minLength": 1, "description": "Path of the file in the workspace."}
+PATH = typed("string", "Path of the file in the workspace.", minLength=1)
 
 
 def _operation(kind: str) -> dict[str, Any]:
-    properties: dict[str, Any] = {"type": {"type": "string", "const": kind}, "path": PATH}
-    if kind in DIFFS:
-        properties["diff"] = {"type": "string", "minLength": 1}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties],
-        "additionalProperties": False,
-    }
+    diff = {"diff": {"type": "string", "minLength": 1}} if kind in DIFFS else {}
+    return closed({"type": {"type": "string", "const": kind}, "path": PATH, **diff})
 
 
-PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "operation": {
-            "type": "object",  # templates read the type of each argument
-            "description": "The change.",
-            "anyOf": [_operation(kind) for kind in (*DIFFS, "delete_file")],
-        }
-    },
-    "required": ["operation"],
-    "additionalProperties": False,
+OPERATION: dict[str, Any] = {
+    "type": "object",  # templates read the type of each argument
+    "description": "The change.",
+    "anyOf": [_operation(kind) for kind in (*DIFFS, "delete_file")],
 }
 
 
@@ -64,8 +51,8 @@ def _to_text(item: Mapping[str, Any]) -> str:
 
 APPLY_PATCH = BuiltinTool(
     type="apply_patch",
-    describe=described(WORDS),
-    parameters=PARAMETERS,
+    describe=lambda _: WORDS,
+    parameters=closed({"operation": OPERATION}),
     call="apply_patch_call",
     prefix="apc",
     member="operation",

@@ -38,5 +38,5 @@ class ClientToolsInMessages(MessagesFeature):
         if entry.values.get("name") != tool.name:
             problem = f"must be {tool.name!r}: tools of the type {kind!r} have this name."
             raise entry.refusal("name", problem, InvalidTools)
-        made = tool.define(entry)
-        return {"name": tool.name, "description": made.description, "parameters": made.parameters}
+        description, parameters = tool.define(entry)
+        return {"name": tool.name, "description": description, "parameters": parameters}

@@ -13,14 +13,11 @@ from toolgate_core.deltas import CallStart
 from ...api.responses.feature import Output, ResponsesFeature, check_entry, repeated_entry
 from ...api.responses.output_items import Call, Event, item_added, item_done, item_id
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import tool_call
 from ...api.shared.tools import Shown, Taken, function_entry
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
 from .apply_patch import APPLY_PATCH
-from .local_shell import LOCAL_SHELL
-from .shell import SHELL
+from .shell import LOCAL_SHELL, SHELL
 from .tool import BuiltinTool, Member
 
 BUILTIN_TOOLS = (SHELL, LOCAL_SHELL, APPLY_PATCH)
@@ -34,14 +31,23 @@ CALL_FIELDS = (*COMMON, "environment")
 OUTPUT_FIELDS = (*COMMON, "output", "max_output_length")
 
 
+class _Output(Output):
+    feature: ClientToolsInResponses
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        is_own = start.name in self.feature.offered
+        return BuiltinCall(BY_TYPE[start.name], call_id) if is_own else None
+
+
 class ClientToolsInResponses(ResponsesFeature):
     TYPES = re.compile("|".join(BY_TYPE))
     ITEMS: ClassVar = dict.fromkeys((*CALLS, *OUTPUTS), "item")
     CHOICES = tuple(BY_TYPE)
+    OUTPUT = _Output
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
-        self._offered: set[str] = set()
+        self.offered: set[str] = set()
         """Their types, which are their names."""
 
     def take(self, entry: Fields) -> Taken | None:
@@ -51,7 +57,7 @@ class ClientToolsInResponses(ResponsesFeature):
             return None
         fields = ("type", *tool.fields)
         check_entry(entry, fields)
-        self._offered.add(tool.type)
+        self.offered.add(tool.type)
         function = {
             "name": tool.type,
             "description": tool.describe(entry),
@@ -60,8 +66,8 @@ class ClientToolsInResponses(ResponsesFeature):
         shown = Shown(repeated_entry(entry.values, fields), tool.type)
         return Taken([function_entry(entry.place, function)], shown)
 
-    def chosen(self, kind: str) -> str:
-        return kind
+    def chosen(self, choice: Fields) -> str:
+        return str(choice.values["type"])
 
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """Damaged items are not read."""
@@ -80,19 +86,8 @@ class ClientToolsInResponses(ResponsesFeature):
             return False
         turns.history.note_unknown(item, (*CALL_FIELDS, tool.member))
         arguments = json.dumps(tool.to_arguments(member), ensure_ascii=False)
-        turns.call(tool_call(call_id, tool.type, arguments), item.place)
+        turns.call(call_id, tool.type, arguments, item.place)
         return True
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(self._offered)
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    offered: set[str]
-
-    def call(self, start: CallStart, call_id: str) -> Call | None:
-        return BuiltinCall(BY_TYPE[start.name], call_id) if start.name in self.offered else None
 
 
 @dataclass

@@ -1,12 +1,14 @@
-"""`shell`: commands for a shell of the client. With a container it is a hosted tool."""
+"""`shell`: commands for a shell of the client (with a container it is a hosted tool), and
+`local_shell`: one program that the client runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...api.shared.tools import closed, typed
 from ...request_fields import Fields
-from .tool import BuiltinTool, Event, Member, present
+from .tool import LIMIT, BuiltinTool, Event, Member, present
 
 WORDS = (
     "Runs commands in a shell, one after another, and returns what they print and their exit "
@@ -16,32 +18,18 @@ SKILLS = "There are instructions for some tasks. Read the file before you do suc
 CONTAINERS = ("container_auto", "container_reference")
 """Types of environments that OpenAI runs."""
 LIMITS = ("timeout_ms", "max_output_length")
-MAX_LIMIT = 2**31 - 1
-PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "commands": {
-            "type": "array",
-            "items": {"type": "string"},
-            "minItems": 1,
-            "description": "The commands, in their order.",
-        },
-        "timeout_ms": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LIMIT,
-            "description": "Milliseconds after which the commands are ended.",
-        },
-        "max_output_length": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LIMIT,
-            "description": "Most characters of output that are returned.",
-        },
+PARAMETERS = closed(
+    {
+        "commands": typed(
+            "array", "The commands, in their order.", items={"type": "string"}, minItems=1
+        ),
+        "timeout_ms": typed("integer", "Milliseconds after which the commands are ended.", **LIMIT),
+        "max_output_length": typed(
+            "integer", "Most characters of output that are returned.", **LIMIT
+        ),
     },
-    "required": ["commands"],
-    "additionalProperties": False,
-}
+    "commands",
+)
 
 
 def _describe(entry: Fields) -> str:
@@ -125,4 +113,59 @@ SHELL = BuiltinTool(
     is_client_run=_is_client_run,
     fields=("environment",),
     more={"environment": {"type": "local"}},
+)
+
+
+LOCAL_WORDS = (
+    "Runs one program on the user's computer and returns what it prints. `command` has the program "
+    'and its arguments: ["ls", "-l"], or ["bash", "-lc", "ls | head"] for the syntax of a shell.'
+)
+OPTIONS = ("timeout_ms", "user", "working_directory")
+LOCAL_PARAMETERS = closed(
+    {
+        "command": typed(
+            "array", "The program and its arguments.", items={"type": "string"}, minItems=1
+        ),
+        "working_directory": typed(
+            "string", "The directory in which it runs, if not the usual one."
+        ),
+        "timeout_ms": typed("integer", "Milliseconds after which it is ended.", **LIMIT),
+        "env": typed(
+            "object", "Further environment variables.", additionalProperties={"type": "string"}
+        ),
+        "user": typed("string", "The user that runs it, if not the usual one."),
+    },
+    "command",
+)
+
+
+def _to_exec(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "exec",
+        "command": arguments["command"],
+        "env": arguments.get("env", {}),
+        **present(arguments, OPTIONS),
+    }
+
+
+def _of_exec(action: Mapping[str, Any]) -> dict[str, Any]:
+    given = present(action, ("command", *OPTIONS))
+    return {**given, "env": action["env"]} if action.get("env") else given
+
+
+def _exec_text(item: Mapping[str, Any]) -> str:
+    output = item.get("output")
+    return output if isinstance(output, str) else ""
+
+
+LOCAL_SHELL = BuiltinTool(
+    type="local_shell",
+    describe=lambda _: LOCAL_WORDS,
+    parameters=LOCAL_PARAMETERS,
+    call="local_shell_call",
+    prefix="lsh",
+    member="action",
+    to_member=_to_exec,
+    to_arguments=_of_exec,
+    to_text=_exec_text,
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ...api.shared.tools import closed
 from ...request_fields import Fields, as_integer
 
 Schema = dict[str, Any]
@@ -203,24 +204,18 @@ BASH = (
     "Runs a command in a bash session and returns its output. The session is kept: the working "
     "directory, variables and files are there in the next call. Commands can't ask for input."
 )
-BASH_INPUT: Schema = {
-    "type": "object",
-    "properties": {
+BASH_INPUT = closed(
+    {
         "command": member("string", "The command to run. Empty with `restart`."),
         "restart": member("boolean", "true begins a new session instead of running a command."),
     },
-    "required": ["command"],
-    "additionalProperties": False,
-}
+    "command",
+)
 OLD_EDITOR, EDITOR = "str_replace_editor", "str_replace_based_edit_tool"
 
 
-@dataclass(frozen=True)
-class Definition:
-    """What the model is offered."""
-
-    description: str
-    parameters: Schema
+Definition = tuple[str, Schema]
+"""What the model is offered: a description, and the schema of the input."""
 
 
 @dataclass(frozen=True)
@@ -233,12 +228,8 @@ class ClientTool:
     """Further fields of the entry."""
 
 
-def _fixed(definition: Definition, _fields: Fields) -> Definition:
-    return definition
-
-
 def _tool(name: str, description: str, parameters: Schema) -> ClientTool:
-    return ClientTool(name, partial(_fixed, Definition(description, parameters)))
+    return ClientTool(name, lambda _: (description, parameters))
 
 
 def _editor(fields: Fields) -> Definition:
@@ -246,7 +237,7 @@ def _editor(fields: Fields) -> Definition:
     if fields.values.get("max_characters") is not None:
         shown = _count(fields, "max_characters", 10**9)
         words = f"{words} A view has at most {shown:,} characters: use `view_range`."
-    return Definition(words, schema)
+    return words, schema
 
 
 def _computer(actions: dict[str, Command], fields: Fields) -> Definition:
@@ -256,7 +247,7 @@ def _computer(actions: dict[str, Command], fields: Fields) -> Definition:
     if number is not None:
         words = f"{words} The display's number is {number}."
     more = ZOOM if fields.flag("enable_zoom") else {}
-    return Definition(words, computer_schema({**actions, **more}, width, height))
+    return words, computer_schema({**actions, **more}, width, height)
 
 
 def _count(fields: Fields, name: str, limit: int) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ...request_fields import Fields
 
+LIMIT = {"minimum": 1, "maximum": 2**31 - 1}
+"""Of a number of milliseconds or characters."""
 Event = dict[str, Any]
 Member = dict[str, Any]
 
@@ -39,8 +41,6 @@ class BuiltinTool:
     """Whether the client runs the tool of this entry, and not the provider."""
     fields: tuple[str, ...] = ()
     """Further fields of the entry."""
-    always: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments that the member has also if the call has none of them."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further members of a call's item."""
 
@@ -48,11 +48,6 @@ class BuiltinTool:
     def output(self) -> str:
         """The type of the items of results."""
         return f"{self.call}_output"
-
-
-def described(words: str) -> Callable[[Fields], str]:
-    """Describe all entries with the same words."""
-    return lambda _: words
 
 
 def present(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -15,11 +15,9 @@ from toolgate_core.errors import InvalidRequest
 from ...api.messages.blocks import block_delta, block_start, block_stop
 from ...api.messages.content import check_fields
 from ...api.messages.feature import Block, Event, MessagesFeature, Output
-from ...api.shared.history import History, Turns
+from ...api.shared.history import Turns
 from ...api.shared.value_types import Choice, Flag, Integer, Object, Text
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from .compacted import PAUSED, Compacted, opened, sealed
 from .edits import COMPACT, read_edits, shown_edits
 from .respond import respond
@@ -43,19 +41,59 @@ BLOCK_FIELDS = (
 )
 
 
+class _Output(Output):
+    feature: CompactionInMessages
+
+    def block(self, event: object, index: int) -> Block | None:
+        if not isinstance(event, Compacted):
+            return None
+        return CompactionBlock(index, event.summary, sealed(event, self.feature.asked.client.seal))
+
+    def stop_reason(self, reason: str) -> str | None:
+        return "compaction" if reason == PAUSED else None
+
+    def members(self) -> Mapping[str, Any]:
+        edits = shown_edits(self.response.request.shortening.applied)
+        return {CONTEXT: edits} if CONTEXT in self.feature.asked.values else {}
+
+
 class CompactionInMessages(MessagesFeature):
     ITEMS = (BLOCK,)
+    OUTPUT = _Output
     PARAMETERS = (CONTEXT, "compaction")
-    _kept: CompactedMessages | None = None
+    _block: object = None
+    """The last block with a summary. The messages before it are no part of the conversation."""
+    _made: Compacted | None = None
+    """The conversation before it."""
+    _is_foreign = False
+    """Whether another service or key has made the block, of which only the text is known."""
 
     def begin(self, messages: Sequence[object]) -> int:
-        self._kept = latest_compaction(messages, self.asked.client.seal)
-        return self._kept.begin
+        for at in reversed(range(len(messages))):
+            for block in reversed(_blocks(messages[at])):
+                if not isinstance(block, dict) or block.get("type") != BLOCK:
+                    continue
+                made = opened(block.get("encrypted_content"), self.asked.client.seal)
+                self._is_foreign, content = made is None, block.get("content")
+                if made is None and isinstance(content, str) and content:
+                    made = Compacted(content)
+                if made is None:
+                    continue
+                if made.pauses and _role(messages, at + 1) == "user":
+                    made = replace(made, recent=())  # the client decides what stays
+                self._block, self._made = block, made
+                return at
+        return 0
 
     def again(self, block: Fields, kind: str, turns: Turns) -> bool:
-        assert self._kept is not None
-        if (made := self._kept.read(block, self.asked.history)) is not None:
-            turns.compacted(made.remaining, made.messages(), block.place)
+        check_fields(block, BLOCK_FIELDS)
+        if self._made is None or block.values is not self._block:
+            if block.values.get("encrypted_content") is not None:
+                turns.history.note("left_out", block.place)
+            return True
+        if self._is_foreign:
+            turns.history.note("as_text", block.place)
+        turns.compacted(self._made.remaining, self._made.messages(), block.place)
         return True
 
     def fields(self) -> Mapping[str, Any]:
@@ -66,28 +104,6 @@ class CompactionInMessages(MessagesFeature):
             "shortening": Shortening(edits=edits),
             "responds": None if rule is None else partial(respond, rule),
         }
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(response, self.asked.client.seal, CONTEXT in self.asked.values)
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    response: ChatResponse
-    seal: OwnerSeal | None
-    shows_edits: bool
-
-    def block(self, event: object, index: int) -> Block | None:
-        if not isinstance(event, Compacted):
-            return None
-        return CompactionBlock(index, event.summary, sealed(event, self.seal))
-
-    def stop_reason(self, reason: str) -> str | None:
-        return "compaction" if reason == PAUSED else None
-
-    def members(self) -> Mapping[str, Any]:
-        edits = shown_edits(self.response.request.shortening.applied)
-        return {CONTEXT: edits} if self.shows_edits else {}
 
 
 @dataclass(frozen=True)
@@ -134,51 +150,6 @@ def demanded(values: Mapping[str, Any], edit: Compaction | None) -> Compaction |
             param="compaction",
         )
     return Compaction(pauses=True, instructions=given.get("instructions", ""))
-
-
-@dataclass(frozen=True)
-class CompactedMessages:
-    """Messages of which those before a compaction block are no part of the conversation."""
-
-    begin: int
-    """The place of the message with the block."""
-    block: object
-    made: Compacted | None
-    """None: there is no such block, and all messages are part of the conversation."""
-    foreign: bool = False
-    """Whether another service or key has made the block, of which only the text is known."""
-
-    def read(self, block: Fields, history: History) -> Compacted | None:
-        """Return the conversation before a block; None for a block that has none. Raise
-        InvalidRequest and UnsupportedParameter."""
-        check_fields(block, BLOCK_FIELDS)
-        if self.made is None or block.values is not self.block:
-            if block.values.get("encrypted_content") is not None:
-                history.note("left_out", block.place)
-            return None
-        if self.foreign:
-            history.note("as_text", block.place)
-        return self.made
-
-
-def latest_compaction(messages: Sequence[object], seal: OwnerSeal | None) -> CompactedMessages:
-    """Return the messages from the last block that has a summary. A block with neither content nor
-    a seal that opens has none."""
-    for at in reversed(range(len(messages))):
-        blocks = _blocks(messages[at])
-        for block in reversed(blocks):
-            if not isinstance(block, dict) or block.get("type") != BLOCK:
-                continue
-            made, content = opened(block.get("encrypted_content"), seal), block.get("content")
-            foreign = made is None
-            if made is None and isinstance(content, str) and content:
-                made = Compacted(content)
-            if made is None:
-                continue
-            if made.pauses and _role(messages, at + 1) == "user":
-                made = replace(made, recent=())  # the client decides what stays
-            return CompactedMessages(at, block, made, foreign)
-    return CompactedMessages(0, None, None)
 
 
 def _blocks(message: object) -> Sequence[object]:

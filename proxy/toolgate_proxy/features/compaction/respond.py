@@ -16,10 +16,8 @@ from toolgate_core.deltas import Finish
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
 
 from ...chat import tool_loop
-from ...chat.engine import Engine
+from ...chat.engine import Run
 from ...chat.response import ChatResponse, ResponseEvent
-from ...context import RequestContext
-from ...routing.deployments import Deployment
 from .compacted import PAUSED, Compacted, Division, divided, divided_whole
 from .summary import (
     PART_OF_LIMIT,
@@ -35,47 +33,48 @@ Events = AsyncIterator[list[ResponseEvent]]
 
 @asynccontextmanager
 async def respond(
-    rule: Compaction,
-    engine: Engine,
-    request: ChatRequest,
-    deployment: Deployment,
-    context: RequestContext,
+    rule: Compaction, run: Run, request: ChatRequest
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield the response and its events in batches, as `tool_loop.respond` does. The first event
     is Compacted if the conversation was compacted. `rule`: when it is."""
-    context.meter.begin_counting()
-    request = await engine.edited(request, deployment, context)
-    compacting = _Compacting(engine, deployment, context, request, rule)
+    meter = run.context.meter
+    meter.begin_counting()
+    request = await run.edited(request)
+    info = await run.deployment.backend.info()
+    compacting = _Compacting(run, request, rule, info.limits.max_model_len)
     division = await compacting.division()
     if division is None:
-        async with tool_loop.respond(engine, request, deployment, context) as responding:
+        async with tool_loop.respond(run, request) as responding:
             yield responding
         return
-    made, response = await compacting.run(division)
+    made, response = await compacting.done(division)
     if rule.pauses:
         yield response, _alone(made)
         return
-    context.meter.begin_generation()
+    meter.begin_generation()
     used = response.earlier
     shorter = _continued(request, made)
-    async with tool_loop.respond(engine, shorter, deployment, context) as (response, events):
+    async with tool_loop.respond(run, shorter) as (response, events):
         response.earlier = used
         yield response, _preceded(made, events)
 
 
 @dataclass(frozen=True)
 class _Compacting:
-    engine: Engine
-    deployment: Deployment
-    context: RequestContext
+    run: Run
     request: ChatRequest
     """Its edits are applied."""
     rule: Compaction
+    context_length: int
+
+    @property
+    def limit(self) -> int | None:
+        return limit_of(self.rule, self.request, self.context_length)
 
     async def division(self) -> Division | None:
         """Return the part that is replaced; None if the conversation stays as it is. Raise
         InvalidRequest if it must be compacted and has nothing to replace."""
-        limit, messages = await self._limit(), self.request.messages
+        limit, messages = self.limit, self.request.messages
         if limit is None:
             found = divided_whole(messages)
             if found is None:
@@ -93,15 +92,15 @@ class _Compacting:
         # After a pause, the client decides what follows the summary.
         return divided_whole(messages) if self.rule.pauses else found
 
-    async def run(self, division: Division) -> tuple[Compacted, ChatResponse]:
+    async def done(self, division: Division) -> tuple[Compacted, ChatResponse]:
         """Return the compacted conversation, and a response without events and tokens of its own.
         Raise ToolgateError if the summary fails."""
-        request, rule, context = self.request, self.rule, self.context
-        tokens = summary_tokens(request, await self._limit(), await self._context_length())
+        request, rule, context = self.request, self.rule, self.run.context
+        tokens = summary_tokens(request, self.limit, self.context_length)
         asked = summary_request(request, rule, division.end, tokens)
         if not rule.pauses:
             asked = replace(asked, request_id=f"{request.request_id}-summary")
-        writing, generation = await self.engine.begin(asked, self.deployment, context)
+        writing, generation = await self.run.begin(asked)
         events: list[ResponseEvent] = []
         async with aclosing(generation.read(writing, context)) as batches:
             async for batch in batches:
@@ -115,24 +114,18 @@ class _Compacting:
             if not (rule.keeps_users and request.messages[at]["role"] == "user")
         )
         made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
-        self.engine.keep(generation)
-        response = generation.response(self.engine.validators, context.caller.sender, 0)
+        self.run.keep(generation)
+        validators = self.run.engine.validators
+        response = generation.response(validators, context.caller.sender, 0)
         response.request, response.earlier = request, writing.counts
         return made, response
 
     async def _exceeds(self, limit: int) -> bool:
         """Return whether the prompt has more tokens."""
         try:
-            return await self.engine.count(self.request, self.deployment, self.context) > limit
+            return await self.run.count(self.request) > limit
         except ContextLengthExceeded:
             return True
-
-    async def _limit(self) -> int | None:
-        return limit_of(self.rule, self.request, await self._context_length())
-
-    async def _context_length(self) -> int:
-        info = await self.deployment.backend.info()
-        return info.limits.max_model_len
 
 
 def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:

@@ -15,9 +15,7 @@ from ...api.responses.items import TRIGGER, is_trigger
 from ...api.responses.output_items import Item
 from ...api.responses.turns import ItemTurns
 from ...api.shared.value_types import Choice, Integer, Object
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from .compacted import Compacted, opened, sealed
 from .respond import respond
 
@@ -29,10 +27,20 @@ DEFAULT_THRESHOLD = 200_000
 """If an entry has none. A prompt that leaves no room for the response is compacted anyway."""
 
 
+class _Output(Output):
+    feature: CompactionInResponses
+
+    def item(self, event: object) -> Item | None:
+        if not isinstance(event, Compacted):
+            return None
+        return CompactionItem(sealed(event, self.feature.asked.client.seal))
+
+
 class CompactionInResponses(ResponsesFeature):
     ITEMS: ClassVar = {ITEM: "cmp", TRIGGER: "item"}
     FIELDS: ClassVar = {ITEM: ("encrypted_content", "created_by"), TRIGGER: ()}
     PARAMETERS = (PARAMETER,)
+    OUTPUT = _Output
 
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """An item that was changed, or sealed for another key or service, is left out."""
@@ -49,17 +57,6 @@ class CompactionInResponses(ResponsesFeature):
         items = given[self.asked.recalled :] if isinstance(given, list) else ()
         rule = read_compaction(self.asked.values, items)
         return {"responds": None if rule is None else partial(respond, rule)}
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(self.asked.client.seal)
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    seal: OwnerSeal | None
-
-    def item(self, event: object) -> Item | None:
-        return CompactionItem(sealed(event, self.seal)) if isinstance(event, Compacted) else None
 
 
 @dataclass

@@ -25,20 +25,84 @@ LISTED, CALLS, RESULTS = "mcp_list_tools", "mcp_tool_calls", "mcp_call_results"
 """Its members."""
 
 
+@dataclass
+class _Call:
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+    result: str = ""
+
+
+class _Output(Output):
+    """Takes the calls that the gateway runs from the events of one response, so that the client
+    does not run them."""
+
+    feature: McpInChat
+
+    def __init__(self, feature: McpInChat, response: ChatResponse) -> None:
+        super().__init__(feature, response)
+        self._tools = response.request.gateway_tools
+        self._running: dict[int, _Call] = {}
+        self._ran: list[_Call] = []
+
+    def take(self, event: ChoiceEvent) -> bool:
+        if not self._tools:
+            return False
+        match event:
+            case CallStart(index, name) if name in self._tools:
+                self._running[index] = _Call(self.response.call_id(event), name)
+            case ArgumentsDelta(index, text) if index in self._running:
+                self._running[index].arguments.append(text)
+            case InputDelta(index) | CallEnd(index) if index in self._running:
+                pass
+            case GatewayCallRan(start, shown):
+                outcome: McpOutcome = shown
+                call = self._running.pop(start.index)
+                call.result = outcome.text
+                self._ran.append(call)
+            case _:
+                return False
+        return True
+
+    def at_start(self) -> dict[str, Any]:
+        tools = ({**tool.function(), "strict": False} for tool in self.feature.offered)
+        listed = [{"type": "function", "function": tool} for tool in tools]
+        return {FIELDS: {LISTED: listed}} if listed else {}
+
+    def at_end(self) -> dict[str, Any]:
+        """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
+        if not self._ran:
+            return {}
+        calls = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": "".join(call.arguments)},
+            }
+            for call in self._ran
+        ]
+        results = [
+            {"tool_call_id": call.id, "result": call.result, "name": call.name}
+            for call in self._ran
+        ]
+        return {FIELDS: {CALLS: calls, RESULTS: results}}
+
+
 class McpInChat(ChatFeature):
     TYPES = re.compile(MCP)
     ITEMS = (FIELDS,)
+    OUTPUT = _Output
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
-        self._offered: list[ListedTool] = []
+        self.offered: list[ListedTool] = []
         self._runners: dict[str, GatewayTool] = {}
         self._waits = False
         """Whether calls wait for an approval."""
 
     @property
     def optional(self) -> frozenset[str]:
-        return frozenset(tool.name for tool in self._offered)
+        return frozenset(tool.name for tool in self.offered)
 
     def runners(self) -> dict[str, GatewayTool]:
         """As in LiteLLM, all calls go to the client if one of the servers requires approvals."""
@@ -50,7 +114,7 @@ class McpInChat(ChatFeature):
             return None
         deferred = entry.flag(DEFERRED) is True
         made = read_entry(entry, listing, labelled=False)
-        self._offered += made.allowed
+        self.offered += made.allowed
         self._runners |= made.runners()
         self._waits = self._waits or entry.values.get("require_approval") != "never"
         return Taken(made.entries(entry.place, deferred=deferred))
@@ -70,78 +134,6 @@ class McpInChat(ChatFeature):
             if isinstance(result, str) and isinstance(call.get("function"), dict):
                 yield {"role": "assistant", "content": None, "tool_calls": [call]}
                 yield {"role": "tool", "tool_call_id": call["id"], "content": result}
-
-    def output(self, response: ChatResponse) -> Output:
-        tools = ({**tool.function(), "strict": False} for tool in self._offered)
-        return _Output(response, [{"type": "function", "function": tool} for tool in tools])
-
-
-@dataclass
-class _Call:
-    id: str
-    name: str
-    arguments: list[str] = field(default_factory=list)
-    result: str = ""
-
-
-class _Output(Output):
-    """Takes the calls that the gateway runs from the events of one response, so that the client
-    does not run them. `listed`: the tools as a response lists them."""
-
-    def __init__(self, response: ChatResponse, listed: list[dict[str, Any]]) -> None:
-        self._response = response
-        self._tools = response.request.gateway_tools
-        self._listed = listed
-        self._running: dict[int, _Call] = {}
-        self._ran: list[_Call] = []
-
-    def take(self, event: ChoiceEvent) -> bool:
-        if not self._tools:
-            return False
-        match event:
-            case CallStart(index, name) if name in self._tools:
-                self._running[index] = _Call(self._response.call_id(event), name)
-            case ArgumentsDelta(index, text) if index in self._running:
-                self._running[index].arguments.append(text)
-            case InputDelta(index) | CallEnd(index) if index in self._running:
-                pass
-            case GatewayCallRan(start, shown):
-                outcome: McpOutcome = shown
-                call = self._running.pop(start.index)
-                call.result = outcome.text
-                self._ran.append(call)
-            case _:
-                return False
-        return True
-
-    def at_start(self) -> dict[str, Any]:
-        return {FIELDS: {LISTED: self._listed}} if self._listed else {}
-
-    def at_end(self) -> dict[str, Any]:
-        """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
-        return {FIELDS: dict(self._calls())} if self._ran else {}
-
-    def _calls(self) -> Iterator[tuple[str, Any]]:
-        if not self._ran:
-            return
-        yield (
-            CALLS,
-            [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": "".join(call.arguments)},
-                }
-                for call in self._ran
-            ],
-        )
-        yield (
-            RESULTS,
-            [
-                {"tool_call_id": call.id, "result": call.result, "name": call.name}
-                for call in self._ran
-            ],
-        )
 
 
 def _objects(given: object) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ offered (https://docs.anthropic.com/en/docs/agents-and-tools/mcp-connector)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,10 +15,9 @@ from ...api.messages.content import check_fields
 from ...api.messages.feature import MessagesFeature, Output, Use
 from ...api.shared.history import Content, text_of
 from ...api.shared.tools import Entry, Taken, function_entry
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
-from .servers import ListedTool, Listing, McpOutcome, McpTool, listing_of
+from .servers import ListedTool, Listing, McpOutcome, McpServers, McpTool, listing_of
 
 SERVERS = "mcp_servers"
 TOOLSET = "mcp_toolset"
@@ -37,8 +36,27 @@ class OfferedTool:
     server: str
     """The name of its server in the request."""
     tool: ListedTool
-    runner: McpTool
+    servers: McpServers
     deferred: bool = False
+
+
+class _Output(Output):
+    feature: McpInMessages
+
+    def use(self, name: str) -> Use | None:
+        servers = {each.tool.name: each.server for each in self.feature.offered}
+        return Use(USE, "mcp", {"server_name": servers[name]}) if name in servers else None
+
+    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
+        if not isinstance(shown, McpOutcome):
+            return None
+        text = shown.output if shown.error is None else shown.error
+        return {
+            "type": RESULT,
+            "tool_use_id": call_id,
+            "is_error": shown.error is not None,
+            "content": [{"type": "text", "text": text}] if text else [],
+        }
 
 
 class McpInMessages(MessagesFeature):
@@ -46,13 +64,14 @@ class McpInMessages(MessagesFeature):
     ITEMS = (RESULT,)
     USES: ClassVar = {USE: None}
     PARAMETERS = (SERVERS,)
+    OUTPUT = _Output
 
     def __init__(self, asked: Asked) -> None:
         """Read the servers, and all entries of `tools` that name them. Raise InvalidRequest,
         InvalidTools and UnsupportedParameter."""
         super().__init__(asked)
         self._servers: dict[str, tuple[Fields, Listing]] = {}
-        self._offered: list[OfferedTool] = []
+        self.offered: list[OfferedTool] = []
         for at, entry in enumerate(asked.values.get(SERVERS, ())):
             path = f"{SERVERS}[{at}]"
             self._read_server(entry, path, listing_of(asked.client, path))
@@ -68,23 +87,20 @@ class McpInMessages(MessagesFeature):
         return Taken() if self._servers else None
 
     def more(self) -> Iterator[Entry]:
-        for each in self._offered:
+        for each in self.offered:
             yield function_entry(each.path, each.tool.function(), deferred=each.deferred)
 
     @property
     def optional(self) -> frozenset[str]:
-        return frozenset(each.tool.name for each in self._offered)
+        return frozenset(each.tool.name for each in self.offered)
 
     def runners(self) -> dict[str, GatewayTool]:
-        return {each.tool.name: each.runner for each in self._offered}
+        return {each.tool.name: McpTool(each.tool.name, each.servers) for each in self.offered}
 
     def content(self, block: Fields, kind: str) -> Content:
         text = text_of(block.values.get("content"))
         is_error = block.values.get("is_error") is True
         return (McpOutcome(error=text) if is_error else McpOutcome(text)).text
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output({each.tool.name: each.server for each in self._offered})
 
     def _read_server(self, entry: object, path: str, listing: Listing | None) -> None:
         fields = Fields.of(entry, path)
@@ -134,8 +150,7 @@ class McpInMessages(MessagesFeature):
 
     def _offer(self, path: str, server: str, tool: ListedTool, *, deferred: bool = False) -> None:
         _, listing = self._servers[server]
-        runner = McpTool(tool.name, listing.servers)
-        self._offered.append(OfferedTool(path, server, tool, runner, deferred))
+        self.offered.append(OfferedTool(path, server, tool, listing.servers, deferred))
 
 
 def _config(given: object, path: str) -> dict[str, Any]:
@@ -144,24 +159,3 @@ def _config(given: object, path: str) -> dict[str, Any]:
     fields = Fields.of(given, path)
     check_fields(fields, CONFIG_FIELDS)
     return {name: fields.flag(name) for name in CONFIG_FIELDS if fields.flag(name) is not None}
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    servers: Mapping[str, str]
-    """The names of the servers, by those of their tools."""
-
-    def use(self, name: str) -> Use | None:
-        server = self.servers.get(name)
-        return None if server is None else Use(USE, "mcp", {"server_name": server})
-
-    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
-        if not isinstance(shown, McpOutcome):
-            return None
-        text = shown.output if shown.error is None else shown.error
-        return {
-            "type": RESULT,
-            "tool_use_id": call_id,
-            "is_error": shown.error is not None,
-            "content": [{"type": "text", "text": text}] if text else [],
-        }

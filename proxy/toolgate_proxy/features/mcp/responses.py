@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,12 +15,11 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.gateway_tools import GatewayTool, PendingCall
 
 from ...api.responses.feature import Output, ResponsesFeature
-from ...api.responses.output_items import Call, Event, Item, item_added, item_done
+from ...api.responses.output_items import Call, Event, Item, RunCall, item_added, item_done
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import History, tool_call
+from ...api.shared.history import History
 from ...api.shared.tools import DEFERRED, Shown, Taken
 from ...background import finished
-from ...chat.response import ChatResponse
 from ...kept_values import KeptValues
 from ...request_fields import Fields
 from ...sealing import OwnerSeal, SealBroken
@@ -56,6 +55,21 @@ class _Asked:
     path: str
 
 
+class _Output(Output):
+    feature: McpInResponses
+
+    def first(self) -> list[Item]:
+        """List the tools of servers that the conversation has not listed yet."""
+        return [ToolsItem(each.item()) for each in self.feature.entries if not each.listed]
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        entries = {tool.name: each for each in self.feature.entries for tool in each.allowed}
+        if (entry := entries.get(start.name)) is None:
+            return None
+        waits = start.index >= 0 and start.name not in entry.approved
+        return (ApprovalItem if waits else CallItem)(start.name, entry.label)
+
+
 class McpInResponses(ResponsesFeature):
     TYPES = re.compile("mcp")
     ITEMS: ClassVar = {CALL: "mcp", LIST: "mcpl", REQUEST: "mcpr", ANSWER: "mcpa"}
@@ -66,10 +80,11 @@ class McpInResponses(ResponsesFeature):
         ANSWER: ("approval_request_id", "approve", "reason"),
     }
     STATUS = (CALL,)
+    OUTPUT = _Output
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
-        self._entries: list[McpEntry] = []
+        self.entries: list[McpEntry] = []
         self._waiting: dict[str, _Asked] = {}
         """The calls without an answer so far, by the id of their request for approval."""
         self._approved: dict[str, _Asked] = {}
@@ -80,7 +95,7 @@ class McpInResponses(ResponsesFeature):
         if listing is None:
             return None
         made = read_entry(entry, listing)
-        self._entries.append(made)
+        self.entries.append(made)
         deferred = entry.flag(DEFERRED) is True
         repeated = {
             name: value
@@ -91,10 +106,10 @@ class McpInResponses(ResponsesFeature):
 
     @property
     def optional(self) -> frozenset[str]:
-        return frozenset(tool.name for entry in self._entries for tool in entry.allowed)
+        return frozenset(tool.name for entry in self.entries for tool in entry.allowed)
 
     def runners(self) -> dict[str, GatewayTool]:
-        return {name: tool for entry in self._entries for name, tool in entry.runners().items()}
+        return {name: tool for entry in self.entries for name, tool in entry.runners().items()}
 
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         match kind:
@@ -105,18 +120,18 @@ class McpInResponses(ResponsesFeature):
             case "mcp_call":
                 self._ran(item, turns)
             case _:  # The request lists the tools itself: those of the item are not read again.
-                self._entries = [
+                self.entries = [
                     replace(each, listed=each.listed or each.is_list(item.values))
-                    for each in self._entries
+                    for each in self.entries
                 ]
         return True
 
     def _ask(self, item: Fields, turns: ItemTurns) -> None:
         """Read a request for approval, as a call."""
         call_id, name = item.required_text("id"), item.required_text("name")
-        arguments = turns.history.arguments(item.values.get("arguments"), item.path("arguments"))
+        arguments = turns.history.arguments(item)
         self._waiting[call_id] = _Asked(name, arguments, item.place)
-        turns.call(tool_call(call_id, name, arguments), item.place)
+        turns.call(call_id, name, arguments, item.place)
 
     def _answer(self, item: Fields, turns: ItemTurns) -> None:
         """Read the user's answer to a request for approval. Raise InvalidRequest if there is no
@@ -147,14 +162,13 @@ class McpInResponses(ResponsesFeature):
             turns.replace_result(placeholder(approval), text)
             return
         call_id = item.text("id") or f"mcp_{item.place}"
-        arguments = history.arguments(item.values.get("arguments"), item.path("arguments"))
-        turns.call(tool_call(call_id, name, arguments), item.place)
+        turns.call(call_id, name, history.arguments(item), item.place)
         turns.result(call_id, text, item.place)
 
     def pending(self) -> Iterator[PendingCall]:
         client, tools = self.asked.client, self.asked.tools
         servers = {
-            tool.name: entry.listing.servers for entry in self._entries for tool in entry.allowed
+            tool.name: entry.listing.servers for entry in self.entries for tool in entry.allowed
         }
         for call_id, asked in self._approved.items():
             if asked.name not in servers or not tools.is_loaded(asked.name):
@@ -168,9 +182,6 @@ class McpInResponses(ResponsesFeature):
                 at = RanOnce(at, call_id, client.seal, client.values)
             tool = McpTool(asked.name, at, call_id)
             yield PendingCall(asked.name, asked.arguments, tool, placeholder(call_id))
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(self._entries)
 
 
 @dataclass(frozen=True)
@@ -226,22 +237,6 @@ def _error_text(error: object, item: Fields, history: History) -> str:
     return history.text(error, item.path("error")) if isinstance(error, dict) else str(error)
 
 
-class _Output(Output):
-    def __init__(self, entries: Iterable[McpEntry]) -> None:
-        self._entries = [*entries]
-        self._of_tools = {tool.name: each for each in self._entries for tool in each.allowed}
-
-    def first(self) -> list[Item]:
-        """List the tools of servers that the conversation has not listed yet."""
-        return [ToolsItem(each.item()) for each in self._entries if not each.listed]
-
-    def call(self, start: CallStart, call_id: str) -> Call | None:
-        if (entry := self._of_tools.get(start.name)) is None:
-            return None
-        waits = start.index >= 0 and start.name not in entry.approved
-        return (ApprovalItem if waits else CallItem)(start.name, entry.label)
-
-
 @dataclass
 class ToolsItem(Item):
     PREFIX = "mcpl"
@@ -260,18 +255,12 @@ class ToolsItem(Item):
 
 
 @dataclass
-class CallItem(Call):
-    """It is completed by its outcome. One that is cut stays without its `done` event."""
-
+class CallItem(RunCall):
     PREFIX = "mcp"
-    runs = True
+    EVENTS = "response.mcp_call"
     name: str
     label: str
     _outcome: McpOutcome | None = None
-
-    def begin(self) -> Iterator[Event]:
-        yield from super().begin()
-        yield self.event("response.mcp_call.in_progress")
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         yield from super().add(event)
@@ -282,12 +271,9 @@ class CallItem(Call):
         """The call is complete and valid, and the server runs it."""
         yield self.event("response.mcp_call_arguments.done", arguments=self.arguments)
 
-    def ran(self, shown: McpOutcome) -> Iterator[Event]:
-        """The server has run the call."""
-        self.status, self._outcome = "completed", shown
-        ended = "completed" if shown.error is None else "failed"
-        yield self.event(f"response.mcp_call.{ended}")
-        yield item_done(self.index, self.body())
+    def ending(self, shown: McpOutcome) -> str:
+        self._outcome = shown
+        return "completed" if shown.error is None else "failed"
 
     def body(self) -> dict[str, Any]:
         made = self._outcome or McpOutcome()

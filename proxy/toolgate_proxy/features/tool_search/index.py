@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -141,23 +141,13 @@ def texts_of(tools: Sequence[Mapping[str, Any]]) -> tuple[Texts, ...]:
 def _text(tool: Mapping[str, Any], most: int) -> Texts:
     description = tool.get("description")
     described = description[:most] if isinstance(description, str) else ""
-    arguments = _joined(_arguments(tool.get("parameters"), MAX_DEPTH), most)
+    arguments = "\n".join(_arguments(tool.get("parameters"), MAX_DEPTH))[:most]
     return whole(str(tool["name"])), whole(described), whole(arguments)
 
 
 def whole(text: str) -> str:
     """Return the text without halves of surrogate pairs, which no process can be sent."""
     return text.encode(errors="replace").decode()
-
-
-def _joined(texts: Iterable[str], most: int) -> str:
-    joined, size = [], 0
-    for text in texts:
-        joined.append(text[: most - size])
-        size += len(text) + 1
-        if size >= most:
-            break
-    return "\n".join(joined)
 
 
 def _arguments(schema: object, depth: int) -> Iterator[str]:

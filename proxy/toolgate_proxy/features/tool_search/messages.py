@@ -9,7 +9,6 @@ from toolgate_core.gateway_tools import GatewayTool
 from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
 from ...api.shared.history import Content, text_of
 from ...api.shared.tools import Taken, function_entry
-from ...chat.response import ChatResponse
 from ...request_fields import Fields
 from ..feature import Asked
 from .search import TYPE, Found, Method, ToolSearch, found_content, method_of, search_function
@@ -17,9 +16,17 @@ from .search import TYPE, Found, Method, ToolSearch, found_content, method_of, s
 RESULT = "tool_search_tool_result"
 
 
+class _Output(Output):
+    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
+        if not isinstance(shown, Found):
+            return None
+        return {"type": RESULT, "tool_use_id": call_id, "content": _found(shown)}
+
+
 class SearchInMessages(MessagesFeature):
     TYPES = TYPE
     ITEMS = (RESULT,)
+    OUTPUT = _Output
     USES: ClassVar = {"server_tool_use": ("tool_search_tool_bm25", "tool_search_tool_regex")}
 
     def __init__(self, asked: Asked) -> None:
@@ -47,16 +54,6 @@ class SearchInMessages(MessagesFeature):
             return text_of(content.get("error_message")) or text_of(content.get("error_code"))
         names = [each.get("tool_name") for each in found if isinstance(each, dict)]
         return found_content([name for name in names if isinstance(name, str)], self.asked.tools)
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output()
-
-
-class _Output(Output):
-    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
-        if not isinstance(shown, Found):
-            return None
-        return {"type": RESULT, "tool_use_id": call_id, "content": _found(shown)}
 
 
 def _found(found: Found) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,17 +15,15 @@ from toolgate_core.gateway_tools import GatewayTool
 from ...api.responses.feature import Output, ResponsesFeature, chosen_of
 from ...api.responses.output_items import Call, Item
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.choice import GatewayCallRan
-from ...chat.response import ChatResponse
 from ...request_fields import Fields, unknown_value
 from .search import NOTHING_FOUND, Found, ToolSearch, search_function
 
 NAME = "tool_search"
 """Type of the tool, and the name of the function that the model sees."""
-CALL, OUTPUT = "tool_search_call", "tool_search_output"
+CALL, RESULT = "tool_search_call", "tool_search_output"
 Execution = Literal["client", "server"]
 """Who runs the search."""
 EXECUTIONS = ("client", "server")
@@ -35,44 +33,59 @@ FOUND = ("function", "custom")
 INT64 = range(-(2**63), 2**63)
 
 
+class _Output(Output):
+    feature: SearchInResponses
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        execution = self.feature.execution
+        return SearchCall(call_id, execution) if execution and start.name == NAME else None
+
+    def item(self, event: object) -> Item | None:
+        match event:
+            case GatewayCallRan(start, Found(names)):
+                shown = found(self.feature.asked.shown, frozenset(names))
+                return SearchOutput(self.response.call_id(start), shown)
+        return None
+
+
 class SearchInResponses(ResponsesFeature):
     TYPES = re.compile(NAME)
-    ITEMS: ClassVar = {CALL: "tsc", OUTPUT: "tso"}
+    ITEMS: ClassVar = {CALL: "tsc", RESULT: "tso"}
     FIELDS: ClassVar = {
         CALL: ("call_id", "execution", "arguments"),
-        OUTPUT: ("call_id", "execution", "tools"),
+        RESULT: ("call_id", "execution", "tools"),
     }
-    STATUS = (OUTPUT,)
-    _execution: Execution | None = None
+    STATUS = (RESULT,)
+    OUTPUT = _Output
+    execution: Execution | None = None
 
     @property
     def finds_deferred(self) -> bool:
-        return self._execution is not None
+        return self.execution is not None
 
     def take(self, entry: Fields) -> Taken:
         function = search_tool(entry)
         is_clients = entry.values.get("execution") == "client"
-        self._execution = "client" if is_clients else "server"
+        self.execution = "client" if is_clients else "server"
         if not is_clients:
             function = search_function(NAME, "bm25")
         repeated = {name: entry.values.get(name) for name in REPEATED}
-        shown = Shown({**repeated, "execution": self._execution}, NAME)
+        shown = Shown({**repeated, "execution": self.execution}, NAME)
         return Taken([function_entry(entry.place, function)], shown)
 
-    def chosen(self, kind: str) -> str:
+    def chosen(self, choice: Fields) -> str:
         return NAME
 
     def runners(self) -> dict[str, GatewayTool]:
-        if self._execution != "server":
+        if self.execution != "server":
             return {}
         return {NAME: ToolSearch("bm25", self.asked.tools, self.asked.client.owner)}
 
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """A search that another service ran has no id: its output is the next one."""
         if kind == CALL:
-            given = item.values.get("arguments")
-            arguments = turns.history.arguments(given, item.path("arguments"))
-            turns.call(tool_call(item.text("call_id") or "", NAME, arguments), item.place)
+            arguments = turns.history.arguments(item)
+            turns.call(item.text("call_id") or "", NAME, arguments, item.place)
             return True
         call_id = item.text("call_id") or ""
         found = turns.defined(item)
@@ -81,11 +94,6 @@ class SearchInResponses(ResponsesFeature):
         changes.define(found)
         turns.result(call_id, changes.parts() or NOTHING_FOUND, item.place, name=NAME)
         return True
-
-    def output(self, response: ChatResponse) -> Output | None:
-        if self._execution is None:
-            return None
-        return _Output(response, self._execution, self.asked.shown)
 
 
 def search_tool(fields: Fields) -> dict[str, Any]:
@@ -101,24 +109,6 @@ def search_tool(fields: Fields) -> dict[str, Any]:
     if (parameters := fields.mapping("parameters")) is not None:
         function["parameters"] = parameters
     return function
-
-
-@dataclass(frozen=True)
-class _Output(Output):
-    response: ChatResponse
-    execution: Execution
-    tools: Sequence[Shown]
-    """Those of the request."""
-
-    def call(self, start: CallStart, call_id: str) -> Call | None:
-        return SearchCall(call_id, self.execution) if start.name == NAME else None
-
-    def item(self, event: object) -> Item | None:
-        match event:
-            case GatewayCallRan(start, Found(names)):
-                shown = found(self.tools, frozenset(names))
-                return SearchOutput(self.response.call_id(start), shown)
-        return None
 
 
 def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
@@ -159,7 +149,7 @@ class SearchOutput(Item):
     def body(self) -> dict[str, Any]:
         return {
             "id": self.id,
-            "type": OUTPUT,
+            "type": RESULT,
             "status": self.status,
             "execution": "server",
             "call_id": self.call_id,

@@ -13,6 +13,7 @@ from toolgate_core.gateway_tools import GatewayResult, ToolLabel
 from toolgate_core.toolset import Toolset
 
 from ...api.shared.tool_changes import ToolChanges
+from ...api.shared.tools import closed, typed
 from ...chat.tool_calls import begin_series
 from .pool import search
 
@@ -59,17 +60,8 @@ def method_of(kind: object) -> Method | None:
 
 def search_function(name: str, method: Method) -> dict[str, Any]:
     """Return the search as a function in OpenAI's form."""
-    query = {"type": "string", "description": QUERIES[method]}
-    return {
-        "name": name,
-        "description": DESCRIPTIONS[method],
-        "parameters": {
-            "type": "object",
-            "properties": {QUERY: query},
-            "required": [QUERY],
-            "additionalProperties": False,
-        },
-    }
+    parameters = closed({QUERY: typed("string", QUERIES[method])})
+    return {"name": name, "description": DESCRIPTIONS[method], "parameters": parameters}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import httpx
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...api.shared.tools import closed, typed
 from ...api.surface import Provision
 from ...public_fetch import Answer, NotFetched, PublicFetch, checked
 from ...settings import Settings
@@ -65,12 +66,7 @@ ERRORS: dict[Problem, str] = {
 FUNCTION: dict[str, Any] = {
     "name": NAME,
     "description": "Fetch a web page whose address is in the conversation. Returns its text.",
-    "parameters": {
-        "type": "object",
-        "properties": {URL: {"type": "string", "description": "The address of the page."}},
-        "required": [URL],
-        "additionalProperties": False,
-    },
+    "parameters": closed({URL: typed("string", "The address of the page.")}),
 }
 
 

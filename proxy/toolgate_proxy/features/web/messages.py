@@ -39,9 +39,50 @@ MAX_CITED = 150
 """Most characters of the text of a page that a citation repeats, as in Anthropic's API."""
 
 
+class _Output(Output):
+    def __init__(self, feature: WebInMessages, response: ChatResponse) -> None:
+        super().__init__(feature, response)
+        self._pages = FoundPages()
+        self._searches = self._fetches = 0
+
+    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
+        match shown:
+            case Results():
+                self._pages.add(shown.pages)
+                self._searches += 1
+                kind, content = SEARCH_RESULT, _results(shown)
+            case Fetched():
+                self._fetches += 1
+                kind, content = FETCH_RESULT, _fetched(shown)
+            case _:
+                return None
+        return {"type": kind, "tool_use_id": call_id, "content": content}
+
+    def citations(self, text: str) -> Iterator[dict[str, Any]]:
+        """`encrypted_index` is empty: the encrypted results are all that the next turn needs."""
+        for citation in self._pages.cited(text):
+            yield {
+                "type": "web_search_result_location",
+                "url": citation.page.url,
+                "title": citation.page.title,
+                "cited_text": citation.page.text[:MAX_CITED],
+                "encrypted_index": "",
+            }
+
+    def usage(self) -> Mapping[str, Any]:
+        if not self._searches and not self._fetches:
+            return {}
+        counted = {
+            "web_search_requests": self._searches,
+            "web_fetch_requests": self._fetches,
+        }
+        return {"server_tool_use": counted}
+
+
 class WebInMessages(MessagesFeature):
     TYPES = re.compile(r"web_(?:search|fetch)_[0-9]{8}")
     ITEMS = (SEARCH_RESULT, FETCH_RESULT)
+    OUTPUT = _Output
     USES: ClassVar = {"server_tool_use": ("web_search", "web_fetch")}
 
     def __init__(self, asked: Asked) -> None:
@@ -105,48 +146,6 @@ class WebInMessages(MessagesFeature):
             title, age = text_of(each.get("title")), text_of(each.get("page_age"))
             pages.append(Page(each["url"], title, text or "", age or None))
         return results_text(pages)
-
-    def output(self, response: ChatResponse) -> Output:
-        return _Output()
-
-
-class _Output(Output):
-    def __init__(self) -> None:
-        self._pages = FoundPages()
-        self._searches = self._fetches = 0
-
-    def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
-        match shown:
-            case Results():
-                self._pages.add(shown.pages)
-                self._searches += 1
-                kind, content = SEARCH_RESULT, _results(shown)
-            case Fetched():
-                self._fetches += 1
-                kind, content = FETCH_RESULT, _fetched(shown)
-            case _:
-                return None
-        return {"type": kind, "tool_use_id": call_id, "content": content}
-
-    def citations(self, text: str) -> Iterator[dict[str, Any]]:
-        """`encrypted_index` is empty: the encrypted results are all that the next turn needs."""
-        for citation in self._pages.cited(text):
-            yield {
-                "type": "web_search_result_location",
-                "url": citation.page.url,
-                "title": citation.page.title,
-                "cited_text": citation.page.text[:MAX_CITED],
-                "encrypted_index": "",
-            }
-
-    def usage(self) -> Mapping[str, Any]:
-        if not self._searches and not self._fetches:
-            return {}
-        counted = {
-            "web_search_requests": self._searches,
-            "web_fetch_requests": self._fetches,
-        }
-        return {"server_tool_use": counted}
 
 
 def _count(fields: Fields, name: str) -> int | None:

@@ -20,7 +20,7 @@ CHARSETS = frozenset(
 TAG = re.compile(r"(<[^<>]*>)")
 NAME = re.compile(r"</?([A-Za-z][A-Za-z0-9]*)")
 DECLARATION = re.compile(r"<[!?][^<>]*>")
-COMMENT = ("<!--", "-->")
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 TITLE = "title"
 INLINE = frozenset(
@@ -47,22 +47,10 @@ def page_text(data: bytes, content_type: str) -> PageText | None:
     if kind not in HTML:
         return PageText("", text.strip())
     title: list[str] = []
-    lines = "".join(_shown(_without_comments(text), title)).split("\n")
+    lines = "".join(_shown(COMMENT.sub("", text), title)).split("\n")
     shown = (" ".join(html.unescape(line).split()) for line in lines)
     joined = "\n".join(line for line in shown if line)
     return PageText(" ".join(html.unescape("".join(title)).split()), joined)
-
-
-def _without_comments(text: str) -> str:
-    begin, end = COMMENT
-    kept, at = [], 0
-    while (found := text.find(begin, at)) >= 0:
-        kept.append(text[at:found])
-        closed = text.find(end, found + len(begin))
-        if closed < 0:
-            return "".join(kept)
-        at = closed + len(end)
-    return "".join([*kept, text[at:]])
 
 
 def _shown(text: str, title: list[str]) -> Iterator[str]:

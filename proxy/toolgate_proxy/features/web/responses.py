@@ -12,9 +12,8 @@ from toolgate_core.deltas import CallStart
 from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.responses.feature import Output, ResponsesFeature
-from ...api.responses.output_items import Call, Event, item_done
+from ...api.responses.output_items import Call, Event, RunCall
 from ...api.responses.turns import ItemTurns
-from ...api.shared.history import tool_call
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
@@ -37,11 +36,33 @@ REPEATED = ("type", "filters", "search_context_size", "user_location")
 ITEM = "web_search_call"
 
 
+class _Output(Output):
+    def __init__(self, feature: WebInResponses, response: ChatResponse) -> None:
+        super().__init__(feature, response)
+        self._is_offered = NAME in response.request.gateway_tools
+        self._pages = FoundPages()
+
+    def call(self, start: CallStart, call_id: str) -> Call | None:
+        is_own = self._is_offered and start.name == NAME
+        return WebSearchCall(call_id, self._pages) if is_own else None
+
+    def annotations(self, text: str) -> Iterator[Event]:
+        for citation in self._pages.cited(text):
+            yield {
+                "type": "url_citation",
+                "start_index": citation.start,
+                "end_index": citation.end,
+                "url": citation.page.url,
+                "title": citation.page.title,
+            }
+
+
 class WebInResponses(ResponsesFeature):
     TYPES = re.compile(r"web_search(?:_2025_08_26|_preview(?:_2025_03_11)?)?")
     ITEMS: ClassVar = {ITEM: "ws"}
     FIELDS: ClassVar = {ITEM: ("action", "call_id", "encrypted_content")}
     STATUS = (ITEM,)
+    OUTPUT = _Output
     _search: WebSearch | None = None
 
     def take(self, entry: Fields) -> Taken | None:
@@ -55,7 +76,7 @@ class WebInResponses(ResponsesFeature):
         shown = Shown({name: entry.values.get(name) for name in REPEATED}, NAME)
         return Taken([function_entry(entry.place, FUNCTION)], shown)
 
-    def chosen(self, kind: str) -> str | None:
+    def chosen(self, choice: Fields) -> str | None:
         return None if self._search is None else NAME
 
     def runners(self) -> dict[str, GatewayTool]:
@@ -77,62 +98,32 @@ class WebInResponses(ResponsesFeature):
         query = action.get("query")
         arguments = json.dumps({QUERY: query if isinstance(query, str) else ""}, ensure_ascii=False)
         call_id = item.text("call_id") or item.text("id") or f"web_{turns.count}"
-        turns.call(tool_call(call_id, NAME, arguments), item.place)
+        turns.call(call_id, NAME, arguments, item.place)
         turns.result(call_id, text, item.place)
         return True
 
-    def output(self, response: ChatResponse) -> Output:
-        return _Output(response)
-
-
-class _Output(Output):
-    def __init__(self, response: ChatResponse) -> None:
-        self._is_offered = NAME in response.request.gateway_tools
-        self._pages = FoundPages()
-
-    def call(self, start: CallStart, call_id: str) -> Call | None:
-        is_own = self._is_offered and start.name == NAME
-        return WebSearchCall(call_id, self._pages) if is_own else None
-
-    def annotations(self, text: str) -> Iterator[Event]:
-        for citation in self._pages.cited(text):
-            yield {
-                "type": "url_citation",
-                "start_index": citation.start,
-                "end_index": citation.end,
-                "url": citation.page.url,
-                "title": citation.page.title,
-            }
-
 
 @dataclass
-class WebSearchCall(Call):
-    """It is completed by its results. One that is cut stays without a query and without its `done`
-    event."""
+class WebSearchCall(RunCall):
+    """One that is cut stays without a query."""
 
     PREFIX = "ws"
-    runs = True
+    EVENTS = "response.web_search_call"
     call_id: str
     pages: FoundPages
     """Of the response so far."""
     _query: str = ""
     _results: Results | None = None
 
-    def begin(self) -> Iterator[Event]:
-        yield from super().begin()
-        yield self.event("response.web_search_call.in_progress")
-
     def end(self) -> Iterator[Event]:
         """The call is complete and valid, and the search runs."""
         self._query = json.loads(self.arguments)[QUERY]
         yield self.event("response.web_search_call.searching")
 
-    def ran(self, shown: Results) -> Iterator[Event]:
-        """The search has ended."""
+    def ending(self, shown: Results) -> str:
         self.pages.add(shown.pages)
-        self.status, self._results = "completed", shown
-        yield self.event("response.web_search_call.completed")
-        yield item_done(self.index, self.body())
+        self._results = shown
+        return "completed"
 
     def body(self) -> dict[str, Any]:
         """`call_id` and `encrypted_content`, with which the next turn has the results, are not in

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...api.shared.tools import closed, typed
 from ...api.surface import Provision
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
@@ -78,20 +79,10 @@ ERRORS: dict[Problem, str] = {
     "known.",
 }
 """What the model sees, by the code that Anthropic's API has for it."""
-CALL_RESULTS: dict[Problem | None, CallResult] = {
-    "max_uses_exceeded": "refused",
-    "invalid_tool_input": "error",
-    "unavailable": "error",
-}
 FUNCTION: dict[str, Any] = {
     "name": NAME,
     "description": "Search the web. Returns titles, addresses and excerpts of pages.",
-    "parameters": {
-        "type": "object",
-        "properties": {QUERY: {"type": "string", "description": "What to search for."}},
-        "required": [QUERY],
-        "additionalProperties": False,
-    },
+    "parameters": closed({QUERY: typed("string", "What to search for.")}),
 }
 
 
@@ -177,15 +168,13 @@ class WebSearch:
         return GatewayResult(reason, shown, result="refused")
 
     def _result(self, query: str, found: Sequence[Page], problem: Problem | None) -> GatewayResult:
-        pages = tuple(page for page in found if self.domains.allow(page.url))[:MAX_PAGES]
-        self.found |= {page.url for page in pages}
-        text = results_text([_shortened(page) for page in pages], problem)
-        sealed = tuple(self._sealed(_shortened(page)) for page in pages)
-        shown = Results(query, sealed, problem, self._encrypted(text))
-        return GatewayResult(text, shown, result=CALL_RESULTS.get(problem, "ok"))
-
-    def _sealed(self, page: Page) -> Page:
-        return replace(page, sealed=self._encrypted(page.text))
+        allowed = [_shortened(page) for page in found if self.domains.allow(page.url)][:MAX_PAGES]
+        self.found |= {page.url for page in allowed}
+        text = results_text(allowed, problem)
+        pages = tuple(replace(page, sealed=self._encrypted(page.text)) for page in allowed)
+        shown = Results(query, pages, problem, self._encrypted(text))
+        result: CallResult = "refused" if problem == "max_uses_exceeded" else "error"
+        return GatewayResult(text, shown, result="ok" if problem is None else result)
 
     def _encrypted(self, text: str) -> str:
         return "" if self.seal is None else self.seal.seal_text(text, purpose=PURPOSE)

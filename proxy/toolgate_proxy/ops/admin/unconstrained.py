@@ -60,7 +60,7 @@ async def begin(body: dict[str, Any]) -> Unconstrained:
     state, placement, context = gateway(), found[0], RequestContext()
     notes, model = context.notes, placement.model
     request, _ = state.reader.read(COMPLETIONS, body, notes, model=model, owner=MASTER_KEY)
-    request = await state.documents.read(request, MASTER_KEY, context)
+    request = await state.reader.completed(request, MASTER_KEY, context)
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")
     return await state.engine.unconstrained(request, state.deployments.at(placement))

@@ -6,21 +6,21 @@ from typing import get_args
 
 import pytest
 
-from tests.support.documents import worker
+from tests.support.documents import pdfs as worker
 from tests.support.documents.pdfs import in_base64, of_streams, pdf
 from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.documents import reader
-from toolgate_proxy.documents.reader import PROBLEMS, Documents
-from toolgate_proxy.pdf import Pdf, PdfJob, PdfResult, Problem
+from toolgate_proxy.features.files import pdfs
+from toolgate_proxy.features.files.pdf import Pdf, PdfJob, PdfResult, Problem
+from toolgate_proxy.features.files.pdfs import PROBLEMS, Documents
 
 TEXT = {"type": "text", "text": "Read this."}
 PLACE = "messages[0].content[1]"
 
 
 def read(content, **limits):
-    from toolgate_proxy.documents.pdf_worker import run
+    from toolgate_proxy.features.files.pdf_worker import run
 
     pytest.importorskip("pypdf", reason="pypdf is not installed")
     data = content if isinstance(content, str) else in_base64(content)
@@ -116,8 +116,6 @@ async def test_a_pdf_becomes_its_text(documents):
     head = '<document title="a &quot;new&quot; &lt;b&gt;.pdf">\nFrom the shop.\n\n'
     text = {"type": "text", "text": f"{head}Lamp 4\n</document>"}
     assert found.messages == ({"role": "user", "content": [TEXT, text]}, given.messages[1])
-    plain = ChatRequest(request_id="r", model="tiny", messages=({"role": "user", "content": "a"},))
-    assert await documents.read(plain, "a", RequestContext()) is plain
 
 
 @pytest.mark.parametrize("problem", get_args(Problem))
@@ -157,10 +155,10 @@ async def test_texts_are_cached_by_owner(documents, monkeypatch):
 
 
 async def test_the_cache_is_bounded(documents, monkeypatch):
-    monkeypatch.setattr(reader, "CACHED_CHARACTERS", 5000)
+    monkeypatch.setattr(pdfs, "CACHED_CHARACTERS", 5000)
     for at in range(9):
         await texts(documents, f"{at}" * 100)
-    assert documents._cached == sum(map(reader._size, documents._cache.values())) <= 5000
+    assert documents._cached == sum(map(pdfs._size, documents._cache.values())) <= 5000
     assert len(documents._cache) == 4
 
 
@@ -173,17 +171,17 @@ async def test_a_pdf_that_waits_too_long_is_a_503():
 
 
 async def test_limits_on_the_size_of_a_file_and_on_all_pdfs_of_a_request(documents, monkeypatch):
-    monkeypatch.setattr(reader, "MAX_BYTES", 30)
+    monkeypatch.setattr(pdfs, "MAX_BYTES", 30)
     assert await texts(documents, "x" * 25) == [shown("x" * 25)]
     with pytest.raises(InvalidRequest, match="larger than"):
         await texts(documents, "x" * 26)
-    monkeypatch.setattr(reader, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr(pdfs, "MAX_CHARACTERS", 10)
     assert await texts(documents, "Lamp 4", "hall") == [shown("Lamp 4"), shown("hall")]
     first, second = await texts(documents, "Lamp 4", "a room", role="tool")
     assert (first, "characters" in second) == (shown("Lamp 4"), True)
     with pytest.raises(InvalidRequest) as refused:
         await texts(documents, "Lamp 4", "a room")
     assert refused.value.param == "messages[0].content[2].source.data"
-    monkeypatch.setattr(reader, "REQUEST_SECONDS", 0)
+    monkeypatch.setattr(pdfs, "REQUEST_SECONDS", 0)
     with pytest.raises(InvalidRequest, match="more time or memory"):
         await texts(documents, "Lamp 4")

@@ -13,7 +13,8 @@ from pypdf import PageObject, PdfReader
 from pypdf.errors import FileNotDecryptedError, LimitReachedError
 
 from toolgate_core.killable import Work
-from toolgate_proxy.pdf import PdfJob, PdfResult
+
+from .pdf import PdfJob, PdfResult
 
 
 def run(job: PdfJob) -> PdfResult:

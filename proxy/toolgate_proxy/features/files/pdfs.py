@@ -10,14 +10,13 @@ import hashlib
 import time
 from collections import OrderedDict
 from dataclasses import replace
-from typing import Any
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
-from ..context import RequestContext
-from ..pdf import PDF, Pdf, PdfJob, PdfResult, Problem
+from ...context import RequestContext
+from .pdf import PDF, Pdf, PdfJob, PdfResult, Problem
 
 MAX_BYTES = 20_000_000
 """Of one PDF. A body is limited to 32 MB by default, in base64."""
@@ -89,11 +88,29 @@ class Documents:
 
         Raise InvalidRequest, ChecksBusy and ChecksFailed, and RateLimited if the texts are more
         than the limits have room for."""
-        if PDF not in request.part_types:
-            return request
-        reading = _Reading(self, owner, context)
-        messages = [await reading.read(message) for message in request.messages]
-        await context.meter.admit_files(reading.texts)
+        deadline, left = time.monotonic() + REQUEST_SECONDS, MAX_CHARACTERS
+        messages, texts = [*request.messages], list[str]()
+        for at, message in enumerate(messages):
+            content = message.get("content")
+            parts = [*content] if isinstance(content, list) else []
+            for number, part in enumerate(parts):
+                if part["type"] != PDF:
+                    continue
+                pdf: Pdf = part[PDF]
+                result = PdfResult(problem="limits")
+                if time.monotonic() < deadline:
+                    result = await self.result_of(pdf, owner)
+                left -= len(result.text)
+                text, problem = result.text, "characters" if left < 0 else result.problem
+                if problem is not None:
+                    if message["role"] != "tool":
+                        raise InvalidRequest(f"{pdf.param!r}: {PROBLEMS[problem]}", param=pdf.param)
+                    context.notes.note_changes([HistoryChange("left_out", pdf.place)])
+                    text = f"[left out: {PROBLEMS[problem]}]"
+                parts[number] = pdf.as_text(text)
+                texts.append(parts[number]["text"])
+            messages[at] = {**message, "content": parts} if parts else message
+        await context.meter.admit_files(texts)
         return replace(request, messages=tuple(messages))
 
     async def result_of(self, pdf: Pdf, owner: str) -> PdfResult:
@@ -105,7 +122,8 @@ class Documents:
             self._cache.move_to_end(key)
             return cached
         try:
-            result = await self._run(pdf, owner)
+            job = PdfJob(data=pdf.data, max_pages=MAX_PAGES, max_characters=MAX_CHARACTERS)
+            result = await self._pool.run(job, owner)
         except LimitExceeded:
             return PdfResult(problem="limits")  # not cached: the machine may have been busy
         self._keep(key, result)
@@ -119,52 +137,6 @@ class Documents:
         while self._cached > CACHED_CHARACTERS:
             _, dropped = self._cache.popitem(last=False)
             self._cached -= _size(dropped)
-
-    async def _run(self, pdf: Pdf, owner: str) -> PdfResult:
-        job = PdfJob(data=pdf.data, max_pages=MAX_PAGES, max_characters=MAX_CHARACTERS)
-        return await self._pool.run(job, owner)
-
-
-class _Reading:
-    """The PDFs of one request, one after another."""
-
-    def __init__(self, documents: Documents, owner: str, context: RequestContext) -> None:
-        self._documents = documents
-        self._owner = owner
-        self._context = context
-        self._deadline = time.monotonic() + REQUEST_SECONDS
-        self._left = MAX_CHARACTERS
-        self.texts: list[str] = []
-        """Those of the PDFs so far, as the model sees them."""
-
-    async def read(self, message: dict[str, Any]) -> dict[str, Any]:
-        content = message.get("content")
-        if not isinstance(content, list) or not any(part["type"] == PDF for part in content):
-            return message
-        is_result = message["role"] == "tool"
-        parts = [
-            await self._part(part[PDF], is_result=is_result) if part["type"] == PDF else part
-            for part in content
-        ]
-        return {**message, "content": parts}
-
-    async def _part(self, pdf: Pdf, *, is_result: bool) -> dict[str, Any]:
-        part = pdf.as_text(await self._text(pdf, is_result=is_result))
-        self.texts.append(part["text"])
-        return part
-
-    async def _text(self, pdf: Pdf, *, is_result: bool) -> str:
-        result = PdfResult(problem="limits")
-        if time.monotonic() < self._deadline:
-            result = await self._documents.result_of(pdf, self._owner)
-        self._left -= len(result.text)
-        problem: Problem | None = "characters" if self._left < 0 else result.problem
-        if problem is None:
-            return result.text
-        if not is_result:
-            raise InvalidRequest(f"{pdf.param!r}: {PROBLEMS[problem]}", param=pdf.param)
-        self._context.notes.note_changes([HistoryChange("left_out", pdf.place)])
-        return f"[left out: {PROBLEMS[problem]}]"
 
 
 def _digest(data: str) -> bytes:
