@@ -115,7 +115,7 @@ class Gateway:
         here.reader = RequestReader(here.settings, here.sealer)
         constraints = ConstraintLoader(here.settings)
         constraints.validators = here.engine.validators
-        here.engine._constraints = constraints
+        here.engine.constraints = constraints
 
     async def ask(
         self,
