@@ -16,7 +16,7 @@ from ..errors import GrammarNotCreated
 from ..grammars import store
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..settings import settings
-from ..tokens.masks import words_per_row
+from ..tokens.masks import Forbid, token_ids
 from ..tokens.vocabulary import from_model_config
 from .step_masks import StepMasks
 from .structured_output import EnforcementGrammar, FailedSequence, Shared
@@ -35,10 +35,12 @@ class EngineSequences:
         vocabulary = from_model_config(model_config)
         model = ModelData(vocabulary)
         self.turns = TurnGraphs(model)
-        self._shared = Shared(FailedSequence(model), JumpForward(vocabulary.encode))
+        everything = model.row_of(Forbid(token_ids(())))
+        self._shared = Shared(FailedSequence(model), JumpForward(vocabulary.encode), everything)
         self.store = store.GrammarStore(vocabulary)
         self.turns.follow(self.store)
-        self.step_masks = StepMasks(words_per_row(vocabulary.size))
+        self.step_masks = StepMasks()
+        self.asked_workers = False
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
 

@@ -32,7 +32,8 @@ from ..errors import BackendError
 from ..grammars import store
 from ..tokens.masks import Row
 from ..tokens.vocabulary import from_model_config
-from .apply_masks import make_applier
+from .apply_masks import make_table
+from .row_numbers import SLOTS, RowNumbers
 
 logger = init_logger(__name__)
 
@@ -54,7 +55,11 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         vocabulary = from_model_config(vllm_config.model_config)
         model = ModelData(vocabulary)
         self._turns = TurnGraphs(model)
-        self._applier = make_applier(device, vocabulary.size, pin_memory=is_pin_memory)
+        slots = max(SLOTS, vllm_config.scheduler_config.max_num_seqs)
+        self._numbers = RowNumbers(slots)
+        self._table = make_table(
+            device, vocabulary.size, forces=True, slots=slots, pin_memory=is_pin_memory
+        )
         self._store = store.GrammarStore(vocabulary)
         self._turns.follow(self._store)
         store.install(self._store)
@@ -102,7 +107,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             timed = self._timer.begin()
             rows = [self._next_row(each, timed=timed) for each in self._sequences.values()]
             self._timer.end()
-            self._applier.apply(logits, list(self._sequences), rows)
+            self._table.apply(logits, list(self._sequences), self._numbers.number(rows))
         return logits
 
     def _create_sequence(self, params: SamplingParams, output: list[int]) -> _Sequence | None:

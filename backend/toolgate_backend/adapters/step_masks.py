@@ -1,85 +1,41 @@
-"""The bitmask of the steps of one engine process."""
+"""The masks of the steps of one engine process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..enforcement.mask_time_budget import StepTimer
 from ..tokens.masks import BitmaskRows, Row
+from .row_numbers import NumberedRows, RowNumbers
 from .structured_output import EnforcementGrammar
-
-FIRST_ROWS = 64
 
 
 class StepMasks:
-    """The bitmask of a step whose structured requests are all Toolgate's. Not thread-safe.
+    """The masks of a step whose structured requests are all Toolgate's. Not thread-safe."""
 
-    Each sequence keeps its row of the bitmask as long as it runs, and a row is written only if its
-    mask has changed. Inside a string, it does not change for many steps.
-
-    Like vLLM's own bitmask, a returned one is overwritten in the next step. By then, vLLM's
-    executors and workers have copied or sent it.
-    """
-
-    def __init__(self, words: int, seconds: float | None = None) -> None:
-        """`words`: the width of a row. `seconds`: the wall time above which a step is slow."""
-        self._words = words
+    def __init__(self, seconds: float | None = None) -> None:
+        """`seconds`: the wall time above which a step is slow."""
+        self.numbers: RowNumbers | None = None
+        """If all workers have tables of rows (mask_worker.py)."""
         self._timer = StepTimer(seconds)
-        self._ids: list[str] = []
-        """The sequence of each row. Never changed in place, because vLLM gets this list."""
-        self._placed = frozenset[str]()
-        self._allocate(FIRST_ROWS)
 
-    def fill(self, grammars: Mapping[str, EnforcementGrammar]) -> tuple[list[str], BitmaskRows]:
-        """Return the masks of these sequences, by request id: the order of the rows, and the
-        rows."""
-        if grammars.keys() != self._placed:
-            self._place(grammars)
-        ids, held, views = self._ids, self._held, self._views
+    def fill(
+        self, grammars: Mapping[str, EnforcementGrammar], drafts: Mapping[str, Sequence[int]]
+    ) -> NumberedRows | BitmaskRows:
+        """Return the masks of these sequences, by request id, in this order: one for each of the
+        `drafts` of a sequence, and one for the token after them. Without tables they are a bitmask,
+        which like everything else that is returned is not written again."""
         timed = self._timer.begin()
-        for at, request_id in enumerate(ids):
-            grammar = grammars[request_id]
-            row = grammar.automaton.row
-            if row is None or timed:
-                row = grammar.next_timed_row() if timed else grammar.next_row()
-            if held[at] is not row:
-                _write(row, views[at], held[at])
-                held[at] = row
+        rows: list[Row]
+        if drafts or timed:
+            rows = []
+            for request_id, grammar in grammars.items():
+                rows += grammar.draft_rows(drafts.get(request_id, ()), timed=timed)
+        else:
+            rows = [each.automaton.row or each.next_row() for each in grammars.values()]
         self._timer.end()
-        return ids, self._bitmask[: len(ids)]
-
-    def _place(self, grammars: Mapping[str, EnforcementGrammar]) -> None:
-        """Give rows to new sequences, and leave all others where they are. If there are fewer than
-        before, the last ones move to the rows that are free."""
-        new = iter([each for each in grammars if each not in self._placed])
-        ids = [each if each in grammars else next(new, None) for each in self._ids]
-        ids += new
-        while None in ids:
-            last = ids.pop()
-            if last is not None:
-                ids[ids.index(None)] = last
-        self._ids = [each for each in ids if each is not None]
-        self._placed = frozenset(self._ids)
-        if len(ids) > len(self._held):
-            self._allocate(2 * len(ids))
-
-    def _allocate(self, rows: int) -> None:
-        self._bitmask: BitmaskRows = np.empty((rows, self._words), np.int32)
-        self._views = [memoryview(row) for row in self._bitmask]
-        """The same memory. Copying into a memoryview keeps Python's lock, numpy gives it up."""
-        self._held: list[Row | None] = [None] * rows
-        """What is written in each row."""
-
-
-def _write(row: Row, view: memoryview[int], before: Row | None) -> None:
-    """Write a row where `before` is written. In fixed text both have few words, and a copy would
-    displace much of the processor's cache."""
-    if row.few is None or before is None or before.few is None:
-        view[:] = row.view
-        return
-    for word, _ in before.few:
-        view[word] = 0
-    for word, bits in row.few:
-        view[word] = bits
+        if self.numbers is None:
+            return np.stack([row.words for row in rows])
+        return self.numbers.number(rows)

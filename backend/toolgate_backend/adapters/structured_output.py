@@ -3,9 +3,9 @@
 The interface is in vllm/v1/structured_output/backend_types.py. The automaton runs in the
 scheduler's process, once for each sequence however many ranks the model has. It works with both
 model runners, async scheduling and speculative decoding: vLLM parks a request until its grammar is
-built, requests one mask for each draft position, and validates and rolls back drafts with the
-grammar's methods. engine_hooks.py contains the hooks that make vLLM use these grammars, and
-step_masks.py the loop over their masks in steps without drafts and without other grammars.
+built, and validates drafts with the grammar's methods. engine_hooks.py contains the hooks that make
+vLLM use these grammars, and step_masks.py the loop over their masks in steps without other
+grammars.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Shared:
 
     failed: FailedSequence
     jump_forward: JumpForward
+    everything: Row
+    """The mask that allows every token."""
     lock: Lock = field(default_factory=Lock)
     """Held while vLLM requests a mask. It requests many from several threads at once."""
 
@@ -77,7 +79,32 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             logger.exception(FAILED)
             return self._fail().next_row()
 
-    # Called in few steps.
+    # Called in few steps, or with drafts.
+
+    def draft_rows(self, drafts: Sequence[int], *, timed: bool) -> list[Row]:
+        """The masks of the positions of these drafts, and of the token after them, as vLLM computes
+        them: each after the drafts before it. Everything is allowed after padding and after the end
+        of the turn, where vLLM takes no token. What follows a draft that is not allowed has its
+        mask, which refuses it."""
+        rows, accepted = list[Row](), 0
+        for draft in drafts:
+            rows.append(self._position_row(timed=timed))
+            if draft < 0:
+                rest = self._shared.everything
+                break
+            if self.is_terminated() or not self.accept_tokens("", [draft]):
+                rest = rows[-1]
+                break
+            accepted += 1
+        else:
+            rest = self._position_row(timed=timed)
+        self.rollback(accepted)
+        return rows + [rest] * (1 + len(drafts) - len(rows))
+
+    def _position_row(self, *, timed: bool) -> Row:
+        if self.is_terminated():
+            return self._shared.everything
+        return self.next_timed_row() if timed else self.automaton.row or self.next_row()
 
     def next_timed_row(self) -> Row:
         """`next_row`. Fails if this sequence's masks stay slow."""

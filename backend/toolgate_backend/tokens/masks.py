@@ -133,31 +133,19 @@ def count(mask: Mask, vocabulary_size: int) -> int:
             return int(unpack(words).size)
 
 
-FEW_WORDS = 16
-"""Number of words up to which writing them one by one is faster than copying a row."""
-
-
 class Row:
     """One mask as a row of a bitmask. Rows with the same bits are one object, compared and hashed
-    by identity: whoever has written a row somewhere can tell that the next mask is already there,
-    and keep what was made of a row with it."""
+    by identity: whoever has sent a row somewhere can tell that the next mask is already there."""
 
-    __slots__ = ("__weakref__", "count", "few", "view", "words")
+    __slots__ = ("__weakref__", "count", "view", "words")
 
     def __init__(self, data: bytes) -> None:
         self.words: BitmaskRow = np.frombuffer(data, dtype=np.int32)
         """Read-only. One bit for each token id, as in all bitmasks."""
         self.view = memoryview(data).cast("i")
-        """The same words. Copying from a memoryview keeps Python's lock, numpy gives it up."""
+        """The same words, of which one is read faster here."""
         self.count = int(np.bitwise_count(self.words.view(np.uint32)).sum())
         """Number of bits that are set."""
-        self.few: tuple[tuple[int, int], ...] | None = None
-        """The words that are not zero, each with its index, if there are at most FEW_WORDS: in
-        fixed text, which is written faster by them. None if there are more."""
-        if self.count <= 32 * FEW_WORDS:
-            (filled,) = self.words.nonzero()
-            if len(filled) <= FEW_WORDS:
-                self.few = tuple(zip(filled.tolist(), self.words[filled].tolist(), strict=True))
 
 
 class Rows:

@@ -73,9 +73,11 @@ def ours(automaton: Callable[..., Any], model_data: Any) -> Callable[..., Any]:
     """A grammar of a sequence, of requests with these tools."""
     from toolgate_backend.adapters import structured_output
     from toolgate_backend.enforcement.jump_forward import JumpForward
+    from toolgate_backend.tokens.masks import Forbid, token_ids
 
     failed = structured_output.FailedSequence(model_data)
-    shared = structured_output.Shared(failed, JumpForward(lambda text: ()))
+    everything = model_data.row_of(Forbid(token_ids(())))
+    shared = structured_output.Shared(failed, JumpForward(lambda text: ()), everything)
 
     def make(offered: Any = (tools.WEATHER,), **spec: Any) -> Any:
         return structured_output.EnforcementGrammar(automaton([*offered], **spec), shared)

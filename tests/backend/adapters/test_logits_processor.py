@@ -22,7 +22,9 @@ from toolgate_core.wire import GrammarSource
 # --- logits processor ---
 @pytest.fixture(scope="module")
 def made(model_config):
-    config = SimpleNamespace(model_config=model_config)
+    config = SimpleNamespace(
+        model_config=model_config, scheduler_config=SimpleNamespace(max_num_seqs=8)
+    )
     return EnforcementLogitsProcessor(config, torch.device("cpu"), False)
 
 

@@ -108,6 +108,7 @@ def scheduler(manager, grammars, kind=Scheduler):
     made = kind.__new__(kind)
     made.vllm_config = manager.vllm_config
     made.structured_output_manager = manager
+    engine_sequences.engine_sequences(made.vllm_config).step_masks.numbers = None
     made.requests = {name: running(name, grammar) for name, grammar in grammars.items()}
     return made
 
