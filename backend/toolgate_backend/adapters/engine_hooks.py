@@ -128,17 +128,15 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
         if set(map(type, grammars.values())) != OURS:
             return original(self, scheduler_output)
         masks, ids = engine_sequences(config).step_masks, [*grammars]
-        if not config.num_speculative_tokens:
-            return GrammarOutput(ids, masks.fill(grammars, {}))
-        if masks.numbers is None:
+        if config.num_speculative_tokens and masks.numbers is None:
             return original(self, scheduler_output)
         drafts = scheduler_output.scheduled_spec_decode_tokens
         with _forced_drafts(config, requests, ids, drafts):
-            filled = masks.fill(grammars, drafts)
-        made = GrammarOutput(ids, filled)
-        made.num_acceptable_drafts = [
-            len(strip_speculative_padding(drafts.get(each, []))) for each in ids
-        ]
+            made = GrammarOutput(ids, masks.fill(grammars, drafts))
+        if drafts:
+            made.num_acceptable_drafts = [
+                len(strip_speculative_padding(drafts.get(each, []))) for each in ids
+            ]
         return made
 
     return get_grammar_bitmask

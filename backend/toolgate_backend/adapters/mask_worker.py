@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from toolgate_core.host_probe import find, find_problems
 
 from .apply_masks import RowTable, make_table
 from .private_names import EXECUTORS, ROWS, ROWS_V1, ROWS_V2
-from .row_numbers import SLOTS, NumberedRows, RowNumbers
+from .row_numbers import NumberedRows, RowNumbers, slots_of
 
 logger = init_logger(__name__)
 
@@ -33,8 +34,7 @@ DEVICES = ("cpu", "cuda")
 def ask_workers(engine: Any) -> RowNumbers | None:
     """Return numbers of rows if all workers of an engine understand them from now on. None if one
     does not, so that they get bitmasks."""
-    executor, config = engine.model_executor, engine.vllm_config
-    slots = max(SLOTS, config.scheduler_config.max_num_seqs * (1 + config.num_speculative_tokens))
+    executor, slots = engine.model_executor, slots_of(engine.vllm_config)
     reasons = {*find_problems(EXECUTORS)}
     if not reasons and type(executor) not in map(find, EXECUTORS):
         reasons = {f"the executor {type(executor).__name__}"}
@@ -53,14 +53,17 @@ def keep_rows(worker: Any, slots: int) -> str | None:
     """Apply `NumberedRows` from now on. Return what prevents this worker from it, or None. Never
     raises: vLLM's executor would lose the answers of the other workers."""
     try:
-        return _unsupported(worker) or _keep_rows(worker, slots)
+        reason = _unsupported(worker)
+        if reason is None:
+            _keep_rows(worker, slots)
+        return reason
     except Exception as error:
         logger.exception("Toolgate: a worker cannot keep rows of masks")
         return f"a worker with the error {error!r}"
 
 
 def _unsupported(worker: Any) -> str | None:
-    for problem in find_problems((*ROWS, *(ROWS_V2 if worker.use_v2_model_runner else ROWS_V1))):
+    for problem in find_problems((*ROWS, ROWS_V2 if worker.use_v2_model_runner else ROWS_V1)):
         return f"another release of vLLM, in which {problem}"
     config = worker.vllm_config
     if worker.device.type not in DEVICES:
@@ -75,15 +78,13 @@ def _unsupported(worker: Any) -> str | None:
 
 
 def _keep_rows(worker: Any, slots: int) -> None:
-    model, runner = worker.vllm_config.model_config, worker.model_runner
-    if not worker.use_v2_model_runner:
-        from vllm.v1.worker import gpu_model_runner
-
-        owner, read = gpu_model_runner, read_v1
-    elif runner.structured_outputs_worker is None:  # another stage of the pipeline applies masks
-        return
+    is_v2, model = worker.use_v2_model_runner, worker.vllm_config.model_config
+    if is_v2 and worker.model_runner.structured_outputs_worker is None:
+        return  # another stage of the pipeline applies masks
+    if is_v2:
+        owner = import_module("vllm.v1.worker.gpu.structured_outputs").StructuredOutputsWorker
     else:
-        owner, read = runner.structured_outputs_worker, read_v2
+        owner = import_module("vllm.v1.worker.gpu_model_runner")
     table = make_table(
         worker.device,
         model.get_vocab_size(),
@@ -92,7 +93,7 @@ def _keep_rows(worker: Any, slots: int) -> None:
         pin_memory=current_platform.is_pin_memory_available(),
         types=(model.dtype, torch.float32),
     )
-    hook(owner, read, table)
+    hook(owner, read_v2 if is_v2 else read_v1, table)
 
 
 Call = tuple[torch.Tensor, Any, Sequence[str], Sequence[str], npt.NDArray[Any]]
@@ -107,14 +108,16 @@ def read_v1(scheduler_output: Any, grammar_output: Any, input_batch: Any, logits
     return logits, grammar_output.grammar_bitmask, requests, batch, ends
 
 
-def read_v2(logits: Any, input_batch: Any, grammar_req_ids: Any, grammar_bitmask: Any) -> Call:
+def read_v2(
+    _worker: Any, logits: Any, input_batch: Any, grammar_req_ids: Any, grammar_bitmask: Any
+) -> Call:
     batch, ends = input_batch.req_ids, input_batch.cu_num_logits_np
     return logits, grammar_bitmask, grammar_req_ids, batch, ends
 
 
 def hook(owner: Any, read: Callable[..., Call], table: RowTable) -> None:
     """Apply `NumberedRows` in place of bitmasks. `owner` is the module of the V1 model runner, or
-    the `StructuredOutputsWorker` of the V2 model runner."""
+    the class `StructuredOutputsWorker` of the V2 model runner."""
     original = owner.apply_grammar_bitmask
 
     @functools.wraps(original)

@@ -7,7 +7,8 @@ of `AsyncLLM.output_processor`, `EngineCoreProc.input_queue`, `OpenAIServingMode
 `requests` and `vllm_config` of the scheduler, `structured_output_request` and `is_prefill_chunk` of
 its requests, `executor`, `backend`, `_grammar_bitmask` and `_use_async_grammar_compilation` of the
 manager, `model_executor` and `vllm_config` of `EngineCore`, `device`, `vllm_config` and
-`model_runner` of the workers, `structured_outputs_worker` of the V2 model runner.
+`model_runner` of the workers, `structured_outputs_worker` of the V2 model runner, `req_ids` and
+`cu_num_logits_np` of the batches.
 
 Interfaces that vLLM provides for plug-ins are not listed: the plug-in groups, `LogitsProcessor` and
 its types, `LoRARequest` and `init_logger`.
@@ -213,7 +214,10 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
     PrivateName(
         f"{SCHEDULE}.output:SchedulerOutput",
         "the sequences of a step",
-        ("num_scheduled_tokens", "has_structured_output_requests"),
+        (
+            *("num_scheduled_tokens", "has_structured_output_requests"),
+            "scheduled_spec_decode_tokens",
+        ),
     ),
     PrivateName(
         f"{SCHEDULE}.output:GrammarOutput",
@@ -238,52 +242,33 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
 )
 """Further names that the adapter structured_output needs."""
 
-EXECUTORS: tuple[PrivateName, ...] = (
-    PrivateName(
-        "vllm.v1.executor.uniproc_executor:UniProcExecutor", "calls the worker for each step"
-    ),
-    PrivateName(
-        "vllm.v1.executor.multiproc_executor:MultiprocExecutor",
-        "calls all workers for each step, in order",
-    ),
+EXECUTORS = tuple(
+    PrivateName(f"vllm.v1.executor.{name}", "calls all workers for each step, in order")
+    for name in ("uniproc_executor:UniProcExecutor", "multiproc_executor:MultiprocExecutor")
 )
-"""The executors with which the workers keep rows of masks. Subclasses may do otherwise."""
-ROWS: tuple[PrivateName, ...] = (
-    *(
-        PrivateName(f"vllm.config:{name}", "whether the workers can keep rows of masks")
-        for name in (
-            "ModelConfig.is_diffusion",
-            "ParallelConfig.enable_batch_sharded_sampling",
-            "SpeculativeConfig.enable_adaptive_verification",
-        )
-    ),
-    PrivateName(
-        f"{SCHEDULE}.output:SchedulerOutput.scheduled_spec_decode_tokens", "the drafts of a step"
-    ),
+"""The executors whose workers keep rows of masks. Subclasses may call them in other ways."""
+ROWS = tuple(
+    PrivateName(f"vllm.config:{name}", "whether a worker can keep rows of masks")
+    for name in (
+        "ModelConfig.is_diffusion",
+        "ParallelConfig.enable_batch_sharded_sampling",
+        "SpeculativeConfig.enable_adaptive_verification",
+    )
 )
-"""Further names that a worker needs to keep rows of masks. Without them, the adapter
-structured_output sends bitmasks."""
-ROWS_V1: tuple[PrivateName, ...] = (
-    PrivateName(
-        "vllm.v1.worker.gpu_model_runner:apply_grammar_bitmask",
-        "applies rows of masks",
-        ("scheduler_output", "grammar_output", "input_batch", "logits"),
-        replaced=True,
-    ),
-    PrivateName("vllm.v1.worker.gpu_input_batch:InputBatch.req_ids", "the requests of a batch"),
+ROWS_V1 = PrivateName(
+    "vllm.v1.worker.gpu_model_runner:apply_grammar_bitmask",
+    "applies rows of masks",
+    ("scheduler_output", "grammar_output", "input_batch", "logits"),
+    replaced=True,
 )
-ROWS_V2: tuple[PrivateName, ...] = (
-    PrivateName(
-        "vllm.v1.worker.gpu.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask",
-        "applies rows of masks",
-        ("self", "logits", "input_batch", "grammar_req_ids", "grammar_bitmask"),
-        replaced=True,
-    ),
-    *(
-        PrivateName(f"vllm.v1.worker.gpu.input_batch:InputBatch.{name}", "the requests of a batch")
-        for name in ("req_ids", "cu_num_logits_np")
-    ),
+ROWS_V2 = PrivateName(
+    "vllm.v1.worker.gpu.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask",
+    "applies rows of masks",
+    ("self", "logits", "input_batch", "grammar_req_ids", "grammar_bitmask"),
+    replaced=True,
 )
+"""Further names that the workers need to keep rows of masks, by model runner. If one is missing,
+the adapter structured_output sends bitmasks."""
 
 V2_RUNNER = "vllm.v1.worker.gpu.model_runner"
 

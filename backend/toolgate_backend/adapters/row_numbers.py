@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,15 @@ import numpy.typing as npt
 from ..tokens.masks import BitmaskRows, Row
 
 SLOTS = 2048
-"""Rows in the table: 39 MB of the GPU's memory for a vocabulary of 151,936 tokens. Eight tools need
-about 40. There are more if the masks of a step can be more."""
+"""Rows in a table: 39 MB of the GPU's memory for a vocabulary of 151,936 tokens. Eight tools need
+about 40."""
 Numbers = npt.NDArray[np.int32]
+
+
+def slots_of(config: Any) -> int:
+    """Return the size of the tables for a VllmConfig: room for all masks of a step."""
+    positions = config.scheduler_config.max_num_seqs * (1 + config.num_speculative_tokens)
+    return max(SLOTS, positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class RowNumbers:
     another row while steps with the former one are still on their way."""
 
     def __init__(self, slots: int = SLOTS) -> None:
-        """`slots`: the size of the table, at least the number of masks in a step."""
+        """`slots`: the size of the tables, see `slots_of`."""
         self._slots = slots
         self._numbers: dict[Row, int] = {}
         self._changes = 0

@@ -4,26 +4,29 @@ The interface is in vllm/v1/structured_output/backend_types.py. The automaton ru
 scheduler's process, once for each sequence however many ranks the model has. It works with both
 model runners, async scheduling and speculative decoding: vLLM parks a request until its grammar is
 built, and validates drafts with the grammar's methods. engine_hooks.py contains the hooks that make
-vLLM use these grammars, and step_masks.py the loop over their masks in steps without other
-grammars.
+vLLM use these grammars, and mask_worker.py the workers' part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from threading import Lock
 from typing import TypeVar
 
+import numpy as np
 import torch
 from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
+from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward, RepeatedText, learn
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.model_data import ModelData
-from ..tokens.masks import Row
+from ..tokens.masks import BitmaskRows, Row
+from .row_numbers import NumberedRows, RowNumbers
 
 logger = init_logger(__name__)
 
@@ -72,42 +75,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             return self._fail().accept_tokens(tokens)
 
     def next_row(self) -> Row:
-        """The tokens allowed next."""
-        try:
-            return self.automaton.next_row()
-        except Exception:
-            logger.exception(FAILED)
-            return self._fail().next_row()
-
-    # Called in few steps, or with drafts.
-
-    def draft_rows(self, drafts: Sequence[int], *, timed: bool) -> list[Row]:
-        """The masks of the positions of these drafts, and of the token after them, as vLLM computes
-        them: each after the drafts before it. Everything is allowed after padding and after the end
-        of the turn, where vLLM takes no token. What follows a draft that is not allowed has its
-        mask, which refuses it."""
-        rows, accepted = list[Row](), 0
-        for draft in drafts:
-            rows.append(self._position_row(timed=timed))
-            if draft < 0:
-                rest = self._shared.everything
-                break
-            if self.is_terminated() or not self.accept_tokens("", [draft]):
-                rest = rows[-1]
-                break
-            accepted += 1
-        else:
-            rest = self._position_row(timed=timed)
-        self.rollback(accepted)
-        return rows + [rest] * (1 + len(drafts) - len(rows))
-
-    def _position_row(self, *, timed: bool) -> Row:
-        if self.is_terminated():
-            return self._shared.everything
-        return self.next_timed_row() if timed else self.automaton.row or self.next_row()
-
-    def next_timed_row(self) -> Row:
-        """`next_row`. Fails if this sequence's masks stay slow."""
+        """The tokens allowed next. Fails if this sequence's masks stay slow."""
         try:
             with self._mask_time:
                 return self.automaton.next_row()
@@ -115,9 +83,30 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             logger.exception(FAILED)
             return self._fail().next_row()
 
+    # Called with drafts, or in few steps.
+
+    def draft_rows(self, drafts: list[int]) -> list[Row]:
+        """The masks of the positions of these drafts, and of the token after them: each after the
+        drafts before it. As in vLLM, everything is allowed after padding and after the end of the
+        turn, where no token is taken, and what follows a draft that is not allowed has its mask."""
+        valid = strip_speculative_padding(drafts)
+        rows = [self._row_unless_ended()]
+        for draft in valid:
+            if self.is_terminated() or not self.accept_tokens("", [draft]):
+                break
+            rows.append(self._row_unless_ended())
+        self.rollback(len(rows) - 1)
+        rest = self._shared.everything if len(rows) > len(valid) else rows[-1]
+        return rows + [rest] * (1 + len(drafts) - len(rows))
+
+    def _row_unless_ended(self) -> Row:
+        if self.is_terminated():
+            return self._shared.everything
+        return self.automaton.row or self.next_row()
+
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         with self._shared.lock:
-            bitmask[batch_index].numpy()[:] = self.next_timed_row().words
+            bitmask[batch_index].numpy()[:] = self.next_row().words
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The prefix of a draft that is allowed. vLLM requests no masks beyond the end of the turn,
@@ -187,3 +176,29 @@ class FailedSequence:
 
     def reset(self) -> None:
         pass
+
+
+class StepMasks:
+    """The masks of the steps whose structured requests are all Toolgate's. Not thread-safe."""
+
+    numbers: RowNumbers | None = None
+    """If all workers have tables of rows."""
+
+    def fill(
+        self, grammars: Mapping[str, EnforcementGrammar], drafts: Mapping[str, list[int]]
+    ) -> NumberedRows | BitmaskRows:
+        """Return the masks of these sequences, by request id, in this order: one for each of the
+        `drafts` of a sequence, and one for the token after them."""
+        if drafts:
+            of_each = (each.draft_rows(drafts.get(name, [])) for name, each in grammars.items())
+            rows = [*chain.from_iterable(of_each)]
+        else:
+            rows = [each.automaton.row or each.next_row() for each in grammars.values()]
+        return self.sent(rows)
+
+    def sent(self, rows: Sequence[Row]) -> NumberedRows | BitmaskRows:
+        """What vLLM sends for these masks. Without tables it is a bitmask, which like everything
+        else that is sent is not written again."""
+        if self.numbers is None:
+            return np.stack([row.words for row in rows])
+        return self.numbers.number(rows)

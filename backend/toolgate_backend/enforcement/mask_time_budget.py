@@ -57,30 +57,3 @@ class MaskTimeBudget:
                 f"{self._max_slow} masks in a row each took more than {self._seconds * 1e3:.0f} ms "
                 "of processor time. Simplify the tool's schema."
             )
-
-
-TIMED_STEPS = 16
-"""Number of steps after a slow step in which each mask is timed. Then the sequence with slow masks
-is known (`MaskTimeBudget`), and one that stays slow ends."""
-
-
-class StepTimer:
-    """Chooses the steps in which each mask is timed. In most steps the clock is read twice, however
-    many sequences there are."""
-
-    def __init__(self, seconds: float | None = None) -> None:
-        """`seconds`: the wall time above which a step is slow, MASK_SECONDS by default."""
-        self._seconds = MASK_SECONDS if seconds is None else seconds
-        self._timed_steps = 0
-        self._began = 0.0
-
-    def begin(self) -> bool:
-        """Whether each mask of this step has to be timed."""
-        self._began = time.perf_counter()
-        timed = self._timed_steps > 0
-        self._timed_steps -= timed
-        return timed
-
-    def end(self) -> None:
-        if time.perf_counter() - self._began > self._seconds:
-            self._timed_steps = TIMED_STEPS

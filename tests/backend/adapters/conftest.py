@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import tools
@@ -73,10 +74,9 @@ def ours(automaton: Callable[..., Any], model_data: Any) -> Callable[..., Any]:
     """A grammar of a sequence, of requests with these tools."""
     from toolgate_backend.adapters import structured_output
     from toolgate_backend.enforcement.jump_forward import JumpForward
-    from toolgate_backend.tokens.masks import Forbid, token_ids
 
     failed = structured_output.FailedSequence(model_data)
-    everything = model_data.row_of(Forbid(token_ids(())))
+    everything = model_data.rows.row(np.full_like(model_data.in_grammars, -1))
     shared = structured_output.Shared(failed, JumpForward(lambda text: ()), everything)
 
     def make(offered: Any = (tools.WEATHER,), **spec: Any) -> Any:

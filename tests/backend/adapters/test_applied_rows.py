@@ -4,6 +4,7 @@ Each runs in a process of its own, in which Triton interprets the kernels, vLLM'
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import random
 from collections.abc import Callable, Iterator
@@ -21,8 +22,6 @@ BITMASKS = 0.1
 """Share of the steps with bitmasks, as those with a grammar of vLLM's are."""
 Step = tuple[list[str], dict[str, list[int]], list[str], list[Any]]
 """The batch, the drafts of its requests, those with masks, in another order, and their rows."""
-
-pytestmark = pytest.mark.vllm
 
 
 def steps(rng: random.Random, count: int) -> Iterator[Step]:
@@ -43,15 +42,16 @@ def steps(rng: random.Random, count: int) -> Iterator[Step]:
 
 def check(original: Any, hooked: list[Any], call: Callable[..., None], count: int) -> None:
     """Raises AssertionError unless all workers have the logits of vLLM's function in each step."""
-    import numpy as np
     import torch
 
+    from tests.support.bitmasks import as_bitmask
     from toolgate_backend.adapters.row_numbers import RowNumbers
 
     rng, numbers = random.Random(5), RowNumbers(SLOTS)
     for batch, drafts, masked, rows in steps(rng, count):
         logits = torch.rand(sum(1 + len(drafts.get(each, ())) for each in batch), VOCABULARY)
-        bitmask = np.stack([row.words for row in rows])
+        positions = [1 + len(drafts.get(each, ())) for each in masked]
+        bitmask = as_bitmask(rows, positions, 1 + MOST_DRAFTS)
         call(original, batch, drafts, masked, expected := logits.clone(), bitmask)
         sent = pickle.dumps(bitmask if rng.random() < BITMASKS else numbers.number(rows))
         for worker in hooked:
@@ -96,17 +96,21 @@ def on_v2(count: int) -> None:
     from toolgate_backend.adapters.private_names import ROWS_V2
     from toolgate_core.host_probe import find_problems
 
-    assert [*find_problems(ROWS_V2)] == []
+    assert [*find_problems([ROWS_V2])] == []
     device, stride = torch.device("cpu"), 1 + MOST_DRAFTS
 
-    def made() -> Any:
-        return StructuredOutputsWorker(SLOTS, VOCABULARY, device, stride, 1)
+    bonus = {"num_bonus_tokens": 1}
+    known = inspect.signature(StructuredOutputsWorker).parameters
+    others = {name: value for name, value in bonus.items() if name in known}  # up to 0.32
+
+    def made(kind: Any) -> Any:
+        return kind(SLOTS, VOCABULARY, device, stride, **others).apply_grammar_bitmask
 
     def hooked() -> Any:
-        worker = made()
+        kind = type("Hooked", (StructuredOutputsWorker,), {})
         table = DeviceMasks(device, VOCABULARY, forces=False, slots=SLOTS)
-        mask_worker.hook(worker, mask_worker.read_v2, table)
-        return worker.apply_grammar_bitmask
+        mask_worker.hook(kind, mask_worker.read_v2, table)
+        return made(kind)
 
     def call(function: Any, batch: Any, drafts: Any, masked: Any, logits: Any, sent: Any) -> None:
         counts = np.array([len(drafts.get(each, ())) for each in batch], np.int32)
@@ -119,7 +123,7 @@ def on_v2(count: int) -> None:
         )
         function(logits, described, masked, sent)
 
-    check(made().apply_grammar_bitmask, [hooked() for _ in range(WORKERS)], call, count)
+    check(made(StructuredOutputsWorker), [hooked() for _ in range(WORKERS)], call, count)
 
 
 @pytest.mark.parametrize(("runner", "count"), [(on_v1, 200), (on_v2, 60)])

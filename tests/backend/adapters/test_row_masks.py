@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.effort import repeats, rotating
 from toolgate_backend.adapters.apply_masks import make_table
 from toolgate_backend.adapters.row_numbers import NumberedRows, RowNumbers
-from toolgate_backend.adapters.step_masks import StepMasks
-from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, TIMED_STEPS
+from toolgate_backend.adapters.structured_output import StepMasks
+from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import Row, unpack
 
@@ -217,7 +217,7 @@ def make(ours):
 
 @pytest.fixture(params=["rows", "bitmask"])
 def step(request):
-    made = StepMasks(seconds=60.0)
+    made = StepMasks()
     if request.param == "rows":
         made.numbers, made.kept = RowNumbers(12), Kept()
     return made
@@ -259,7 +259,7 @@ def test_each_sequence_has_its_mask_while_others_come_and_go(step, make):
 
 def test_rows_are_sent_only_if_they_are_new(make, vocabulary):
     call = vocabulary.marks.tokens["<tool_call>"]
-    step, grammars = StepMasks(seconds=60.0), {name: make() for name in "abc"}
+    step, grammars = StepMasks(), {name: make() for name in "abc"}
     step.numbers = RowNumbers()
     assert len(step.fill(grammars, {}).new) == 1  # of all
     assert not len(step.fill(grammars, {}).new)
@@ -301,17 +301,10 @@ def test_a_failing_sequence_does_not_affect_others(step, make, vocabulary):
     assert grammars["c"].accept_tokens("c", [call])
 
 
-def test_slow_masks_end_their_sequence(make, vocabulary, slow_masks):
-    """Only masks that are computed in a slow step, or soon after it, are timed."""
-    step = StepMasks(seconds=1.0)
+def test_slow_masks_end_their_sequence(step, make, vocabulary, slow_masks):
     grammars = {name: make() for name in "ab"}
     slow_masks(grammars["a"].automaton, 2.0)
     call = {vocabulary.marks.tokens["<tool_call>"]}
-    # The first slow step is not timed, and the first slow mask is only noticed.
-    for _ in range(1 + MAX_SLOW):
+    for _ in range(MAX_SLOW):  # the first one is only noticed
         assert filled(step, grammars) == {"a": call, "b": call}
     assert filled(step, grammars) == {"a": {vocabulary.marks.failure}, "b": call}
-    assert step._timer._timed_steps
-    for _ in range(TIMED_STEPS):
-        filled(step, grammars)
-    assert not step._timer._timed_steps
