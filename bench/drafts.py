@@ -123,12 +123,11 @@ def async_steps(case: Case, jump_forward: JumpForward, limit: int, *, from_text:
     text = RepeatedText(case.prompt) if from_text else None
     drafts: Sequence[int] = ()
     while at < len(case.call):
-        drafts = machine.validate_tokens(drafts)
         if text is not None:
             text.update(machine.tokens)
-        following = jump_forward.drafts_after(machine, drafts, limit, text)
-        at += _step(case, at, drafts)
-        drafts = following
+        planned = jump_forward.plan(machine, drafts, limit, text)
+        at += _step(case, at, drafts[: planned.valid])
+        drafts = planned.following
         count += 1
     return count
 

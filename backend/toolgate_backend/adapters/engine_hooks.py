@@ -110,8 +110,8 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
     """Use our own loop if all structured requests of a step are ours. The runners accept the
     requests in any order.
 
-    Not in engines with drafts, for which the grammars have to advance between two masks, and whose
-    bitmasks have another layout in each release of vLLM."""
+    Not with other drafts than those of forced text: for these, the grammars have to advance between
+    two masks, and the bitmasks have another layout in each release of vLLM."""
 
     @functools.wraps(original)
     def get_grammar_bitmask(self: Any, scheduler_output: Any) -> Any:
@@ -125,10 +125,12 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
             and (structured := request.structured_output_request) is not None
             and not request.is_prefill_chunk
         }
-        ours = set(map(type, grammars.values())) == OURS
-        if not ours or self.vllm_config.num_speculative_tokens:
-            return original(self, scheduler_output)
-        return GrammarOutput(*engine_sequences(self.vllm_config).step_masks.fill(grammars))
+        config, ours = self.vllm_config, set(map(type, grammars.values())) == OURS
+        if ours and not config.num_speculative_tokens:
+            return GrammarOutput(*engine_sequences(config).step_masks.fill(grammars))
+        if ours and draft_config.is_configured(config):
+            return engine_sequences(config).draft_masks.fill(self, scheduler_output, grammars)
+        return original(self, scheduler_output)
 
     return get_grammar_bitmask
 
@@ -159,12 +161,11 @@ def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
                 dtype=torch.int32,
             )
         ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
-        if not draft_config.is_configured(self.vllm_config):
-            return original(self, requests, ids, drafts)
-        forced_drafts.revise(requests, ids, drafts)
-        filled = original(self, requests, ids, drafts)
-        forced_drafts.propose(requests, ids, drafts, self.vllm_config.num_speculative_tokens)
-        return filled
+        if draft_config.is_configured(self.vllm_config):
+            found = {each: requests[each].structured_output_request.grammar for each in ids}
+            ours = {k: each for k, each in found.items() if isinstance(each, EnforcementGrammar)}
+            forced_drafts.plan(requests, ours, drafts, self.vllm_config, len(ids))
+        return original(self, requests, ids, drafts)
 
     return grammar_bitmask
 

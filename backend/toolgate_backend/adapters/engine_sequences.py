@@ -18,6 +18,7 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..settings import settings
 from ..tokens.masks import words_per_row
 from ..tokens.vocabulary import from_model_config
+from .forced_drafts import DraftMasks
 from .step_masks import StepMasks
 from .structured_output import EnforcementGrammar, FailedSequence, Shared
 
@@ -39,6 +40,7 @@ class EngineSequences:
         self.store = store.GrammarStore(vocabulary)
         self.turns.follow(self.store)
         self.step_masks = StepMasks(words_per_row(vocabulary.size))
+        self.draft_masks = DraftMasks(words_per_row(vocabulary.size))
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
 

@@ -45,7 +45,7 @@ class StepMasks:
             if row is None or timed:
                 row = grammar.next_timed_row() if timed else grammar.next_row()
             if held[at] is not row:
-                _write(row, views[at], held[at])
+                row.write(views[at], held[at])
                 held[at] = row
         self._timer.end()
         return ids, self._bitmask[: len(ids)]
@@ -71,15 +71,3 @@ class StepMasks:
         """The same memory. Copying into a memoryview keeps Python's lock, numpy gives it up."""
         self._held: list[Row | None] = [None] * rows
         """What is written in each row."""
-
-
-def _write(row: Row, view: memoryview[int], before: Row | None) -> None:
-    """Write a row where `before` is written. In fixed text both have few words, and a copy would
-    displace much of the processor's cache."""
-    if row.few is None or before is None or before.few is None:
-        view[:] = row.view
-        return
-    for word, _ in before.few:
-        view[word] = 0
-    for word, bits in row.few:
-        view[word] = bits

@@ -22,7 +22,7 @@ from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
-from .token_limits import NEVER, Course, TokenLimits
+from .token_limits import FREE, NEVER, TOKENS_BETWEEN_CHECKS, Course, TokenLimits
 from .turn_graph import Entry, Placed, TurnGraphs, TurnNode
 
 ROLLBACK_WINDOW = 256
@@ -153,13 +153,6 @@ class Automaton:
             return node.state
         assert entry is not None
         return entry.at(node)
-
-    @property
-    def place(self) -> TurnNode | Node | None:
-        """What sequences have in common after which the same tokens are allowed, as long as no
-        limit on tokens decides; None if the text is one of this sequence only."""
-        node = self._node
-        return None if isinstance(node, Node) and node.private is not None else node
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -296,5 +289,87 @@ class Automaton:
             if room is UNLIMITED:
                 return self._graph.row(node)
             return self._model.row_of(self._graph.turn.mask(node.state, room))
+        assert entry is not None
+        return entry.graph.row(node)
+
+
+class Ahead:
+    """A position after tokens that a sequence may write next. The sequence stays where it is.
+
+    It ends where a limit on tokens may decide, where free text begins, and where a text is one of
+    this sequence only: look-ups are worth it there, steps of the engine are not."""
+
+    __slots__ = ("_automaton", "_end", "_entry", "_length", "node", "row")
+
+    node: TurnNode | Node
+    row: Row
+    """The mask of the next token."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        """Raises NoTokenAllowed."""
+        self._automaton = automaton
+        node, self._entry = automaton._node, automaton._course.entry
+        self.node = node
+        self.row = automaton.row or automaton.next_row()
+        self._length = len(automaton._tokens)
+        is_private = isinstance(node, Node) and node.private is not None
+        self._end = 0 if is_private else automaton._slow_at
+
+    def accept(self, token: int) -> bool:
+        """Go on by a token. Returns False and changes nothing if it is not allowed, or too far.
+        Raises BackendError and NoTokenAllowed."""
+        if self._length >= self._end:
+            return False
+        node = self.node
+        loop = node.loop
+        if loop is not None and 0 <= token < len(loop) and loop[token]:
+            self._length += 1
+            return True
+        after, entry = node.next.get(token), self._entry
+        if after is None:
+            placed = self._beyond(node, token)
+            if placed is None:
+                return False
+            after, entry = placed.node, placed.entry
+            self._end = min(self._end, self._length + TOKENS_BETWEEN_CHECKS)
+        row = after.row
+        if row is None:
+            row = self._row(after, entry)
+        self.node, self._entry, self.row = after, entry, row
+        self._length += 1
+        return True
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether `accept` may accept a token."""
+        return self._length < self._end
+
+    @property
+    def state(self) -> State:
+        node, entry = self.node, self._entry
+        if isinstance(node, TurnNode):
+            return node.state
+        assert entry is not None
+        return entry.at(node)
+
+    def _beyond(self, node: TurnNode | Node, token: int) -> Placed | None:
+        """The place after a token with which something may begin or end; None if it is too far."""
+        machine = self._automaton
+        before = node.state if isinstance(node, TurnNode) else None
+        is_token = 0 <= token < len(self.row.view) * 32
+        if not is_token or not self.row.allows(token) or (before is not None and before.ended):
+            return None
+        placed = machine._step(node, self._entry, self._length, token)
+        if placed is None:
+            return None
+        if isinstance(placed.node, Node):
+            return None if placed.node.private is not None else placed
+        after = placed.node.state
+        goes_on = before is not None and before.phase is after.phase and not before.forced
+        return placed if goes_on or after.forced or after.phase not in FREE else None
+
+    def _row(self, node: TurnNode | Node, entry: Entry | None) -> Row:
+        if isinstance(node, TurnNode):
+            return self._automaton._graph.row(node)
         assert entry is not None
         return entry.graph.row(node)

@@ -32,7 +32,7 @@ anew."""
 class TurnNode:
     """A position outside of the grammars' graphs."""
 
-    __slots__ = ("crossings", "loop", "next", "plain", "row", "state", "usual")
+    __slots__ = ("crossings", "forced", "loop", "next", "plain", "row", "state", "usual")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -46,8 +46,8 @@ class TurnNode:
         """In free text: the node after each of the tokens of `TurnGraph.plain`."""
         self.row: Row | None = None
         """The mask without limits on tokens, once it was needed."""
-        self.usual = UNSEEN
-        """For drafts: the token that usually follows (`usual_token`)."""
+        self.usual = self.forced = UNSEEN
+        """For drafts, as those of a grammar's node."""
 
     def cut(self) -> None:
         """Remove all edges."""

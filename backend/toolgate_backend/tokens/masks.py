@@ -159,6 +159,20 @@ class Row:
             if len(filled) <= FEW_WORDS:
                 self.few = tuple(zip(filled.tolist(), self.words[filled].tolist(), strict=True))
 
+    def write(self, view: memoryview[int], before: Row | None) -> None:
+        """Write the row where `before` is written. In fixed text both have few words, and a copy
+        would displace much of the processor's cache."""
+        if self.few is None or before is None or before.few is None:
+            view[:] = self.view
+            return
+        for word, _ in before.few:
+            view[word] = 0
+        for word, bits in self.few:
+            view[word] = bits
+
+    def allows(self, token: int) -> bool:
+        return bool(self.view[token >> 5] >> (token & 31) & 1)
+
 
 class Rows:
     """All rows in use."""

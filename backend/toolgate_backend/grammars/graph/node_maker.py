@@ -22,10 +22,6 @@ from .value_bounds import narrowed
 from .value_places import AnyPlace, mark_of, value_of
 
 
-def allows(row: Row, token: int) -> bool:
-    return bool(row.view[token >> 5] >> (token & 31) & 1)
-
-
 class NodeMaker:
     """Not thread-safe."""
 
@@ -60,7 +56,7 @@ class NodeMaker:
 
     def joined(self, node: Node, token: int, target: Node, row: Row) -> Node | None:
         """Return an edge to a known node, if the token is accepted."""
-        if not allows(row, token):
+        if not row.allows(token):
             matcher = self._scouts.take(node)
             if not matcher.accept(token):
                 self._leave(node, matcher)
@@ -171,13 +167,10 @@ class NodeMaker:
             node.private.matcher = None
 
     def forced(self, node: Node) -> bytes:
-        if node.forced is None:
-            matcher = self._scouts.take(node)
-            node.forced = matcher.forced()
-            self._leave(node, matcher)
-            if not self.is_outside(node):
-                self._count(len(node.forced))
-        return node.forced
+        matcher = self._scouts.take(node)
+        text = matcher.forced()
+        self._leave(node, matcher)
+        return text
 
     # --- strings ---
 

@@ -22,7 +22,7 @@ from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from ..text_kinds import JSON_KINDS, FreeTexts
 from .node import Node, Position
-from .node_maker import NodeMaker, allows
+from .node_maker import NodeMaker
 from .shared import Shared
 from .value_places import value_of
 
@@ -130,10 +130,8 @@ class TokenGraph:
 
     def forced(self, node: Node) -> bytes:
         """Return the text that must come next, as far as the engine can determine it."""
-        if node.forced is None:
-            with self._lock:
-                return self._maker.forced(node)
-        return node.forced
+        with self._lock:
+            return self._maker.forced(node)
 
     def renew(self, *, wait: bool = True) -> None:
         """Begin anew if the memory has. Without `wait`, only if no other thread uses the graph."""
@@ -214,7 +212,7 @@ class TokenGraph:
         counted, known = position.counted, anchor.texts.get(position.key)
         if known is not None:
             return maker.joined(node, token, known, row)
-        far = counted is not None and counted.is_far(table.longest) and allows(row, token)
+        far = counted is not None and counted.is_far(table.longest) and row.allows(token)
         like = anchor.texts.get(counted.kind) if counted is not None and far else None
         after = maker.made(node, token) if like is None else maker.like(node, token, like)
         if after is not None:
