@@ -11,6 +11,7 @@ step_masks.py the loop over their masks in steps without drafts and without othe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
@@ -23,6 +24,7 @@ from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward, Planned, RepeatedText, learn
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.model_data import ModelData
+from ..errors import BackendError
 from ..tokens.masks import Row
 
 logger = init_logger(__name__)
@@ -110,10 +112,12 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         if row is None or timed:
             row = self.next_timed_row() if timed else self.next_row()
 
-        def plan(automaton: Automaton) -> Planned:
+        def plan(automaton: Automaton) -> Planned | None:
             if self._text is not None:
                 learn(automaton.last_steps(self._text.update(automaton.tokens)))
-            return self._shared.jump_forward.plan(automaton, drafts, limit, self._text)
+            with suppress(BackendError):  # after a text that may never come
+                return self._shared.jump_forward.plan(automaton, drafts, limit, self._text)
+            return None
 
         return self._unless_failed(None, plan) or Planned([row] * (1 + len(drafts)), 0, ())
 
