@@ -31,7 +31,7 @@ from toolgate_backend.enforcement.jump_forward import JumpForward, RepeatedText,
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.turn_graph import TurnGraphs
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, limits_of
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import ToolgateError
@@ -165,8 +165,8 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
             continue
         found = [compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools]
         grammars = [
-            MeasuredGrammar(outcome.grammar, None)
-            for outcome in found
+            MeasuredGrammar(outcome.grammar, None, tool.name, limits=limits_of(tool.parameters))
+            for tool, outcome in zip(tools, found, strict=True)
             if outcome.grammar is not None
         ]
         if len(grammars) < len(tools):
