@@ -47,9 +47,11 @@ class JumpForward:
         """At most `limit` draft tokens, none of which is masked.
 
         The draft starts with the drafter's proposal, or else with the expected tokens. What is
-        expected after it is added. The automaton's state is unchanged.
+        expected after it is added. Where nothing can be looked up, it is the proposal. The
+        automaton's state is unchanged.
         """
-        return self._drafts(Ahead(automaton), proposed, limit)
+        found = self._drafts(Ahead(automaton), proposed, limit)
+        return found or automaton.validate_tokens(proposed[:limit])
 
     def plan(
         self,
