@@ -18,7 +18,6 @@ from itertools import islice
 from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
-from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
@@ -137,12 +136,13 @@ class Automaton:
     def fill_bitmask(self, row: BitmaskRow) -> None:
         row[:] = self.next_row().words
 
-    def next_mask(self) -> masks.Mask:
-        """As `next_row`, in the form in which the rules state it."""
+    def next_mask(self) -> BitmaskRow:
+        """As `next_row`, by the rules."""
         state, excluded = self.state, self._excluded
         room = self._limits.room(self._course, state, len(self._tokens))
         mask = self._graph.turn.mask(state, room)
-        return (masks.without(mask, excluded) if excluded else None) or mask
+        left = mask & ~self._model.allowing(excluded)
+        return left if left.any() else mask
 
     # --- what others ask ---
 
@@ -267,7 +267,7 @@ class Automaton:
         that the mask stays as it is."""
         excluded, length = self._excluded | tokens, len(self._tokens)
         try:
-            if not tokens or masks.without(self.next_mask(), excluded) is None:
+            if not tokens or not (self.next_mask() & ~self._model.allowing(excluded)).any():
                 return False
         except NoTokenAllowed:  # the next step reports it
             return False

@@ -20,7 +20,7 @@ from ..errors import NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..grammars.graph.token_graph import TokenGraph
-from ..tokens import masks
+from ..tokens.masks import BitmaskRow
 from ..tokens.units import TokenIndex
 
 CACHED_POSITIONS = 4096
@@ -33,9 +33,8 @@ class Position:
 
     candidates: tuple[int, ...]
     """Indices of the remaining candidates in their set."""
-    allow: masks.Allow
     tokens: frozenset[int]
-    """The tokens of `allow`, as a set."""
+    """Those with which they go on."""
     forced: bytes
     """The text that comes next in all remaining candidates."""
 
@@ -78,7 +77,6 @@ class CallPrefixes:
         tokens = {token for text in texts for token in self._token_index.prefixes_of(text)}
         return Position(
             candidates=tuple(remaining),
-            allow=masks.Allow(masks.token_ids(tokens)),
             tokens=frozenset(tokens),
             forced=commonprefix([*texts]) or b"",
         )
@@ -92,8 +90,8 @@ class CallVocabulary:
     unit_bytes: Sequence[bytes]
     refused: frozenset[int]
     """The special tokens that are never part of a grammar's text."""
-    allowed: masks.BitmaskRow
-    """The bits of all other tokens."""
+    allowing: Callable[[Iterable[int]], BitmaskRow]
+    """Makes the mask of some tokens."""
 
 
 @dataclass(frozen=True)
@@ -217,12 +215,12 @@ class Candidates(NamedTuple):
             return position.forced
         return commonprefix([self._forced(runner) for runner in self.running]) or b""
 
-    def mask(self) -> masks.Allow | masks.Bits:
+    def mask(self) -> BitmaskRow:
         """The tokens that some candidate accepts next. Raises NoTokenAllowed if there are none."""
         if (position := self.position) is not None:
-            return position.allow
+            return self.of.vocabulary.allowing(position.tokens)
         rows = [self._row(runner) for runner in self.running]
-        return masks.Bits(rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows))
+        return rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows)
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -232,14 +230,14 @@ class Candidates(NamedTuple):
 
     # --- single candidates ---
 
-    def _row(self, runner: Runner) -> masks.BitmaskRow:
+    def _row(self, runner: Runner) -> BitmaskRow:
         candidate, vocabulary = self.of.candidates[runner.number], self.of.vocabulary
         if runner.at == len(candidate.head):
             return self.of.graph(runner.number).row(runner.node).words
         tokens = vocabulary.token_index.prefixes_of(candidate.prefix[runner.at :])
         if not tokens:
             raise NoTokenAllowed("No token spells the text that must come next in this call.")
-        return masks.pack(masks.token_ids(tokens), len(vocabulary.allowed) * 32)
+        return vocabulary.allowing(tokens)
 
     def _forced(self, runner: Runner) -> bytes:
         candidate = self.of.candidates[runner.number]

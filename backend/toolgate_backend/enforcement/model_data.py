@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from weakref import WeakValueDictionary
-
-import numpy as np
 
 from toolgate_core import grammar_key
 
@@ -17,7 +15,7 @@ from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
 from ..tokens import masks
-from ..tokens.masks import Row, Rows
+from ..tokens.masks import BitmaskRow, Row, Rows
 from ..tokens.units import TokenIndex, units
 from ..tokens.vocabulary import Vocabulary
 from .candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
@@ -28,7 +26,7 @@ CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""
 CACHED_HEADS = 8192
 """Maximum number of cached texts between the opening of a call and its grammar."""
-CACHED_FREE_MASKS = 256
+CACHED_FREE_MASKS = 64
 """Maximum number of cached masks of free phases: a few for all requests, and one for each set of
 stop tokens."""
 
@@ -44,7 +42,7 @@ class ModelData:
         self.unit_bytes = vocabulary.unit_bytes
         marks = vocabulary.marks
         failing = [marks.failure] if marks.failure is not None else marks.end_of_turn
-        self.failure_mask = masks.Allow(masks.token_ids(failing))
+        self.failure_mask = self.allowing(failing)
         """The mask of a sequence whose enforcement has failed."""
         self.cut_ends = frozenset() if marks.cut is None else frozenset({marks.cut})
         """The token that ends a turn whose last text is cut; none if the vocabulary has no such
@@ -55,13 +53,12 @@ class ModelData:
         mark_ids = frozenset(marks.tokens.values())
         grammar_marks = self.form.grammar_marks
         self.token_index = TokenIndex(vocabulary.token_bytes, self.special, mark_ids)
-        ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(self.special))
-        in_grammars = np.union1d(ordinary, masks.token_ids(grammar_marks))
-        self.in_grammars = masks.pack(in_grammars, vocabulary.size)
-        """The tokens that the grammar of a call may allow."""
         refused = self.special - grammar_marks  # these are never part of a grammar's text
+        self._all = self.allowing(range(vocabulary.size))
+        self.in_grammars = self._all & ~self.allowing(refused)
+        """The tokens that the grammar of a call may allow."""
         self._call_vocabulary = CallVocabulary(
-            self.token_index, self.unit_bytes, refused, self.in_grammars
+            self.token_index, self.unit_bytes, refused, self.allowing
         )
         shared = Shared(
             unit_bytes=self.unit_bytes,
@@ -195,11 +192,13 @@ class ModelData:
 
     # --- masks ---
 
-    def row_of(self, mask: masks.Mask) -> Row:
+    def allowing(self, tokens: Iterable[int]) -> BitmaskRow:
+        """The mask of these tokens."""
+        return masks.pack(tokens, self.vocabulary.size)
+
+    def row_of(self, mask: BitmaskRow) -> Row:
         """A mask as a shared row."""
-        words = np.empty_like(self.in_grammars)
-        masks.render(mask, words, self.vocabulary.size)
-        return self.rows.row(words)
+        return self.rows.row(mask)
 
     def _plain_tokens(self) -> bytes:
         """By token: whether it is text that contains no beginning of a text of the dialect."""
@@ -219,24 +218,20 @@ class ModelData:
 
     def free_text_mask(
         self, allowed: frozenset[int], partial_mark: bytes, banned: Set[int] = frozenset()
-    ) -> masks.Forbid:
-        """All text except `banned`, and of the special tokens only `allowed`.
-
-        Sequences share this mask, unless their request bans tokens, or a token could complete a
-        spelled mark at this step, which is rare.
-        """
+    ) -> BitmaskRow:
+        """All text except `banned`, and of the special tokens only `allowed`."""
         shared = self._free_text(allowed)
         spelled = self.texts.spelled_mark
         completing = spelled.completing(partial_mark) if spelled and partial_mark else frozenset()
         if not completing and not banned:
             return shared
-        return masks.Forbid(np.union1d(shared.ids, masks.token_ids(completing | banned)))
+        return shared & ~self.allowing(completing | banned)
 
-    def _create_free_text_mask(self, allowed: frozenset[int]) -> masks.Forbid:
+    def _create_free_text_mask(self, allowed: frozenset[int]) -> BitmaskRow:
         """All text, and of the special tokens only `allowed`."""
         spelled = self.texts.spelled_mark
         containing = spelled.containing if spelled else frozenset()
-        return masks.Forbid(masks.token_ids((self.special | containing) - allowed))
+        return self._all & ~self.allowing((self.special | containing) - allowed)
 
     def completes_mark(self, partial_mark: bytes, token: int) -> bool:
         """Whether an ordinary token would complete a spelled mark after `partial_mark`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..state import Phase, Room, State
 from .phase import NOTHING, PhaseRules, Rules
 
@@ -16,7 +16,7 @@ class Calls(PhaseRules):
         calls = self._model.first_calls(grammars, self._rules.call_id(0))
         return State(Phase.TOOL_CALL, candidates=calls.begun(written))
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
+    def mask(self, state: State, _: Room) -> BitmaskRow:
         assert state.candidates is not None
         return state.candidates.mask()
 
@@ -62,9 +62,9 @@ class Select(PhaseRules):
         calls = self._model.calls_after_content(grammars, self._rules.call_id(0), may_end=may_end)
         return after._replace(candidates=calls.begun())
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
+    def mask(self, state: State, _: Room) -> BitmaskRow:
         assert state.candidates is not None
-        return masks.also_allow(state.candidates.mask(), self._ends(state))
+        return state.candidates.mask() | self._model.allowing(self._ends(state))
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         if token in self._ends(state):
@@ -111,8 +111,8 @@ class End(PhaseRules):
         super().__init__(rules)
         self._select = select
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
-        return masks.Allow(masks.token_ids(self._select.end_tokens(state)))
+    def mask(self, state: State, _: Room) -> BitmaskRow:
+        return self._model.allowing(self._select.end_tokens(state))
 
     def step(self, state: State, _: Room, token: int) -> State | None:
         if state.ended:
@@ -124,13 +124,13 @@ class End(PhaseRules):
 class Format(PhaseRules):
     """FORMAT: content that is constrained by a schema."""
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
+    def mask(self, state: State, _: Room) -> BitmaskRow:
         candidates = state.candidates
         assert candidates is not None
         ends = self._ends
         if candidates.finished:
-            return masks.Allow(masks.token_ids(ends))
-        return masks.also_allow(candidates.mask(), ends if candidates.complete else ())
+            return self._model.allowing(ends)
+        return candidates.mask() | self._model.allowing(ends if candidates.complete else ())
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         candidates = state.candidates

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from toolgate_core import grammar_key
 
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..candidates import Candidates
 from ..state import Phase, Room, State
 from .phase import NOTHING, FreeText, PhaseRules, Rules
@@ -19,11 +19,11 @@ class Thinking(PhaseRules):
         self._text = text
         self._end = self._texts.reasoning_end
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         end = self._end
         assert end is not None
         if self._permissions.must_end_reasoning(state, room):
-            return masks.single(end.tokens[0])
+            return self._model.allowing(end.tokens[:1])
         ending, beyond = end.ending(state.partial_trigger)
         banned = self._permissions.banned_tokens(state) | beyond
         marks = ending & self._model.special
@@ -73,13 +73,13 @@ class Content(PhaseRules):
             candidates = model.content_or_calls(content, (), "").begun()
         return State(Phase.CONTENT, may_reason=may_reason, candidates=candidates)
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         permissions, model = self._permissions, self._model
         marks = permissions.content_marks(state, room)
         if state.candidates is not None:
-            return masks.also_allow(state.candidates.mask(), marks)
+            return state.candidates.mask() | model.allowing(marks)
         if permissions.call_required(state):
-            return masks.Allow(masks.token_ids(marks))
+            return model.allowing(marks)
         allowed = marks | permissions.content_ends(room)
         banned = permissions.banned_tokens(state)
         if self._texts.has_text_trigger:

@@ -6,7 +6,7 @@ which reasoning, content and calls begin. With it, the state is inside content, 
 
 from __future__ import annotations
 
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..dialect_texts import FreeEnd
 from ..state import Phase, Room, State
 from .phase import FreeText, PhaseRules, Rules
@@ -47,7 +47,7 @@ class Messages(PhaseRules):
             return State(Phase.FORMAT, candidates=offered.begun())
         return state
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         if state.candidates is not None:
             return state.candidates.mask()
         model, permissions = self._model, self._permissions
@@ -55,7 +55,7 @@ class Messages(PhaseRules):
         if end is None:
             ending, beyond = permissions.content_ends(room), frozenset[int]()
         elif self._must_end_preamble(state, end, room):
-            return masks.single(end.tokens[0])
+            return model.allowing(end.tokens[:1])
         else:
             ending, beyond = end.ending(state.partial_trigger)
             ending = frozenset() if room.early else ending & model.special

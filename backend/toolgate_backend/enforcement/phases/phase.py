@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...grammars.compiled_grammar import MeasuredGrammar
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..budget import Budget
 from ..model_data import ModelData
 from ..spec import Spec
@@ -128,7 +128,7 @@ class PhaseRules(ABC):
         self._texts = rules.model.texts
 
     @abstractmethod
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ import numpy as np
 from toolgate_core.schema.string_languages import StringLanguages
 
 from ...errors import BackendError, NoTokenAllowed
-from ...tokens.masks import BitmaskRow, Row, pack, token_ids
+from ...tokens.masks import BitmaskRow, Row, pack
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import Matcher
 from ..text_kinds import PlainTable
@@ -157,7 +157,7 @@ class NodeMaker:
                     "The grammar allows no token at this position. This is a bug of the grammar "
                     "engine or of Toolgate; please report it with the tool's schema."
                 )
-            words[:] = pack(token_ids(tokens), len(words) * 32)
+            words[:] = pack(tokens, len(words) * 32)
         self._leave(node, matcher)
 
     def _forget_matchers(self, node: Node) -> None:
