@@ -22,7 +22,7 @@ from ..tokens.masks import BitmaskRow, Row
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
 from .token_limits import FREE, NEVER, TOKENS_BETWEEN_CHECKS, Course, TokenLimits
-from .turn_graph import Entry, Placed, TurnGraphs, TurnNode
+from .turn_graph import Entry, Placed, TurnGraphs, TurnNode, state_of
 
 ROLLBACK_WINDOW = 256
 """Maximum number of tokens that can be rolled back. Drafts have a few dozen at most."""
@@ -148,11 +148,7 @@ class Automaton:
 
     @property
     def state(self) -> State:
-        node, entry = self._node, self._course.entry
-        if isinstance(node, TurnNode):
-            return node.state
-        assert entry is not None
-        return entry.at(node)
+        return state_of(self._node, self._course.entry)
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -281,16 +277,14 @@ class Automaton:
         return course.excluded if course.exclude_at == len(self._tokens) else frozenset()
 
     def _find_row(self) -> Row:
-        if self._excluded:
+        node, course = self._node, self._course
+        is_limited = bool(self._excluded)
+        if isinstance(node, TurnNode) and not is_limited:
+            room = self._limits.room(course, node.state, len(self._tokens))
+            is_limited = room is not UNLIMITED
+        if is_limited:
             return self._model.row_of(self.next_mask())
-        node, entry = self._node, self._course.entry
-        if isinstance(node, TurnNode):
-            room = self._limits.room(self._course, node.state, len(self._tokens))
-            if room is UNLIMITED:
-                return self._graph.row(node)
-            return self._model.row_of(self._graph.turn.mask(node.state, room))
-        assert entry is not None
-        return entry.graph.row(node)
+        return self._graph.row(node, course.entry)
 
 
 class Ahead:
@@ -332,10 +326,8 @@ class Ahead:
                 return False
             after, entry = placed.node, placed.entry
             self._end = min(self._end, self._length + TOKENS_BETWEEN_CHECKS)
-        row = after.row
-        if row is None:
-            row = self._row(after, entry)
-        self.node, self._entry, self.row = after, entry, row
+        self.row = after.row or self._automaton._graph.row(after, entry)
+        self.node, self._entry = after, entry
         self._length += 1
         return True
 
@@ -346,11 +338,7 @@ class Ahead:
 
     @property
     def state(self) -> State:
-        node, entry = self.node, self._entry
-        if isinstance(node, TurnNode):
-            return node.state
-        assert entry is not None
-        return entry.at(node)
+        return state_of(self.node, self._entry)
 
     def _beyond(self, node: TurnNode | Node, token: int) -> Placed | None:
         """The place after a token with which something may begin or end; None if it is too far."""
@@ -367,9 +355,3 @@ class Ahead:
         after = placed.node.state
         goes_on = before is not None and before.phase is after.phase and not before.forced
         return placed if goes_on or after.forced or after.phase not in FREE else None
-
-    def _row(self, node: TurnNode | Node, entry: Entry | None) -> Row:
-        if isinstance(node, TurnNode):
-            return self._automaton._graph.row(node)
-        assert entry is not None
-        return entry.graph.row(node)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from os.path import commonprefix
 from typing import NamedTuple, Self
 
@@ -49,37 +50,28 @@ class CallPrefixes:
     masks; llguidance's masks would allow only one."""
 
     def __init__(self, prefixes: Sequence[bytes], token_index: TokenIndex) -> None:
-        self._prefixes = prefixes
-        self._token_index = token_index
-        self._positions: dict[bytes, Position | None] = {}
+        # Without a reference to this object, which Python would have to look for.
+        self.position_after = lru_cache(CACHED_POSITIONS)(partial(_position, prefixes, token_index))
 
-    def position_after(self, written: bytes) -> Position | None:
-        """The position after the text `written`. None if one token could go beyond a prefix: from
-        there on, matchers are needed."""
-        try:
-            return self._positions[written]
-        except KeyError:  # possible in the step's and the pool's thread at the same time
-            position = self._position(written)
-        if len(self._positions) >= CACHED_POSITIONS:
-            self._positions.clear()
-        self._positions[written] = position
-        return position
 
-    def _position(self, written: bytes) -> Position | None:
-        remaining = {
-            index: prefix[len(written) :]
-            for index, prefix in enumerate(self._prefixes)
-            if prefix.startswith(written)
-        }
-        texts = set(remaining.values())
-        if not texts or any(self._token_index.has_extension(text) for text in texts):
-            return None
-        tokens = {token for text in texts for token in self._token_index.prefixes_of(text)}
-        return Position(
-            candidates=tuple(remaining),
-            tokens=frozenset(tokens),
-            forced=commonprefix([*texts]) or b"",
-        )
+def _position(
+    prefixes: Sequence[bytes], token_index: TokenIndex, written: bytes
+) -> Position | None:
+    """The position after the text `written`. None if one token could go beyond a prefix: from there
+    on, matchers are needed."""
+    remaining = {
+        index: prefix[len(written) :]
+        for index, prefix in enumerate(prefixes)
+        if prefix.startswith(written)
+    }
+    texts = set(remaining.values())
+    if not texts or any(token_index.has_extension(text) for text in texts):
+        return None
+    return Position(
+        candidates=tuple(remaining),
+        tokens=frozenset(token for text in texts for token in token_index.prefixes_of(text)),
+        forced=commonprefix([*texts]) or b"",
+    )
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,14 @@ class Entry:
         return self.state._replace(candidates=self.state.candidates.at_node(node))
 
 
+def state_of(node: TurnNode | Node, entry: Entry | None) -> State:
+    """The state at a node. `entry`: that of a grammar's node."""
+    if isinstance(node, TurnNode):
+        return node.state
+    assert entry is not None
+    return entry.at(node)
+
+
 class Placed(NamedTuple):
     """Where a state is in the graph."""
 
@@ -134,8 +142,11 @@ class TurnGraph:
             entry.finish = None if state is None else self.place(state)
         return entry.finish
 
-    def row(self, node: TurnNode) -> Row:
-        """The mask if nothing limits the tokens."""
+    def row(self, node: TurnNode | Node, entry: Entry | None) -> Row:
+        """The mask if nothing limits the tokens. `entry`: that of a grammar's node."""
+        if isinstance(node, Node):
+            assert entry is not None
+            return entry.graph.row(node)
         if node.row is None:
             before = len(self._model.rows)
             node.row = self._model.row_of(self.turn.mask(node.state, UNLIMITED))

@@ -61,8 +61,6 @@ class NodeMaker:
             if not matcher.accept(token):
                 self._leave(node, matcher)
                 return None
-            if node.private is not None:
-                matcher.rollback(1)
         self._connect(node, token, target)
         return target
 
