@@ -87,40 +87,28 @@ class ModelData:
 
     # --- candidates ---
 
-    def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
-        """The candidates for the first call."""
-        return self._candidate_set(self._calls(self.form.begin, grammars, call_id))
-
-    def further_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
-        """The candidates after a call: another call, or the text that ends the calls."""
-        candidates = self._calls(self.form.separator, grammars, call_id)
-        if self.texts.calls_end:
-            candidates.append(Candidate(self._end_of_calls, self.texts.calls_end))
-        return self._candidate_set(candidates)
-
-    def content_or_calls(
-        self, content: MeasuredGrammar | None, grammars: Sequence[MeasuredGrammar], call_id: str
-    ) -> CandidateSet:
-        """The candidates for constrained content, a first call, or either."""
-        candidates = self._calls(self.form.begin, grammars, call_id)
-        if content is not None:
-            candidates.append(Candidate(content, b""))
-        return self._candidate_set(candidates)
-
-    def messages(
+    def candidates(
         self,
-        kinds: Sequence[str],
-        content: MeasuredGrammar | None,
+        opening: str,
         grammars: Sequence[MeasuredGrammar],
         call_id: str,
+        *,
+        kinds: Sequence[str] = (),
+        content: MeasuredGrammar | None = None,
+        content_head: bytes = b"",
+        end: bytes = b"",
     ) -> CandidateSet:
-        """The candidates at the beginning of a message: messages of free text of these `kinds`,
-        constrained content, or calls."""
-        candidates = self._calls(self.form.begin, grammars, call_id)
-        candidates += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
-        if content is not None:
-            candidates.append(Candidate(content, self.texts.begins["content"]))
-        return self._candidate_set(candidates)
+        """Calls of these tools behind the text `opening`, messages of free text of these `kinds`,
+        constrained content behind `content_head`, and the text `end`, after which nothing may
+        be called."""
+        found = [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
+        found += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
+        found += [Candidate(content, content_head)] if content is not None else []
+        found += [Candidate(self._end_of_calls, end)] if end else []
+        return self._candidate_set(found)
+
+    def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
+        return self.candidates(self.form.begin, grammars, call_id)
 
     def message_kind(self, candidates: Candidates) -> str | None:
         """The kind of the only message that remains: `reasoning`, `content`, `preamble`, `format`
@@ -137,15 +125,6 @@ class ModelData:
             return None if grammar_key.CONTENT in names else "call"
         return kinds[0] if len(candidates.numbers) == 1 else None
 
-    def calls_after_content(
-        self, grammars: Sequence[MeasuredGrammar], call_id: str, *, may_end: bool
-    ) -> CandidateSet:
-        """The candidates after a message of content: calls, or the text that ends the turn."""
-        candidates = self._calls(self.form.begin, grammars, call_id)
-        if may_end and self.texts.content_last_units:
-            candidates.append(Candidate(self._end_of_calls, self.texts.content_last_units))
-        return self._candidate_set(candidates)
-
     def ends_calls(self, candidates: Candidates) -> bool:
         """Whether the text that ends the calls is the only candidate that remains."""
         return candidates.grammars == [self._end_of_calls]
@@ -153,11 +132,6 @@ class ModelData:
     def may_end_calls(self, candidates: Candidates) -> bool:
         """Whether the text that ends the calls is among the candidates that remain."""
         return self._end_of_calls in candidates.grammars
-
-    def _calls(
-        self, opening: str, grammars: Sequence[MeasuredGrammar], call_id: str
-    ) -> list[Candidate]:
-        return [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
 
     def _make_head(self, opening: str, name: str, call_id: str) -> bytes:
         return units(opening + self.form.head(name, call_id), self.form.marks)
@@ -174,7 +148,7 @@ class ModelData:
 
     def may_continue(self, grammars: Sequence[MeasuredGrammar], call_id: str, text: bytes) -> bool:
         """Whether the first call of one of the tools can begin with `text`."""
-        calls = self._calls(self.form.begin, grammars, call_id)
+        calls = self.first_calls(grammars, call_id).candidates
         return any(each.prefix.startswith(text) for each in calls)
 
     def heads(self, grammars: Sequence[MeasuredGrammar]) -> list[bytes]:

@@ -48,7 +48,12 @@ class Select(PhaseRules):
         if not permissions.may_add_call(calls, room):
             return self._rules.turn.force(after, end, Phase.END, room)
         grammars = permissions.budget.fitting_grammars(room, first=False)
-        further = self._model.further_calls(grammars, self._rules.call_id(calls))
+        further = self._model.candidates(
+            self._model.form.separator,
+            grammars,
+            self._rules.call_id(calls),
+            end=self._texts.calls_end,
+        )
         return after._replace(candidates=further.begun())
 
     def begin_after_content(self, room: Room) -> State:
@@ -58,8 +63,10 @@ class Select(PhaseRules):
         if not (permissions.call_required(after) or permissions.may_call_after_content(room)):
             return self._rules.turn.force(after, self._texts.content_last, Phase.END, room)
         grammars = permissions.budget.fitting_grammars(room, first=True)
-        may_end = self._may_end_after_content(after)
-        calls = self._model.calls_after_content(grammars, self._rules.call_id(0), may_end=may_end)
+        end = self._texts.content_last_units if self._may_end_after_content(after) else b""
+        calls = self._model.candidates(
+            self._model.form.begin, grammars, self._rules.call_id(0), end=end
+        )
         return after._replace(candidates=calls.begun())
 
     def mask(self, state: State, _: Room) -> BitmaskRow:

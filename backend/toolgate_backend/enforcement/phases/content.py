@@ -65,12 +65,13 @@ class Content(PhaseRules):
             # A mark that begins the calls is allowed in addition, but a text is a candidate.
             calls = required or self._permissions.may_begin_call(State(Phase.CONTENT), room)
             grammars = self._permissions.budget.fitting_grammars(room, first=True) if calls else ()
-            offered = model.content_or_calls(
-                None if required else content, grammars, self._rules.call_id(0)
-            )
-            candidates = offered.begun()
+            other = None if required else content
+            call_id = self._rules.call_id(0)
+            candidates = model.candidates(
+                model.form.begin, grammars, call_id, content=other
+            ).begun()
         elif content is not None:
-            candidates = model.content_or_calls(content, (), "").begun()
+            candidates = model.candidates("", (), "", content=content).begun()
         return State(Phase.CONTENT, may_reason=may_reason, candidates=candidates)
 
     def mask(self, state: State, room: Room) -> BitmaskRow:

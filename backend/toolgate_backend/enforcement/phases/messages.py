@@ -31,9 +31,13 @@ class Messages(PhaseRules):
         else:
             kinds += ["content"] if content is None else []
             kinds += ["preamble"] if grammars and self._fits_preamble(room) else []
-        calls_now = () if self._texts.content_always else grammars
-        offered = self._model.messages(
-            kinds, None if required else content, calls_now, self._rules.call_id(0)
+        offered = self._model.candidates(
+            self._model.form.begin,
+            () if self._texts.content_always else grammars,
+            self._rules.call_id(0),
+            kinds=kinds,
+            content=None if required else content,
+            content_head=self._texts.begins["content"],
         )
         return state._replace(candidates=offered.begun())
 
@@ -43,7 +47,7 @@ class Messages(PhaseRules):
         if self._permissions.call_required(state) and end and self._texts.preamble_is_content:
             return self._rules.turn.force(state, end.tokens, Phase.SELECT, room)
         if self._rules.content is not None:
-            offered = self._model.content_or_calls(self._rules.content, (), "")
+            offered = self._model.candidates("", (), "", content=self._rules.content)
             return State(Phase.FORMAT, candidates=offered.begun())
         return state
 
