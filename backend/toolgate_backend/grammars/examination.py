@@ -21,7 +21,7 @@ from ..errors import BlobRejected
 from ..tokens.call_form import CallForm
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import measure
-from .compiler import COMMON_SCHEMA, Compiler, RewrittenSchema
+from .compiler import COMMON_SCHEMA, Compiler
 from .engines.engine import CompiledGrammar
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .engines.xgrammar_engine import XGrammarEngine
@@ -122,9 +122,7 @@ def _with_blob(
         if packed is None:
             return verdict
         started = time.thread_time()
-        schema = verdict.rewritten
-        rewritten = RewrittenSchema(schema, verdict.residual) if schema is not None else None
-        compiler.load(job.key, packed, job.parameters, rewritten)
+        compiler.load(job.key, packed, job.parameters, verdict)
         load_ms = (time.thread_time() - started) * 1e3
     except BlobRejected:  # xgrammar cannot read its own output
         return verdict
