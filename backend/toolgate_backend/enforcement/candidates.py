@@ -9,7 +9,7 @@ one candidate remains by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from os.path import commonprefix
@@ -20,8 +20,8 @@ import numpy as np
 from ..errors import NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
-from ..grammars.graph.token_graph import TokenGraph
-from ..tokens.masks import BitmaskRow
+from ..grammars.graph.token_graph import TokenGraph, TokenGraphs
+from ..tokens.masks import BitmaskRow, pack
 from ..tokens.units import TokenIndex
 
 CACHED_POSITIONS = 4096
@@ -75,18 +75,6 @@ def _position(
 
 
 @dataclass(frozen=True)
-class CallVocabulary:
-    """The tokens from which calls are made."""
-
-    token_index: TokenIndex
-    unit_bytes: Sequence[bytes]
-    refused: frozenset[int]
-    """The special tokens that are never part of a grammar's text."""
-    allowing: Callable[[Iterable[int]], BitmaskRow]
-    """Makes the mask of some tokens."""
-
-
-@dataclass(frozen=True)
 class Candidate:
     """A text that may come next: `head`, then a text of the grammar."""
 
@@ -107,18 +95,21 @@ class CandidateSet:
         self,
         candidates: Sequence[Candidate],
         prefixes: CallPrefixes,
-        vocabulary: CallVocabulary,
-        graph_of: Callable[[MeasuredGrammar], TokenGraph],
+        graphs: TokenGraphs,
     ) -> None:
         """`prefixes` are those of `candidates`."""
         self.candidates = candidates
         self.prefixes = prefixes
-        self.vocabulary = vocabulary
-        self._graph_of = graph_of
+        self._graphs = graphs
+        self.tokens = graphs.shared
 
     def graph(self, number: int) -> TokenGraph:
         """The graph of the grammar of one candidate."""
-        return self._graph_of(self.candidates[number].grammar)
+        return self._graphs.graph_of(self.candidates[number].grammar)
+
+    def mask(self, tokens: Collection[int]) -> BitmaskRow:
+        """The mask of some tokens."""
+        return pack(tokens, len(self.tokens.allowed) * 32)
 
     def begun(self, written: bytes = b"") -> Candidates:
         """The candidates of which `written` has been written."""
@@ -197,7 +188,7 @@ class Candidates(NamedTuple):
         if token not in position.tokens:
             return None
         assert self.written is not None
-        text = self.of.vocabulary.unit_bytes[token]
+        text = self.of.tokens.unit_bytes[token]
         after = self._continued(self.written + text, position.candidates, (token,))
         return after._replace(touched=True)
 
@@ -210,7 +201,7 @@ class Candidates(NamedTuple):
     def mask(self) -> BitmaskRow:
         """The tokens that some candidate accepts next. Raises NoTokenAllowed if there are none."""
         if (position := self.position) is not None:
-            return self.of.vocabulary.allowing(position.tokens)
+            return self.of.mask(position.tokens)
         rows = [self._row(runner) for runner in self.running]
         return rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows)
 
@@ -223,13 +214,13 @@ class Candidates(NamedTuple):
     # --- single candidates ---
 
     def _row(self, runner: Runner) -> BitmaskRow:
-        candidate, vocabulary = self.of.candidates[runner.number], self.of.vocabulary
+        candidate = self.of.candidates[runner.number]
         if runner.at == len(candidate.head):
             return self.of.graph(runner.number).row(runner.node).words
-        tokens = vocabulary.token_index.prefixes_of(candidate.prefix[runner.at :])
+        tokens = self.of.tokens.token_index.prefixes_of(candidate.prefix[runner.at :])
         if not tokens:
             raise NoTokenAllowed("No token spells the text that must come next in this call.")
-        return vocabulary.allowing(tokens)
+        return self.of.mask(tokens)
 
     def _forced(self, runner: Runner) -> bytes:
         candidate = self.of.candidates[runner.number]
@@ -239,7 +230,7 @@ class Candidates(NamedTuple):
 
     def _moved(self, runner: Runner, token: int) -> Runner | None:
         if runner.at < len(self.of.candidates[runner.number].head):
-            return self._advanced(runner, self.of.vocabulary.unit_bytes[token])
+            return self._advanced(runner, self.of.tokens.unit_bytes[token])
         node = self.of.graph(runner.number).step(runner.node, token)
         return None if node is None else runner._replace(node=node)
 
@@ -252,7 +243,7 @@ class Candidates(NamedTuple):
             return runner._replace(at=runner.at + len(text))
         if not text.startswith(rest) or not candidate.prefix.startswith(text, runner.at):
             return None
-        tokens = self.of.vocabulary.token_index.cover(text[len(rest) :])
+        tokens = self.of.tokens.token_index.cover(text[len(rest) :])
         node: Node | None = runner.node if tokens is not None else None
         for token in tokens or ():
             node = node and graph.step(node, token)
@@ -263,9 +254,7 @@ class Candidates(NamedTuple):
         those of `numbers` that accept the text."""
         if self.of.prefixes.position_after(written) is not None:
             return self._replace(written=written)
-        before = written[
-            : len(written) - sum(len(self.of.vocabulary.unit_bytes[t]) for t in tokens)
-        ]
+        before = written[: len(written) - sum(len(self.of.tokens.unit_bytes[t]) for t in tokens)]
         started = (Runner(number, 0, self.of.graph(number).root) for number in numbers)
         written_runners = (self._advanced(runner, before) for runner in started)
         running = [runner for runner in written_runners if runner is not None]

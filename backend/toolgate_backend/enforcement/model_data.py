@@ -10,6 +10,7 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import empty_grammar
+from ..grammars.graph.node import GraphMemory
 from ..grammars.graph.shared import Shared
 from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
@@ -18,7 +19,7 @@ from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row, Rows
 from ..tokens.units import TokenIndex, units
 from ..tokens.vocabulary import Vocabulary
-from .candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
+from .candidates import CallPrefixes, Candidate, Candidates, CandidateSet
 from .dialect_texts import DialectTexts, TextMatch
 from .spec import CallIdentifiers
 
@@ -57,9 +58,6 @@ class ModelData:
         self._all = self.allowing(range(vocabulary.size))
         self.in_grammars = self._all & ~self.allowing(refused)
         """The tokens that the grammar of a call may allow."""
-        self._call_vocabulary = CallVocabulary(
-            self.token_index, self.unit_bytes, refused, self.allowing
-        )
         shared = Shared(
             unit_bytes=self.unit_bytes,
             token_index=self.token_index,
@@ -67,7 +65,7 @@ class ModelData:
             refused=refused,
             rows=self.rows,
             bounds=ValueBounds(self.form, self.unit_bytes, vocabulary.size),
-            max_bytes=settings().graph_bytes,
+            memory=GraphMemory(settings().graph_bytes),
         )
         self.graphs = TokenGraphs(shared)
         self.plain = self._plain_tokens()
@@ -142,7 +140,7 @@ class ModelData:
         known = self._candidate_sets.get(key)
         if known is None:
             prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
-            made = CandidateSet(key, prefixes, self._call_vocabulary, self.graphs.graph_of)
+            made = CandidateSet(key, prefixes, self.graphs)
             known = self._candidate_sets.setdefault(key, made)
         return known
 

@@ -255,7 +255,7 @@ class TokenGraphs:
     """The graphs of the loaded grammars. A graph goes with its grammar."""
 
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+        self.shared = shared
         self.memory = shared.memory
         self.memory.begin_anew = self._begin_anew
         self._graphs: WeakKeyDictionary[CompiledGrammar, TokenGraph] = WeakKeyDictionary()
@@ -265,7 +265,7 @@ class TokenGraphs:
         """Return the graph of a grammar, in the generation of now."""
         graph = self._graphs.get(grammar.compiled)
         if graph is None:
-            made = TokenGraph(grammar, self._shared)
+            made = TokenGraph(grammar, self.shared)
             with self._lock:
                 graph = self._graphs.setdefault(grammar.compiled, made)
         graph.renew()
@@ -278,7 +278,7 @@ class TokenGraphs:
     def prepare_json(self) -> None:
         """As `prepare`, for grammars of JSON."""
         for kind in JSON_KINDS:
-            self._shared.table(kind)
+            self.shared.table(kind)
 
     def _begin_anew(self) -> None:
         with self._lock:
