@@ -32,7 +32,7 @@ anew."""
 class TurnNode:
     """A position outside of the grammars' graphs."""
 
-    __slots__ = ("crossings", "forced", "loop", "next", "plain", "row", "state", "usual")
+    __slots__ = ("crossings", "forced", "loop", "next", "row", "state", "usual")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -42,8 +42,6 @@ class TurnNode:
         """The places after tokens with which something begins or ends."""
         self.loop: bytes | None = None
         """Inside free text: not zero for the tokens after which the node is the same."""
-        self.plain: TurnNode | None = None
-        """In free text: the node after each of the tokens of `TurnGraph.plain`."""
         self.row: Row | None = None
         """The mask without limits on tokens, once it was needed."""
         self.usual = self.forced = UNSEEN
@@ -51,7 +49,7 @@ class TurnNode:
 
     def cut(self) -> None:
         """Remove all edges."""
-        self.next, self.crossings, self.plain = {}, {}, None
+        self.next, self.crossings = {}, {}
 
 
 class Entry:
@@ -105,7 +103,7 @@ class TurnGraph:
         self._nodes: dict[State, TurnNode] = {}
         self._entries: dict[State, Entry] = {}
         self._has_history = any(len(word) > 1 for word in spec.bad_words)
-        self.plain, self._sample = _plain(model, spec)
+        self._plain, self._sample = _plain(model, spec)
         self.root = self.turn.initial_state(UNLIMITED)
         self.bytes = 0
         """Counted in the memory of the grammars' graphs (grammars/graph/node.py)."""
@@ -123,7 +121,8 @@ class TurnGraph:
     def step(self, node: TurnNode, token: int) -> Placed | None:
         """The place after a token if nothing limits the tokens; None if it is not allowed."""
         found = node.crossings.get(token)
-        if found is None and (known := self._known(node, token)) is not None:
+        is_plain = node.loop is not None and node.loop[token]
+        if found is None and (known := node if is_plain else node.next.get(token)) is not None:
             return Placed(known, known.state)
         if found is None:
             state = self.turn.step(node.state, UNLIMITED, token)
@@ -160,10 +159,6 @@ class TurnGraph:
         memory.add(size)
         memory.tidy()
 
-    def _known(self, node: TurnNode, token: int) -> TurnNode | None:
-        after = node.next.get(token)
-        return node.plain if after is None and self.plain[token] else after
-
     def _node(self, state: State) -> TurnNode:
         node = self._nodes.get(state)
         if node is not None:
@@ -175,11 +170,12 @@ class TurnGraph:
                 self._entries.clear()
             node = self._nodes.setdefault(state, node)
             self._count(NODE_BYTES)
-            self._make_plain(node)
+            self._make_loop(node)
         return node
 
-    def _make_plain(self, node: TurnNode) -> None:
-        """Find the node after plain text: the same for each token that begins or ends nothing."""
+    def _make_loop(self, node: TurnNode) -> None:
+        """Find out whether the node is its own successor after text that begins and ends
+        nothing."""
         state = node.state
         if state.phase not in (Phase.THINKING, Phase.CONTENT) or state.forced or state.ended:
             return
@@ -187,11 +183,8 @@ class TurnGraph:
             return
         if self._sample is None or (self._model.texts.begins_with_name and state.at_start):
             return
-        after = self.turn.step(state, UNLIMITED, self._sample)
-        if after == state:
-            node.loop, node.plain = self.plain, node
-        elif after is not None:
-            node.plain = self._node(after)
+        if self.turn.step(state, UNLIMITED, self._sample) == state:
+            node.loop = self._plain
 
     def _inside(self, state: State, only: Runner) -> Placed:
         candidates = state.candidates

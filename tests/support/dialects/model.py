@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from tests import tools
 from tests.models import tiny_model
+from tests.support.grammars.measured import measure
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.turn_graph import TurnGraphs
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.graph.value_bounds import ValueBounds
 from toolgate_backend.grammars.least_tokens import LeastTokens
