@@ -17,6 +17,7 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import NODE_BYTES, UNSEEN, Node
 from ..grammars.graph.token_graph import TokenGraph
 from ..grammars.store import GrammarStore
+from ..grammars.text_kinds import JSON_KINDS
 from ..tokens.masks import Row
 from .candidates import Candidates, Runner
 from .model_data import ModelData
@@ -271,9 +272,11 @@ class TurnGraphs:
         self._lock = Lock()
 
     def follow(self, store: GrammarStore) -> None:
-        """Prepare for the grammars of a store when they are loaded, and forget released ones."""
-        self.model.graphs.prepare_json()
-        store.on_load = self.model.graphs.prepare
+        """Make the graphs of a store's grammars when they are loaded, before a step needs them, as
+        the tables of JSON, and forget released ones."""
+        for kind in JSON_KINDS:
+            self.model.graphs.shared.table(kind)
+        store.on_load = self.model.graphs.graph_of
         store.on_release = self.forget
 
     def __len__(self) -> int:

@@ -77,7 +77,7 @@ class GrammarStore:
         self._lock = Lock()
         self._threads = LoaderThreads(THREADS, limits or _load_limits())
         self._freed = FreedMemory()
-        self.on_load: Callable[[MeasuredGrammar], None] = lambda grammar: None
+        self.on_load: Callable[[MeasuredGrammar], object] = lambda grammar: None
         """Is called with each grammar before it is loaded, in the thread that loads it."""
         self.on_release: Callable[[MeasuredGrammar], None] = lambda grammar: None
         """Is called with each grammar that is no longer loaded."""

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
-from ..text_kinds import JSON_KINDS, FreeTexts
+from ..text_kinds import FreeTexts
 from .node import Node, Position
 from .node_maker import NodeMaker
 from .shared import Shared
@@ -270,15 +270,6 @@ class TokenGraphs:
                 graph = self._graphs.setdefault(grammar.compiled, made)
         graph.renew()
         return graph
-
-    def prepare(self, grammar: MeasuredGrammar) -> None:
-        """Make the tables that the graph of a grammar needs, before a step needs them."""
-        self.graph_of(grammar)
-
-    def prepare_json(self) -> None:
-        """As `prepare`, for grammars of JSON."""
-        for kind in JSON_KINDS:
-            self.shared.table(kind)
 
     def _begin_anew(self) -> None:
         with self._lock:
