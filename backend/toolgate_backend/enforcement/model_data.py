@@ -49,11 +49,11 @@ class ModelData:
         """The token that ends a turn whose last text is cut; none if the vocabulary has no such
         token."""
         self.rows = Rows()
-        self.texts = DialectTexts(vocabulary)
         self.call_ids = CallIdentifiers(vocabulary.dialect)
         mark_ids = frozenset(marks.tokens.values())
         grammar_marks = self.form.grammar_marks
         self.token_index = TokenIndex(vocabulary.token_bytes, self.special, mark_ids)
+        self.texts = DialectTexts(vocabulary, self.token_index)
         refused = self.special - grammar_marks  # these are never part of a grammar's text
         self._all = self.allowing(range(vocabulary.size))
         self.in_grammars = self._all & ~self.allowing(refused)

@@ -179,10 +179,8 @@ class NamedCalls:
         """The tokens that complete the beginning of a call that may not follow."""
         if not state.at_start:
             return NOTHING
-        index = self._model.texts.all_text
-        assert index is not None
-        written = state.partial_trigger
-        rests = [t[len(written) :] for t in self._triggers if t.startswith(written)]
+        written, index = state.partial_trigger, self._model.token_index
+        rests = [t.removeprefix(written) for t in self._triggers if t.startswith(written)]
         tokens = {token for rest in rests for token in index.starting_with(rest)}
         return frozenset(t for t in tokens if self._call(state, room, t) is None)
 
