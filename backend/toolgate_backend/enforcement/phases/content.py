@@ -24,10 +24,7 @@ class Thinking(PhaseRules):
         assert end is not None
         if self._permissions.must_end_reasoning(state, room):
             return self._model.allowing(end.tokens[:1])
-        ending, beyond = end.ending(state.partial_trigger)
-        banned = self._permissions.banned_tokens(state) | beyond
-        marks = ending & self._model.special
-        return self._model.free_text_mask(marks, state.partial_mark, banned)
+        return self._text.mask_until(state, end)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         end, turn = self._end, self._rules.turn
@@ -39,12 +36,7 @@ class Thinking(PhaseRules):
             if token != first:
                 return None
             return turn.force(state, tuple(rest), Phase.CONTENT, room.less(1))
-        if end.overshoots(state.partial_trigger, token):
-            return None
-        after = self._text.step(state, token)
-        if after is None:
-            return None
-        return after._replace(partial_trigger=end.partial(state.partial_trigger, token))
+        return self._text.step_until(state, end, token)
 
 
 class Content(PhaseRules):

@@ -57,14 +57,11 @@ class Messages(PhaseRules):
         model, permissions = self._model, self._permissions
         end = self._end(state)
         if end is None:
-            ending, beyond = permissions.content_ends(room), frozenset[int]()
-        elif self._must_end_preamble(state, end, room):
+            ending, banned = permissions.content_ends(room), permissions.banned_tokens(state)
+            return model.free_text_mask(ending, state.partial_mark, banned)
+        if self._must_end_preamble(state, end, room):
             return model.allowing(end.tokens[:1])
-        else:
-            ending, beyond = end.ending(state.partial_trigger)
-            ending = frozenset() if room.early else ending & model.special
-        banned = permissions.banned_tokens(state) | beyond
-        return model.free_text_mask(ending, state.partial_mark, banned)
+        return self._text.mask_until(state, end, early=room.early)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         if state.candidates is not None:
@@ -73,17 +70,13 @@ class Messages(PhaseRules):
         if end is None:
             if token in self._permissions.content_ends(room):
                 return state._replace(phase=Phase.END, ended=True)
-        elif end.ends(state.partial_trigger, token):
+            return self._text.step(state, token)
+        if end.ends(state.partial_trigger, token):
             return None if room.early else self._after(state, end.rest, room.less(1))
-        elif self._must_end_preamble(state, end, room):
+        if self._must_end_preamble(state, end, room):
             ends = token == end.tokens[0]
             return self._after(state, end.tokens[1:], room.less(1)) if ends else None
-        elif end.overshoots(state.partial_trigger, token):
-            return None
-        after = self._text.step(state, token)
-        if after is None or end is None:
-            return after
-        return after._replace(partial_trigger=end.partial(state.partial_trigger, token))
+        return self._text.step_until(state, end, token)
 
     def _beginning_step(self, state: State, room: Room, token: int) -> State | None:
         after = self._rules.candidates_step(state, token)
