@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.models import tiny_model
-from tests.support.grammars.measured import measure
+from tests.support.dialects.model import measure
 from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, registry_over
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton

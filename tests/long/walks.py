@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 from tests.long.outcomes import Outcome, Runs, parser_of, side_by_side
-from tests.support.dialects.model import DialectModel, EndingChoice, calls_in
-from tests.support.grammars.measured import measure
+from tests.support.dialects.model import DialectModel, EndingChoice, calls_in, measure
 from tests.support.schemas.judge import schema_violation
 from tests.support.walker.walk import Allowed, Choose, Enforced, walk
 from toolgate_backend.enforcement.automaton import Automaton

@@ -10,7 +10,6 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import empty_grammar
-from ..grammars.graph.node import GraphMemory
 from ..grammars.graph.shared import Shared
 from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
@@ -65,7 +64,7 @@ class ModelData:
             refused=refused,
             rows=self.rows,
             bounds=ValueBounds(self.form, self.unit_bytes, vocabulary.size),
-            memory=GraphMemory(settings().graph_bytes),
+            max_bytes=settings().graph_bytes,
         )
         self.graphs = TokenGraphs(shared)
         self.plain = self._plain_tokens()

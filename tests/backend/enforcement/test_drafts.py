@@ -116,19 +116,6 @@ def test_no_draft_follows_the_end_of_the_turn_or_free_text(automaton, forecast, 
     assert forecast.drafts(free, [], 8) == forecast.plan(free, [], 8).following == []
 
 
-def test_the_masks_of_a_step_are_those_before_each_draft_and_after_the_last_valid_one(
-    automaton, forecast, vocabulary
-):
-    machine = automaton([tools.WEATHER], choice="required")
-    forced = forecast.drafts(machine, [], 6)
-    planned = forecast.plan(machine, [*forced[:3], vocabulary.marks.end_of_turn[0], forced[3]], 0)
-    assert (planned.valid, planned.following) == (3, ())
-    assert len(planned.rows) == 6
-    for at in range(4):
-        assert planned.rows[at] is machine.next_row()
-        assert machine.accept_tokens(forced[at : at + 1])
-
-
 def test_drafts_end_where_a_limit_on_tokens_may_decide(automaton, forecast):
     """A call is checked for repetition at every so many of its tokens."""
     constant = tools.tool("f", {"a": {"type": "string", "const": "word " * 100}})

@@ -5,14 +5,13 @@ import random
 import numpy as np
 
 from tests.support.dialects.model import EndingChoice
-from toolgate_backend.grammars.graph.node import GraphMemory
 from toolgate_backend.grammars.graph.shared import Shared
 from toolgate_backend.grammars.graph.token_graph import TokenGraphs
 from toolgate_backend.grammars.graph.value_bounds import narrowed
 from toolgate_backend.tokens import masks
 
 
-def graphs_of(model, *, max_bytes=2**26, **bounds):
+def graphs_of(model, **bounds):
     data, vocabulary = model.data, model.vocabulary
     shared = Shared(
         unit_bytes=vocabulary.unit_bytes,
@@ -21,8 +20,7 @@ def graphs_of(model, *, max_bytes=2**26, **bounds):
         refused=vocabulary.special - vocabulary.form.grammar_marks,
         rows=data.rows,
         bounds=model.value_bounds,
-        memory=GraphMemory(max_bytes),
-        **bounds,
+        **{"max_bytes": 2**26, **bounds},
     )
     return TokenGraphs(shared)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from threading import Lock
 
 from ...tokens.masks import BitmaskRow, Rows
@@ -23,13 +23,16 @@ class Shared:
     """All special ones that it can't have."""
     rows: Rows
     bounds: ValueBounds
-    memory: GraphMemory
+    max_bytes: InitVar[int]
     wide: int = 4096
     """Number of tokens from which on a mask of unknown text is not worth a node: what sequences
     write there hardly ever returns."""
     _tables: dict[TextKind, PlainTable] = field(default_factory=dict)
     _making: Lock = field(default_factory=Lock)
     """Held while a table is made, for which no look-up waits."""
+
+    def __post_init__(self, max_bytes: int) -> None:
+        self.memory = GraphMemory(max_bytes)
 
     def table(self, kind: TextKind) -> PlainTable:
         """Return the tokens that go on with a kind of string. The first time, this takes a
