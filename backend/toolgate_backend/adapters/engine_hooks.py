@@ -7,8 +7,8 @@ replaced. Each replacement handles the requests that have our spec, and leaves a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -128,34 +128,23 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
         if set(map(type, grammars.values())) != OURS:
             return original(self, scheduler_output)
         masks, ids = engine_sequences(config).step_masks, [*grammars]
-        if config.num_speculative_tokens and masks.numbers is None:
-            return original(self, scheduler_output)
         drafts = scheduler_output.scheduled_spec_decode_tokens
-        with _forced_drafts(config, requests, ids, drafts):
-            made = GrammarOutput(ids, masks.fill(grammars, drafts))
-        if drafts:
-            made.num_acceptable_drafts = [
-                len(strip_speculative_padding(drafts.get(each, []))) for each in ids
-            ]
+        if not config.num_speculative_tokens:
+            return GrammarOutput(ids, masks.fill(grammars, drafts))
+        if masks.numbers is None:
+            return original(self, scheduler_output)
+        if draft_config.is_configured(config):
+            return forced_drafts.fill(self, scheduler_output, grammars, masks)
+        made = GrammarOutput(ids, masks.fill(grammars, drafts))
+        made.num_acceptable_drafts = [
+            len(strip_speculative_padding(drafts.get(each, []))) for each in ids
+        ]
         return made
 
     return get_grammar_bitmask
 
 
 OURS = {EnforcementGrammar}
-
-
-@contextmanager
-def _forced_drafts(
-    config: Any, requests: Any, ids: list[str], drafts: dict[str, list[int]]
-) -> Iterator[None]:
-    """Around the masks of a step: choose drafts of forced text."""
-    if not draft_config.is_configured(config):
-        yield
-        return
-    forced_drafts.revise(requests, ids, drafts)
-    yield
-    forced_drafts.propose(requests, ids, drafts, config.num_speculative_tokens)
 
 
 def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,8 +169,11 @@ def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
                 dtype=torch.int32,
             )
         ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
-        with _forced_drafts(self.vllm_config, requests, ids, drafts):
-            return original(self, requests, ids, drafts)
+        if draft_config.is_configured(self.vllm_config):
+            found = {each: requests[each].structured_output_request.grammar for each in ids}
+            ours = {k: each for k, each in found.items() if isinstance(each, EnforcementGrammar)}
+            forced_drafts.plan(requests, ours, drafts, self.vllm_config, len(ids))
+        return original(self, requests, ids, drafts)
 
     return grammar_bitmask
 

@@ -10,6 +10,7 @@ vLLM use these grammars, and mask_worker.py the workers' part.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from threading import Lock
@@ -22,9 +23,10 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement.automaton import Automaton
-from ..enforcement.jump_forward import JumpForward, RepeatedText, learn
+from ..enforcement.jump_forward import JumpForward, Planned, RepeatedText, learn
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.model_data import ModelData
+from ..errors import BackendError
 from ..tokens.masks import BitmaskRows, Row
 from .row_numbers import NumberedRows, RowNumbers
 
@@ -120,16 +122,18 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             [], lambda automaton: jump_forward.drafts(automaton, proposed, limit)
         )
 
-    def drafts_after(self, in_flight: list[int], limit: int) -> list[int]:
-        """The draft of the next step, while a step with the draft `in_flight` runs."""
-        jump_forward, text = self._shared.jump_forward, self._text
+    def plan(self, drafts: Sequence[int], limit: int) -> Planned:
+        """Plan a step with the draft `drafts`, and at most `limit` drafts of the step after it."""
+        row = self.automaton.row or self.next_row()
 
-        def drafts(automaton: Automaton) -> list[int]:
-            if text is not None:
-                learn(automaton.last_steps(text.update(automaton.tokens)))
-            return jump_forward.drafts_after(automaton, in_flight, limit, text)
+        def plan(automaton: Automaton) -> Planned | None:
+            if self._text is not None:
+                learn(automaton.last_steps(self._text.update(automaton.tokens)))
+            with suppress(BackendError):  # after a text that may never come
+                return self._shared.jump_forward.plan(automaton, drafts, limit, self._text)
+            return None
 
-        return self._unless_failed([], drafts)
+        return self._unless_failed(None, plan) or Planned([row] * (1 + len(drafts)), 0, ())
 
     def rollback(self, num_tokens: int) -> None:
         self._unless_failed(None, lambda automaton: automaton.rollback(num_tokens))
