@@ -35,6 +35,7 @@ class HostProcessor:
     """The adapter logits_processor."""
 
     def __init__(self, config: Any, times: CpuTimes) -> None:
+        device_masks.mask_rows = _NoKernel()
         self.processor = EnforcementLogitsProcessor(config, META, False)
         times.watch(self.processor, "update_state", "worker")
         times.watch(self.processor, "apply", "worker")
@@ -65,7 +66,7 @@ class HostMasks:
     def __init__(self, config: Any, times: CpuTimes) -> None:
         import vllm.v1.worker.cpu.shm  # noqa: F401  # placeholders for CUDA's streams
 
-        structured_outputs._apply_grammar_bitmask_kernel = _NoKernel()
+        structured_outputs._apply_grammar_bitmask_kernel = device_masks.mask_rows = _NoKernel()
         for copy in set(COPY_FUNCTIONS) & vars(structured_outputs).keys():
             setattr(structured_outputs, copy, _staging(getattr(structured_outputs, copy)))
         positions = 1 + config.num_speculative_tokens
@@ -116,7 +117,8 @@ class HostMasks:
         step."""
         rows, places, at = sent, np.array(masks, int), np.array(tokens, int)
         if isinstance(sent, NumberedRows):
-            self._rows[sent.first : sent.first + len(sent.new)] = sent.new
+            for number, row in enumerate(sent.new, sent.first):
+                self._rows[number] = row
             rows, places = self._rows, sent.numbers[places]
         allowed: npt.NDArray[np.int32] = rows[places, at >> 5] >> (at & 31) & 1
         return allowed
@@ -164,9 +166,6 @@ class _NoKernel:
 
     def __getitem__(self, grid: object) -> Callable[..., None]:
         return lambda *_arguments, **_options: None
-
-
-device_masks.mask_rows = _NoKernel()
 
 
 def allows(row: Row, token: int) -> bool:

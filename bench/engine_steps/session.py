@@ -86,9 +86,10 @@ def run_session(
         )
         load_grammars(loading, verdicts, tools)
     core = make_engine(config, Device(options.work), times, processor)
-    load_grammars(core.toolgate_load, core.toolgate_verdicts, tools)
     # As if vLLM's own executor had asked the worker.
-    engine_sequences(config).step_masks.numbers = RowNumbers(slots_of(config))
+    sequences = engine_sequences(config)
+    sequences.asked_workers, sequences.step_masks.numbers = True, RowNumbers(slots_of(config))
+    load_grammars(core.toolgate_load, core.toolgate_verdicts, tools)
     load = Load(tools, responses, from_model_config(config.model_config).marks.end_of_turn)
     channel = ThreadedChannel(core) if options.threads else DirectChannel(core)
     engine = Engine(core, core.model_executor, channel, times)
