@@ -129,7 +129,8 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
         if ours and not config.num_speculative_tokens:
             return GrammarOutput(*engine_sequences(config).step_masks.fill(grammars))
         if ours and draft_config.is_configured(config):
-            return engine_sequences(config).draft_masks.fill(self, scheduler_output, grammars)
+            sent = engine_sequences(config).draft_masks.sent
+            return forced_drafts.fill(self, scheduler_output, grammars, sent)
         return original(self, scheduler_output)
 
     return get_grammar_bitmask

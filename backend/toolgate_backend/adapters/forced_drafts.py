@@ -24,7 +24,6 @@ from vllm.v1.core.sched.output import GrammarOutput, SchedulerOutput
 from vllm.v1.engine.core import EngineCore
 
 from ..enforcement.jump_forward import Planned
-from ..enforcement.mask_time_budget import StepTimer
 from ..tokens.masks import BitmaskRows, Row
 from . import draft_config
 from .structured_output import EnforcementGrammar
@@ -43,28 +42,16 @@ def register() -> None:
 
 
 class DraftMasks:
-    """The bitmask of the steps of one engine process with drafts, whose structured requests are all
-    Toolgate's. Not thread-safe. As vLLM's own, it is overwritten in the next step."""
+    """The bitmask of the steps of one engine process with drafts. Not thread-safe."""
 
     def __init__(self, words: int) -> None:
         """`words`: the width of a row."""
         self._words = words
-        self._timer = StepTimer()
         self._allocate(FIRST_ROWS)
 
-    def fill(self, scheduler: Any, scheduled: SchedulerOutput, grammars: Grammars) -> GrammarOutput:
-        """Return the masks of a step, and set the drafts of the next one, before vLLM schedules
-        it."""
-        timed = self._timer.begin()
-        drafts, running = (
-            scheduled.scheduled_spec_decode_tokens,
-            len(scheduled.num_scheduled_tokens),
-        )
-        plans = plan(
-            scheduler.requests, grammars, drafts, scheduler.vllm_config, running, timed=timed
-        )
-        self._timer.end()
-        rows = [*chain.from_iterable(each.rows for each in plans)]
+    def sent(self, rows: Sequence[Row]) -> BitmaskRows:
+        """Return what vLLM sends for these masks. As its own bitmask, it is overwritten in the next
+        step."""
         if len(rows) > len(self._held):
             self._allocate(2 * len(rows))
         held, views = self._held, self._views
@@ -72,8 +59,7 @@ class DraftMasks:
             if held[at] is not row:
                 row.write(views[at], held[at])
                 held[at] = row
-        valid = [each.valid for each in plans]
-        return GrammarOutput([*grammars], self._bitmask[: len(rows)], valid)
+        return self._bitmask[: len(rows)]
 
     def _allocate(self, rows: int) -> None:
         self._bitmask: BitmaskRows = np.empty((rows, self._words), np.int32)
@@ -82,14 +68,26 @@ class DraftMasks:
         """What is written in each row."""
 
 
+def fill(
+    scheduler: Any,
+    scheduled: SchedulerOutput,
+    grammars: Grammars,
+    sent: Callable[[Sequence[Row]], Any],
+) -> GrammarOutput:
+    """Return the masks of a step whose structured requests are all Toolgate's, and set the drafts
+    of the next one, before vLLM schedules it. `sent`: what vLLM sends for some masks."""
+    drafts, running = scheduled.scheduled_spec_decode_tokens, len(scheduled.num_scheduled_tokens)
+    plans = plan(scheduler.requests, grammars, drafts, scheduler.vllm_config, running)
+    rows = [*chain.from_iterable(each.rows for each in plans)]
+    return GrammarOutput([*grammars], sent(rows), [each.valid for each in plans])
+
+
 def plan(
     requests: Mapping[str, Any],
     grammars: Grammars,
     scheduled: MutableMapping[str, list[int]],
     config: Any,
     running: int,
-    *,
-    timed: bool = False,
 ) -> Sequence[Planned]:
     """Replace the drafts `scheduled` that are not allowed after the tokens known by now, and set
     those of the next step, whose `running` sequences and all drafts have a place in one graph.
@@ -99,7 +97,7 @@ def plan(
     plans, drafting = list[Planned](), list[tuple[Any, Sequence[int]]]()
     for request_id, grammar in grammars.items():
         drafts = scheduled.get(request_id, ())
-        planned = grammar.plan(drafts, limit, timed=timed)
+        planned = grammar.plan(drafts, limit)
         plans.append(planned)
         if invalid := len(drafts) - planned.valid:
             scheduled[request_id] = [*drafts[: planned.valid], *[PADDING] * invalid]

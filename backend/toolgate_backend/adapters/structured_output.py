@@ -106,11 +106,9 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             [], lambda automaton: jump_forward.drafts(automaton, proposed, limit)
         )
 
-    def plan(self, drafts: Sequence[int], limit: int, *, timed: bool) -> Planned:
+    def plan(self, drafts: Sequence[int], limit: int) -> Planned:
         """Plan a step with the draft `drafts`, and at most `limit` drafts of the step after it."""
-        row = self.automaton.row
-        if row is None or timed:
-            row = self.next_timed_row() if timed else self.next_row()
+        row = self.automaton.row or self.next_timed_row()
 
         def plan(automaton: Automaton) -> Planned | None:
             if self._text is not None:

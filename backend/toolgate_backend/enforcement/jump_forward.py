@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..grammars.graph.node import UNSEEN, Node
-from ..tokens.masks import Row
+from ..tokens.masks import Row, unpack
 from .automaton import Ahead, Automaton
 from .state import Phase
 from .turn_graph import TurnNode
@@ -111,9 +111,8 @@ class JumpForward:
     def _forced(self, ahead: Ahead) -> int:
         """The token with which the text begins that must come next; negative if there is none."""
         row, state = ahead.row, ahead.state
-        if row.few and row.count == 1:
-            [(word, bits)] = row.few
-            return word * 32 + (bits & 0xFFFFFFFF).bit_length() - 1
+        if row.count == 1:
+            return int(unpack(row.words)[0])
         if row.count > FEW_TOKENS or state.phase not in (Phase.TOOL_CALL, Phase.FORMAT):
             return NONE
         if state.candidates is None or state.forced:
