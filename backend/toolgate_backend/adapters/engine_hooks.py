@@ -134,7 +134,7 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
         if masks.numbers is None:
             return original(self, scheduler_output)
         if draft_config.is_configured(config):
-            return forced_drafts.fill(self, scheduler_output, grammars, masks)
+            return forced_drafts.fill(self, scheduler_output, grammars, masks.sent)
         made = GrammarOutput(ids, masks.fill(grammars, drafts))
         made.num_acceptable_drafts = [
             len(strip_speculative_padding(drafts.get(each, []))) for each in ids

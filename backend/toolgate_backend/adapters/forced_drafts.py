@@ -23,8 +23,9 @@ from vllm.v1.core.sched.output import GrammarOutput, SchedulerOutput
 from vllm.v1.engine.core import EngineCore
 
 from ..enforcement.jump_forward import Planned
+from ..tokens.masks import Row
 from . import draft_config
-from .structured_output import EnforcementGrammar, StepMasks
+from .structured_output import EnforcementGrammar
 
 PADDING = -1
 """A draft that is not there, for vLLM."""
@@ -39,14 +40,17 @@ def register() -> None:
 
 
 def fill(
-    scheduler: Any, scheduled: SchedulerOutput, grammars: Grammars, masks: StepMasks
+    scheduler: Any,
+    scheduled: SchedulerOutput,
+    grammars: Grammars,
+    sent: Callable[[Sequence[Row]], Any],
 ) -> GrammarOutput:
     """Return the masks of a step whose structured requests are all Toolgate's, and set the drafts
-    of the next one, before vLLM schedules it."""
+    of the next one, before vLLM schedules it. `sent`: what vLLM sends for some masks."""
     drafts, running = scheduled.scheduled_spec_decode_tokens, len(scheduled.num_scheduled_tokens)
     plans = plan(scheduler.requests, grammars, drafts, scheduler.vllm_config, running)
     rows = [*chain.from_iterable(each.rows for each in plans)]
-    return GrammarOutput([*grammars], masks.sent(rows), [each.valid for each in plans])
+    return GrammarOutput([*grammars], sent(rows), [each.valid for each in plans])
 
 
 def plan(

@@ -171,7 +171,7 @@ class Counting(EnforcementGrammar):
     def __init__(self, last):
         self.last = last
 
-    def plan(self, drafts, limit, *, timed):
+    def plan(self, drafts, limit):
         pairs = zip(drafts, range(self.last + 1, self.last + 100), strict=False)
         valid = next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), len(drafts))
         begin = self.last + valid + 2
