@@ -21,9 +21,9 @@ from vllm.platforms import current_platform
 
 from toolgate_core.host_probe import find, find_problems
 
-from .apply_masks import RowTable, make_table
+from .apply_masks import make_table
 from .private_names import EXECUTORS, ROWS, ROWS_V1, ROWS_V2
-from .row_numbers import NumberedRows, RowNumbers, slots_of
+from .row_numbers import NumberedRows, RowNumbers, RowTable, slots_of
 
 logger = init_logger(__name__)
 
