@@ -137,8 +137,8 @@ def places_of(
     """The rows of logits of these requests."""
     place_of = {request: place for place, request in enumerate(batch)}
     at = np.array([place_of[request] for request in requests])
-    firsts = ends[at]
-    if ends[-1] == len(batch):
-        return firsts
-    counts = ends[at + 1] - firsts
-    return np.arange(counts.sum()) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
+    places: npt.NDArray[Any] = ends[at]
+    if ends[-1] > len(batch):
+        counts = ends[at + 1] - places
+        places = np.arange(counts.sum()) + np.repeat(places - np.cumsum(counts) + counts, counts)
+    return places

@@ -26,7 +26,7 @@ Numbers = npt.NDArray[np.int32]
 
 def slots_of(config: Any) -> int:
     """Return the size of the tables for a VllmConfig: room for all masks of a step."""
-    positions = config.scheduler_config.max_num_seqs * (1 + config.num_speculative_tokens)
+    positions: int = config.scheduler_config.max_num_seqs * (1 + config.num_speculative_tokens)
     return max(SLOTS, positions)
 
 
