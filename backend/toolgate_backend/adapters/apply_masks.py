@@ -1,9 +1,8 @@
-"""Tables of rows, and the application of their rows to logits, for all sequences of a batch
-together."""
+"""The table of rows on a CPU, and the application of its rows to logits, for all sequences of a
+batch together."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -11,41 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..tokens import masks
-from ..tokens.masks import BitmaskRow, BitmaskRows, TokenIds
-from .row_numbers import SLOTS, NumberedRows, Numbers
-
-
-class RowTable(ABC):
-    """The rows that one `RowNumbers` has sent, by number."""
-
-    _changes = 0
-
-    def apply(self, logits: torch.Tensor, indices: npt.ArrayLike, sent: NumberedRows) -> None:
-        """Forbid in `logits[indices[i]]` what the i-th mask of the step forbids, in place. The
-        shape of `logits` is (positions, vocabulary).
-
-        Raises RuntimeError if a step was missed, since its rows are."""
-        is_new = len(sent.new) > 0
-        if is_new and sent.first == 0:
-            self._changes = sent.changes
-        if sent.changes != self._changes:
-            raise RuntimeError(
-                f"Toolgate: this worker has the masks of {self._changes} changes, but the step was "
-                f"made after {sent.changes}. A step did not reach the worker, so its rows of masks "
-                "are wrong. Restart the server."
-            )
-        if is_new:
-            self._write(sent.first, sent.new)
-            self._changes += 1
-        self._apply(logits, np.asarray(indices, np.int32), sent.numbers)
-
-    @abstractmethod
-    def _write(self, first: int, rows: BitmaskRows) -> None:
-        """Keep these rows under the numbers from `first` on."""
-
-    @abstractmethod
-    def _apply(self, logits: torch.Tensor, indices: Numbers, numbers: Numbers) -> None: ...
+from ..tokens.masks import BitmaskRow, BitmaskRows
+from .row_numbers import SLOTS, Numbers, RowTable, tokens_of
 
 
 def make_table(
@@ -122,12 +88,6 @@ class ListedMasks(RowTable):
             repeated = np.repeat(together, [len(tokens) for _, tokens in batch])
             listed = np.concatenate([tokens for _, tokens in batch])
             _set(logits, together, (_tensor(repeated), _tensor(listed)), operation)
-
-
-def tokens_of(words: BitmaskRow, vocabulary_size: int) -> TokenIds:
-    """Return the tokens of a row. It may have bits beyond the vocabulary."""
-    tokens = masks.unpack(words)
-    return tokens[tokens < vocabulary_size]
 
 
 def _set(

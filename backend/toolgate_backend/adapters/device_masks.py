@@ -13,8 +13,7 @@ import triton
 import triton.language as tl
 
 from ..tokens.masks import BitmaskRow, BitmaskRows, words_per_row
-from .apply_masks import RowTable, tokens_of
-from .row_numbers import SLOTS, Numbers
+from .row_numbers import SLOTS, Numbers, RowTable, tokens_of
 
 NO_TOKEN = -1
 

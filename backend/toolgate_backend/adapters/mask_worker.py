@@ -21,9 +21,9 @@ from vllm.platforms import current_platform
 
 from toolgate_core.host_probe import find, find_problems
 
-from .apply_masks import RowTable, make_table
+from .apply_masks import make_table
 from .private_names import EXECUTORS, ROWS, ROWS_V1, ROWS_V2
-from .row_numbers import NumberedRows, RowNumbers, slots_of
+from .row_numbers import NumberedRows, RowNumbers, RowTable, slots_of
 
 logger = init_logger(__name__)
 
@@ -137,8 +137,8 @@ def places_of(
     """The rows of logits of these requests."""
     place_of = {request: place for place, request in enumerate(batch)}
     at = np.array([place_of[request] for request in requests])
-    firsts = ends[at]
-    if ends[-1] == len(batch):
-        return firsts
-    counts = ends[at + 1] - firsts
-    return np.arange(counts.sum()) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
+    places: npt.NDArray[Any] = ends[at]
+    if ends[-1] > len(batch):
+        counts = ends[at + 1] - places
+        places = np.arange(counts.sum()) + np.repeat(places - np.cumsum(counts) + counts, counts)
+    return places
