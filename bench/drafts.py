@@ -31,7 +31,7 @@ from toolgate_backend.enforcement.jump_forward import JumpForward, RepeatedText,
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.turn_graph import TurnGraphs
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, limits_of
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import ToolgateError
@@ -123,12 +123,11 @@ def async_steps(case: Case, jump_forward: JumpForward, limit: int, *, from_text:
     text = RepeatedText(case.prompt) if from_text else None
     drafts: Sequence[int] = ()
     while at < len(case.call):
-        drafts = machine.validate_tokens(drafts)
         if text is not None:
             text.update(machine.tokens)
-        following = jump_forward.drafts_after(machine, drafts, limit, text)
-        at += _step(case, at, drafts)
-        drafts = following
+        planned = jump_forward.plan(machine, drafts, limit, text)
+        at += _step(case, at, drafts[: planned.valid])
+        drafts = planned.following
         count += 1
     return count
 
@@ -166,8 +165,8 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
             continue
         found = [compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools]
         grammars = [
-            MeasuredGrammar(outcome.grammar, None)
-            for outcome in found
+            MeasuredGrammar(outcome.grammar, None, tool.name, limits=limits_of(tool.parameters))
+            for tool, outcome in zip(tools, found, strict=True)
             if outcome.grammar is not None
         ]
         if len(grammars) < len(tools):

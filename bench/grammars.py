@@ -23,7 +23,7 @@ from bench.grammars_report import Row, SetTime, report
 from bench.support.local_workers import LocalWorkers, key_parts, local_registry
 from tests.support.shared_data import BFCL, MASKBENCH, records
 from tests.support.vocabularies import vocabulary_of
-from toolgate_backend.grammars.compiler import Compiler, RewrittenSchema
+from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.quarantine import CPU_SECONDS, WALL_SECONDS, Quarantine
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.settings import Settings
@@ -110,9 +110,8 @@ def _reload_costs(
     if verdict.status == "refused":
         return None, None, 0
     parameters = canonical_json(source.parameters)
-    schema = RewrittenSchema(verdict.rewritten or parameters, verdict.residual)
     began = time.thread_time()
-    grammar = compiler.compile(source.key, source.name, parameters, schema).grammar
+    grammar = compiler.compile(source.key, source.name, parameters, verdict).grammar
     recompile_ms = (time.thread_time() - began) * 1e3
     packed = None
     if grammar is not None and verdict.engine == "xgrammar":
@@ -120,7 +119,7 @@ def _reload_costs(
     if packed is None:
         return recompile_ms, None, 0
     began = time.thread_time()
-    compiler.load(source.key, packed, parameters, schema)
+    compiler.load(source.key, packed, parameters, verdict)
     return recompile_ms, (time.thread_time() - began) * 1e3, len(packed)
 
 

@@ -154,7 +154,10 @@ def draft_flags(flags: Sequence[str], current: Mapping[str, str], settings: Sett
             "scheduler's drafts with its own. Unset VLLM_USE_V2_MODEL_RUNNER (the V2 runner needs "
             "a GPU), or unset TOOLGATE_FORCED_DRAFTS."
         )
-    return draft_config.flags(count)
+    # vLLM would take the last one of two compilation configs only.
+    has_own = {"--compilation-config", "-cc", "--config"} & set(map(flag_name, flags))
+    wanted = draft_config.flags(count)
+    return wanted[: -len(draft_config.GRAPH_FLAGS)] if has_own else wanted
 
 
 def _speculative_flag(flags: Sequence[str]) -> str | None:

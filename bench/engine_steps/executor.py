@@ -22,7 +22,7 @@ from toolgate_backend.tokens.masks import Row
 
 from .blocks import Kind
 from .clocks import CpuTimes, Device, wait_until
-from .host_worker import HostBitmasks, HostProcessor, allows
+from .host_worker import HostMasks, HostProcessor, allows
 
 NO_TOKEN = -1
 BLOCK_SIZE = 16
@@ -170,7 +170,7 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         self._device = device
         self._plain = Batch(config, None, times)
         self._processed = Batch(config, processor, times) if processor else self._plain
-        self._batch, self._bitmasks = self._plain, HostBitmasks(config, times)
+        self._batch, self._masks = self._plain, HostMasks(config, times)
         self._responses: dict[str, Response] = {}
         self._scheduled: Any = None
         self.checked = 0
@@ -221,7 +221,7 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         sampled = [self._sample(request) for request in ids]
         if grammar_output is not None:
             drafts = self._scheduled.scheduled_spec_decode_tokens
-            self._bitmasks.apply(ids, grammar_output, drafts)
+            self._masks.apply(ids, grammar_output, drafts)
         self._check_bitmask(ids, sampled, grammar_output)
         self._check_masks(ids, sampled, masks)
         ready = self._device.queue(self._device.work.sample)
@@ -268,9 +268,8 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
                 rows += range(row_of[request], row_of[request] + len(some))
                 tokens += some
                 places += [(first + at, request) for at in range(len(some))]
-        if rows:
-            at = np.array(tokens)
-            allowed = grammar_output.grammar_bitmask[rows, at >> 5] >> (at & 31) & 1
+        if grammar_output is not None:
+            allowed = self._masks.allowed(grammar_output.grammar_bitmask, rows, tokens)
             if not allowed.all():
                 place, wrong = places[int(np.flatnonzero(allowed == 0)[0])]
                 raise MaskedToken(f"token {place} of {wrong} is masked")

@@ -12,13 +12,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from vllm.v1.worker.gpu import structured_outputs
 
-from toolgate_backend.adapters import device_masks
+from toolgate_backend.adapters import device_masks, mask_worker
+from toolgate_backend.adapters.device_masks import DeviceMasks
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.tokens.masks import Row
+from toolgate_backend.adapters.row_numbers import NumberedRows, slots_of
+from toolgate_backend.tokens.masks import Row, words_per_row
 
 from .blocks import COPIED
 from .clocks import CpuTimes
@@ -38,8 +41,8 @@ class HostProcessor:
         times.watch(self.processor, "apply", "worker")
         self._size = config.model_config.get_vocab_size()
         self._masks: dict[int, Row] = {}
-        applier: Any = self.processor._applier
-        applier.apply = self._noting(applier.apply)
+        numbers: Any = self.processor._numbers
+        numbers.number = self._noting(numbers.number)
 
     def apply(self, rows: int) -> dict[int, Row]:
         """The masks of the rows that have one."""
@@ -48,21 +51,22 @@ class HostProcessor:
         self.processor.apply(logits)
         return self._masks
 
-    def _noting(self, apply: Callable[..., None]) -> Callable[..., None]:
-        def noting(logits: Any, indices: Sequence[int], rows: Sequence[Row]) -> None:
-            self._masks = dict(zip(indices, rows, strict=True))
-            apply(logits, indices, rows)
+    def _noting(self, number: Callable[..., NumberedRows]) -> Callable[..., NumberedRows]:
+        def noting(rows: Sequence[Row]) -> NumberedRows:
+            self._masks = dict(zip(self.processor._sequences, rows, strict=True))
+            return number(rows)
 
         return noting
 
 
-class HostBitmasks:
-    """The part of vLLM's V2 model runner that applies bitmasks."""
+class HostMasks:
+    """The part of vLLM's V2 model runner that applies bitmasks, and the adapter structured_output's
+    part of it."""
 
     def __init__(self, config: Any, times: CpuTimes) -> None:
         import vllm.v1.worker.cpu.shm  # noqa: F401  # placeholders for CUDA's streams
 
-        structured_outputs._apply_grammar_bitmask_kernel = _NoKernel()
+        structured_outputs._apply_grammar_bitmask_kernel = device_masks.mask_rows = _NoKernel()
         for copy in set(COPY_FUNCTIONS) & vars(structured_outputs).keys():
             setattr(structured_outputs, copy, _staging(getattr(structured_outputs, copy)))
         positions = 1 + config.num_speculative_tokens
@@ -78,7 +82,12 @@ class HostBitmasks:
         self._worker = structured_outputs.StructuredOutputsWorker(
             **{name: value for name, value in given.items() if name in known}
         )
+        slots = slots_of(config)
+        table = DeviceMasks(META, self._size, forces=False, slots=slots)
+        mask_worker.hook(structured_outputs.StructuredOutputsWorker, mask_worker.read_v2, table)
         times.watch(self._worker, "apply_grammar_bitmask", "worker")
+        self._rows = np.empty((slots, words_per_row(self._size)), np.int32)
+        """A copy of what the table has."""
 
     def apply(
         self, requests: Sequence[str], grammar_output: Any, drafts: Mapping[str, Sequence[int]]
@@ -100,6 +109,19 @@ class HostBitmasks:
             grammar_output.structured_output_request_ids,
             grammar_output.grammar_bitmask,
         )
+
+    def allowed(
+        self, sent: Any, masks: Sequence[int], tokens: Sequence[int]
+    ) -> npt.NDArray[np.int32]:
+        """1 where the mask of the step with this number allows the token beside it. Called for each
+        step."""
+        rows, places, at = sent, np.array(masks, int), np.array(tokens, int)
+        if isinstance(sent, NumberedRows):
+            for number, row in enumerate(sent.new, sent.first):
+                self._rows[number] = row
+            rows, places = self._rows, sent.numbers[places]
+        allowed: npt.NDArray[np.int32] = rows[places, at >> 5] >> (at & 31) & 1
+        return allowed
 
 
 def _staging(copy: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,8 +18,9 @@ from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.engine.core import EngineCore
 
 from toolgate_backend.adapters import draft_config, vllm_host
+from toolgate_backend.adapters.engine_sequences import engine_sequences
 from toolgate_backend.adapters.probe import patch_version_lookup
-from toolgate_backend.enforcement import mask_time_budget
+from toolgate_backend.adapters.row_numbers import RowNumbers, slots_of
 from toolgate_backend.grammars.store import WORKER_METHODS
 from toolgate_backend.tokens.vocabulary import from_model_config
 
@@ -75,8 +76,6 @@ def run_session(
     options: Options, text: Text, streams: int, responses: Sequence[Sequence[int]]
 ) -> Session:
     torch.set_num_threads(1)
-    # Above this wall time, masks are not computed together. A busy machine would exceed the usual.
-    mask_time_budget.MASK_SECONDS = 1.0
     config = make_config(options.model, streams, options.drafts)
     tools, times = bench_tools(text), CpuTimes()
     processor = None
@@ -87,6 +86,9 @@ def run_session(
         )
         load_grammars(loading, verdicts, tools)
     core = make_engine(config, Device(options.work), times, processor)
+    # As if vLLM's own executor had asked the worker.
+    sequences = engine_sequences(config)
+    sequences.asked_workers, sequences.step_masks.numbers = True, RowNumbers(slots_of(config))
     load_grammars(core.toolgate_load, core.toolgate_verdicts, tools)
     load = Load(tools, responses, from_model_config(config.model_config).marks.end_of_turn)
     channel = ThreadedChannel(core) if options.threads else DirectChannel(core)

@@ -89,6 +89,8 @@ class MeasuredEngine:
         if setup.processor:
             _watch_processors(self._runner, self._times)
         elif worker := getattr(self._runner, "structured_outputs_worker", None):
+            if setup.name != DEFAULT:
+                self._core.toolgate_report()  # makes the worker keep rows of masks
             self._times.watch(worker, "apply_grammar_bitmask", "worker")
 
     def take(self, given: Responses, loop: Any = None) -> None:

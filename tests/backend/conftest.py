@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from tests.models import tiny_model
+from tests.support.dialects.model import measure
 from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, registry_over
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.turn_graph import TurnGraphs
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.engines.choice import fallback_choices
 from toolgate_backend.grammars.engines.engine import CompiledGrammar, Engine
 from toolgate_backend.grammars.engines.llguidance_engine import (

@@ -129,8 +129,16 @@ def test_forced_drafts_are_configured_in_vllm(started, monkeypatch):
     run(monkeypatch, [], VLLM_USE_V2_MODEL_RUNNER="1", TOOLGATE_FORCED_DRAFTS="6")
     at = started.index("--speculative-config")
     assert json.loads(started[at + 1])["num_speculative_tokens"] == 6
+    assert started[at + 2 : at + 4] == ["-cc.cudagraph_mode", "FULL"]
     assert "--logits-processors" not in started
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
+
+
+@pytest.mark.parametrize("flag", ["--compilation-config", "-cc", "--config"])
+def test_forced_drafts_leave_a_compilation_config_as_it_is(started, monkeypatch, flag):
+    run(monkeypatch, [flag, "{}"], VLLM_USE_V2_MODEL_RUNNER="1", TOOLGATE_FORCED_DRAFTS="6")
+    assert "--speculative-config" in started
+    assert "-cc.cudagraph_mode" not in started
 
 
 def test_without_triton_the_v1_runner_and_logits_processor_are_set(started, monkeypatch):

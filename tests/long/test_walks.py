@@ -22,7 +22,6 @@ from tests.support.schemas.scripts import SCRIPTS, transliterated
 from tests.support.schemas.suites import FORMS, real_tools
 from tests.support.shared_data import BFCL, MASKBENCH, path_of, records
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.grammars.compiler import RewrittenSchema
 from toolgate_backend.grammars.engines.choice import NOT_XGRAMMAR
 from toolgate_core import grammar_key
 from toolgate_core.dialects.marks import mark_texts
@@ -62,8 +61,8 @@ def walk_twice(form: str, model: CodecModel, schema: dict[str, Any]) -> int:
     made = model.compiler.compile("key", model.name, text)
     if form == "llguidance" and made.verdict.engine == "xgrammar":
         marked = json.loads(made.verdict.rewritten or text) | {NOT_XGRAMMAR: "asked for"}
-        rewritten = RewrittenSchema(canonical_json(marked), made.verdict.residual)
-        made = model.compiler.compile("key", model.name, text, rewritten)
+        known = made.verdict.model_copy(update={"rewritten": canonical_json(marked)})
+        made = model.compiler.compile("key", model.name, text, known)
     assert "misreads" not in str(made.verdict.reason)
     written = [model.walk(made.grammar, seed, limit=250) for seed in range(2 * bool(made.grammar))]
     for each in filter(None, written):

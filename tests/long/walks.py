@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 
 from tests.long.outcomes import Outcome, Runs, parser_of, side_by_side
-from tests.support.dialects.model import DialectModel, EndingChoice, calls_in
+from tests.support.dialects.model import DialectModel, EndingChoice, calls_in, measure
 from tests.support.schemas.judge import schema_violation
 from tests.support.walker.walk import Allowed, Choose, Enforced, walk
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.marks import mark_texts

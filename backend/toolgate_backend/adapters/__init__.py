@@ -3,10 +3,11 @@
 Apart from the endpoint and the launcher, only this package depends on vLLM. All private names
 of vLLM that it uses are listed in private_names.py.
 
-The way of a mask, which is a `Row` of the automaton:
+The way of a mask, which is a `Row` of the automaton: `RowNumbers` gives it a number, and a table
+(`ListedMasks` on a CPU, `DeviceMasks` on a GPU) has the rows by number and applies them.
 
-- logits_processor: `ListedMasks` applies it on a CPU (apply_masks.py). On a GPU, `DeviceMasks` has
-  a table of rows there, and a step sends their numbers.
-- structured_output: `StepMasks` writes it into the step's bitmask, unless it is there already, and
-  vLLM sends and applies the bitmask. With drafts, vLLM's own loop asks `EnforcementGrammar`.
+- logits_processor: both are in the worker.
+- structured_output: `StepMasks` numbers the masks of a step in the scheduler's process, vLLM sends
+  them to the workers, and mask_worker.py applies them there. Bitmasks take their place in steps
+  with vLLM's own grammars, and in servers whose workers cannot keep tables.
 """

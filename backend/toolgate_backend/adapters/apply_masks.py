@@ -1,39 +1,38 @@
-"""Application of rows of bitmasks to logits, for all sequences of a batch together."""
+"""The table of rows on a CPU, and the application of its rows to logits, for all sequences of a
+batch together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
-from weakref import WeakKeyDictionary
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..tokens import masks
-from ..tokens.masks import Row, TokenIds
+from ..tokens.masks import BitmaskRow, BitmaskRows
+from .row_numbers import SLOTS, Numbers, RowTable, tokens_of
 
 
-class MaskApplier(Protocol):
-    def apply(self, logits: torch.Tensor, indices: Sequence[int], rows: Sequence[Row]) -> None:
-        """Forbid in `logits[indices[i]]` what `rows[i]` forbids, in place. The shape of `logits` is
-        (sequences, vocabulary).
-
-        A row with a single token forces this token whatever its logit was: a ban by another
-        processor must not leave the sequence without any token."""
-
-
-def make_applier(
-    device: torch.device, vocabulary_size: int, *, pin_memory: bool = False
-) -> MaskApplier:
-    """`pin_memory`: copy to the device from page-locked memory, see device_masks.py."""
+def make_table(
+    device: torch.device,
+    vocabulary_size: int,
+    *,
+    forces: bool,
+    slots: int = SLOTS,
+    pin_memory: bool = False,
+    types: Iterable[torch.dtype] = (torch.float32,),
+) -> RowTable:
+    """`forces`: a row with a single token forces this token whatever its logit was: a ban by a
+    logits processor before must not leave the sequence without any token. `pin_memory`: copy to the
+    device from page-locked memory. `types`: those of the logits."""
     if device.type == "cpu":
-        return ListedMasks()
+        return ListedMasks(vocabulary_size, forces=forces)
     from .device_masks import DeviceMasks  # imports Triton, which machines without a GPU may lack
 
-    masks = DeviceMasks(device, vocabulary_size, pin_memory=pin_memory)
-    masks.compile_kernel()
-    return masks
+    table = DeviceMasks(device, vocabulary_size, forces=forces, slots=slots, pin_memory=pin_memory)
+    table.prepare(types)
+    return table
 
 
 FORBIDDEN = float("-inf")
@@ -45,26 +44,39 @@ sequences that share the mask."""
 Operation = Literal["forbid", "allow", "force"]
 """What is done with the listed tokens. `force` is `allow` for a single token, whatever its logit
 was."""
-TokenList = tuple[Operation, TokenIds]
+TokenList = tuple[Operation, npt.NDArray[np.int32]]
 """A mask by its allowed or by its forbidden tokens, whichever are fewer."""
 
 
-class ListedMasks:
+class ListedMasks(RowTable):
     """Applies masks to logits on a CPU, as lists of tokens.
 
     xgrammar's CPU kernel takes 490 µs for a row of 151,936 entries if few tokens are allowed.
     Setting the listed entries is faster."""
 
-    def __init__(self) -> None:
-        self._lists: WeakKeyDictionary[Row, TokenList] = WeakKeyDictionary()
+    def __init__(self, vocabulary_size: int, *, forces: bool) -> None:
+        self._vocabulary_size, self._forces = vocabulary_size, forces
+        self._lists: list[TokenList] = []
 
-    def apply(self, logits: torch.Tensor, indices: Sequence[int], rows: Sequence[Row]) -> None:
-        indices_by_row: dict[Row, list[int]] = {}
-        for index, row in zip(indices, rows, strict=True):
-            indices_by_row.setdefault(row, []).append(index)
-        batches: dict[Operation, list[tuple[int, TokenIds]]] = {}
-        for row, together in indices_by_row.items():
-            operation, tokens = self._list(row, logits.shape[1])
+    def _write(self, first: int, rows: BitmaskRows) -> None:
+        del self._lists[first:]
+        self._lists += map(self._listed, rows)
+
+    def _listed(self, words: BitmaskRow) -> TokenList:
+        tokens = tokens_of(words, self._vocabulary_size)
+        if len(tokens) == 1 and self._forces:
+            return "force", tokens.astype(np.int32)
+        if len(tokens) * 2 < self._vocabulary_size:
+            return "allow", tokens.astype(np.int32)
+        return "forbid", tokens_of(~words, self._vocabulary_size).astype(np.int32)
+
+    def _apply(self, logits: torch.Tensor, indices: Numbers, numbers: Numbers) -> None:
+        indices_by_number: dict[int, list[int]] = {}
+        for index, number in zip(indices.tolist(), numbers.tolist(), strict=True):
+            indices_by_number.setdefault(number, []).append(index)
+        batches: dict[Operation, list[tuple[int, npt.NDArray[np.int32]]]] = {}
+        for number, together in indices_by_number.items():
+            operation, tokens = self._lists[number]
             if len(tokens) * len(together) > BATCHED_ENTRIES:
                 entries = _tensor(together)[:, None], _tensor(tokens)
                 _set(logits, together, entries, operation)
@@ -77,25 +89,10 @@ class ListedMasks:
             listed = np.concatenate([tokens for _, tokens in batch])
             _set(logits, together, (_tensor(repeated), _tensor(listed)), operation)
 
-    def _list(self, row: Row, vocabulary_size: int) -> TokenList:
-        found = self._lists.get(row)
-        if found is None:
-            found = self._lists[row] = _unpack(row, vocabulary_size)
-        return found
-
-
-def _unpack(row: Row, vocabulary_size: int) -> TokenList:
-    few_allowed = row.count * 2 < vocabulary_size
-    tokens = masks.unpack(row.words if few_allowed else ~row.words)
-    tokens = tokens[tokens < vocabulary_size]
-    if not few_allowed:
-        return "forbid", tokens
-    return "force" if len(tokens) == 1 else "allow", tokens
-
 
 def _set(
     logits: torch.Tensor,
-    indices: list[int],
+    indices: Sequence[int],
     entries: tuple[torch.Tensor, torch.Tensor],
     operation: Operation,
 ) -> None:

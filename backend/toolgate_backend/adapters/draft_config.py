@@ -3,7 +3,12 @@
 vLLM has no speculative method whose drafts come from the scheduler. `ngram_gpu` is the method that
 needs no draft model, runs under async scheduling and gives the workers their rejection sampler and
 buffers. A schedule of zero drafts for batches of every size turns its own drafts off: no request
-gets drafts, except those to which forced_drafts.py gives some. This module does not import vLLM.
+gets drafts, except those to which forced_drafts.py gives some.
+
+The sequences of a step then have different numbers of tokens. By default, vLLM captures full graphs
+for steps with one token of each sequence only, so that one sequence with drafts would put the whole
+batch on graphs of the parts between the layers' attention. Full graphs for all steps, up to vLLM's
+largest size, take both. This module does not import vLLM.
 """
 
 from __future__ import annotations
@@ -15,13 +20,24 @@ from ..errors import IncompatibleServer
 from . import probe
 
 METHOD = "ngram_gpu"
+GRAPH_FLAGS = ["-cc.cudagraph_mode", "FULL"]
+GRAPHS = ("FULL", "NONE")
+"""NONE is that of --enforce-eager, and of a CPU."""
+DEFAULT_PLACES = 512
+"""vLLM's largest graph, also where none is captured."""
 SCHEDULE = "num_speculative_tokens_per_batch_size"
 
 
 def flags(count: int) -> list[str]:
     """vLLM's flags for at most `count` draft tokens in a step of a sequence."""
     config = {"method": METHOD, "num_speculative_tokens": count, SCHEDULE: [[1, 1, 0]]}
-    return ["--speculative-config", json.dumps(config)]
+    return ["--speculative-config", json.dumps(config), *GRAPH_FLAGS]
+
+
+def places(config: Any) -> int:
+    """The most tokens in a step that a captured graph takes. With more, a step costs more than its
+    drafts save."""
+    return config.compilation_config.max_cudagraph_capture_size or DEFAULT_PLACES
 
 
 def is_configured(config: Any) -> bool:
@@ -71,4 +87,10 @@ def _unsupported(config: Any, wanted: int) -> str | None:
         return "for models with recurrent layers, whose states drafts would advance"
     if not is_configured(config) or config.num_speculative_tokens != wanted:
         return f"with this --speculative-config. Start the server with {' '.join(flags(wanted))}"
+    graphs = config.compilation_config.cudagraph_mode.name
+    if graphs not in GRAPHS:
+        return (
+            f"with cudagraph_mode={graphs}, whose graphs take no steps with drafts. Add "
+            "cudagraph_mode=FULL to --compilation-config"
+        )
     return None

@@ -110,14 +110,14 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
     """Use our own loop if all structured requests of a step are ours. The runners accept the
     requests in any order.
 
-    Not in engines with drafts, for which the grammars have to advance between two masks, and whose
-    bitmasks have another layout in each release of vLLM."""
+    With drafts only if the workers have tables of rows: the layout of a bitmask differs between
+    releases of vLLM."""
 
     @functools.wraps(original)
     def get_grammar_bitmask(self: Any, scheduler_output: Any) -> Any:
         if not scheduler_output.has_structured_output_requests:
             return None
-        requests = self.requests
+        requests, config = self.requests, self.vllm_config
         grammars = {
             each: structured._grammar
             for each in scheduler_output.num_scheduled_tokens
@@ -125,10 +125,21 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
             and (structured := request.structured_output_request) is not None
             and not request.is_prefill_chunk
         }
-        ours = set(map(type, grammars.values())) == OURS
-        if not ours or self.vllm_config.num_speculative_tokens:
+        if set(map(type, grammars.values())) != OURS:
             return original(self, scheduler_output)
-        return GrammarOutput(*engine_sequences(self.vllm_config).step_masks.fill(grammars))
+        masks, ids = engine_sequences(config).step_masks, [*grammars]
+        drafts = scheduler_output.scheduled_spec_decode_tokens
+        if not config.num_speculative_tokens:
+            return GrammarOutput(ids, masks.fill(grammars, drafts))
+        if masks.numbers is None:
+            return original(self, scheduler_output)
+        if draft_config.is_configured(config):
+            return forced_drafts.fill(self, scheduler_output, grammars, masks.sent)
+        made = GrammarOutput(ids, masks.fill(grammars, drafts))
+        made.num_acceptable_drafts = [
+            len(strip_speculative_padding(drafts.get(each, []))) for each in ids
+        ]
+        return made
 
     return get_grammar_bitmask
 
@@ -137,8 +148,7 @@ OURS = {EnforcementGrammar}
 
 
 def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Allocate the bitmask, which vLLM does by its back end; see `_hook_grammar_init`. Choose
-    drafts of forced text."""
+    """Allocate the bitmask, which vLLM does by its back end; see `_hook_grammar_init`."""
 
     @functools.wraps(original)
     def grammar_bitmask(
@@ -159,12 +169,11 @@ def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
                 dtype=torch.int32,
             )
         ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
-        if not draft_config.is_configured(self.vllm_config):
-            return original(self, requests, ids, drafts)
-        forced_drafts.revise(requests, ids, drafts)
-        filled = original(self, requests, ids, drafts)
-        forced_drafts.propose(requests, ids, drafts, self.vllm_config.num_speculative_tokens)
-        return filled
+        if draft_config.is_configured(self.vllm_config):
+            found = {each: requests[each].structured_output_request.grammar for each in ids}
+            ours = {k: each for k, each in found.items() if isinstance(each, EnforcementGrammar)}
+            forced_drafts.plan(requests, ours, drafts, self.vllm_config, len(ids))
+        return original(self, requests, ids, drafts)
 
     return grammar_bitmask
 

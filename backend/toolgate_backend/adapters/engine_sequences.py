@@ -7,6 +7,8 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
+
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward, RepeatedText
 from ..enforcement.model_data import ModelData
@@ -16,10 +18,8 @@ from ..errors import GrammarNotCreated
 from ..grammars import store
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..settings import settings
-from ..tokens.masks import words_per_row
 from ..tokens.vocabulary import from_model_config
-from .step_masks import StepMasks
-from .structured_output import EnforcementGrammar, FailedSequence, Shared
+from .structured_output import EnforcementGrammar, FailedSequence, Shared, StepMasks
 
 NO_GRAMMAR = "toolgate: the grammar of this request could not be created in vLLM's engine"
 """The exception that vLLM's engine gets then. From 0.33 on, vLLM reports it as an error of the
@@ -35,10 +35,12 @@ class EngineSequences:
         vocabulary = from_model_config(model_config)
         model = ModelData(vocabulary)
         self.turns = TurnGraphs(model)
-        self._shared = Shared(FailedSequence(model), JumpForward(vocabulary.encode))
+        everything = model.rows.row(np.full_like(model.in_grammars, -1))
+        self._shared = Shared(FailedSequence(model), JumpForward(vocabulary.encode), everything)
         self.store = store.GrammarStore(vocabulary)
         self.turns.follow(self.store)
-        self.step_masks = StepMasks(words_per_row(vocabulary.size))
+        self.step_masks = StepMasks()
+        self.asked_workers = False
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
 

@@ -25,14 +25,15 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.mask_time_budget import MaskTimeBudget, StepTimer
+from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.model_data import ModelData
 from ..enforcement.turn_graph import TurnGraphs
 from ..errors import BackendError
 from ..grammars import store
 from ..tokens.masks import Row
 from ..tokens.vocabulary import from_model_config
-from .apply_masks import make_applier
+from .apply_masks import make_table
+from .row_numbers import RowNumbers, slots_of
 
 logger = init_logger(__name__)
 
@@ -54,14 +55,17 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         vocabulary = from_model_config(vllm_config.model_config)
         model = ModelData(vocabulary)
         self._turns = TurnGraphs(model)
-        self._applier = make_applier(device, vocabulary.size, pin_memory=is_pin_memory)
+        slots = slots_of(vllm_config)
+        self._numbers = RowNumbers(slots)
+        self._table = make_table(
+            device, vocabulary.size, forces=True, slots=slots, pin_memory=is_pin_memory
+        )
         self._store = store.GrammarStore(vocabulary)
         self._turns.follow(self._store)
         store.install(self._store)
         self._sequences: dict[int, _Sequence] = {}
         """The sequences by row of the batch."""
         self._failure_row = model.row_of(model.failure_mask)
-        self._timer = StepTimer()
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
@@ -99,10 +103,8 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         if self._sequences:
-            timed = self._timer.begin()
-            rows = [self._next_row(each, timed=timed) for each in self._sequences.values()]
-            self._timer.end()
-            self._applier.apply(logits, list(self._sequences), rows)
+            rows = [*map(self._next_row, self._sequences.values())]
+            self._table.apply(logits, list(self._sequences), self._numbers.number(rows))
         return logits
 
     def _create_sequence(self, params: SamplingParams, output: list[int]) -> _Sequence | None:
@@ -118,7 +120,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
             return _Sequence(None, output)
 
-    def _next_row(self, sequence: _Sequence, *, timed: bool) -> Row:
+    def _next_row(self, sequence: _Sequence) -> Row:
         """Accept the new tokens of a sequence; the tokens allowed next.
 
         An error in one sequence ends that sequence only, whereas an exception would end the whole
@@ -135,10 +137,10 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             if not accepted:
                 raise BackendError(f"vLLM sampled a masked token, among the last {new} tokens")
             sequence.accepted += new
-            if timed:
-                with sequence.mask_time:
-                    return automaton.next_row()
-            return automaton.row or automaton.next_row()
+            if automaton.row is not None:
+                return automaton.row
+            with sequence.mask_time:
+                return automaton.next_row()
         except Exception:
             logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
             sequence.automaton = None

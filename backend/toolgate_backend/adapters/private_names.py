@@ -6,7 +6,9 @@ only those tests: `AsyncLLM.engine_core` with `core_engines` and `reqs_in_flight
 of `AsyncLLM.output_processor`, `EngineCoreProc.input_queue`, `OpenAIServingModels.lora_requests`,
 `requests` and `vllm_config` of the scheduler, `structured_output_request` and `is_prefill_chunk` of
 its requests, `executor`, `backend`, `_grammar_bitmask` and `_use_async_grammar_compilation` of the
-manager.
+manager, `model_executor` and `vllm_config` of `EngineCore`, `device`, `vllm_config` and
+`model_runner` of the workers, `structured_outputs_worker` of the V2 model runner, `req_ids` and
+`cu_num_logits_np` of the batches.
 
 Interfaces that vLLM provides for plug-ins are not listed: the plug-in groups, `LogitsProcessor` and
 its types, `LoRARequest` and `init_logger`.
@@ -212,7 +214,10 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
     PrivateName(
         f"{SCHEDULE}.output:SchedulerOutput",
         "the sequences of a step",
-        ("num_scheduled_tokens", "has_structured_output_requests"),
+        (
+            *("num_scheduled_tokens", "has_structured_output_requests"),
+            "scheduled_spec_decode_tokens",
+        ),
     ),
     PrivateName(
         f"{SCHEDULE}.output:GrammarOutput",
@@ -236,6 +241,34 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
     PrivateName("vllm.config:SchedulerConfig.async_scheduling", "whether drafts may be replaced"),
 )
 """Further names that the adapter structured_output needs."""
+
+EXECUTORS = tuple(
+    PrivateName(f"vllm.v1.executor.{name}", "calls all workers for each step, in order")
+    for name in ("uniproc_executor:UniProcExecutor", "multiproc_executor:MultiprocExecutor")
+)
+"""The executors whose workers keep rows of masks. Subclasses may call them in other ways."""
+ROWS = tuple(
+    PrivateName(f"vllm.config:{name}", "whether a worker can keep rows of masks")
+    for name in (
+        "ModelConfig.is_diffusion",
+        "ParallelConfig.enable_batch_sharded_sampling",
+        "SpeculativeConfig.enable_adaptive_verification",
+    )
+)
+ROWS_V1 = PrivateName(
+    "vllm.v1.worker.gpu_model_runner:apply_grammar_bitmask",
+    "applies rows of masks",
+    ("scheduler_output", "grammar_output", "input_batch", "logits"),
+    replaced=True,
+)
+ROWS_V2 = PrivateName(
+    "vllm.v1.worker.gpu.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask",
+    "applies rows of masks",
+    ("self", "logits", "input_batch", "grammar_req_ids", "grammar_bitmask"),
+    replaced=True,
+)
+"""Further names that the workers need to keep rows of masks, by model runner. If one is missing,
+the adapter structured_output sends bitmasks."""
 
 V2_RUNNER = "vllm.v1.worker.gpu.model_runner"
 

@@ -3,27 +3,32 @@
 The interface is in vllm/v1/structured_output/backend_types.py. The automaton runs in the
 scheduler's process, once for each sequence however many ranks the model has. It works with both
 model runners, async scheduling and speculative decoding: vLLM parks a request until its grammar is
-built, requests one mask for each draft position, and validates and rolls back drafts with the
-grammar's methods. engine_hooks.py contains the hooks that make vLLM use these grammars, and
-step_masks.py the loop over their masks in steps without drafts and without other grammars.
+built, and validates drafts with the grammar's methods. engine_hooks.py contains the hooks that make
+vLLM use these grammars, and mask_worker.py the workers' part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from threading import Lock
 from typing import TypeVar
 
+import numpy as np
 import torch
 from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
+from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement.automaton import Automaton
-from ..enforcement.jump_forward import JumpForward, RepeatedText, learn
+from ..enforcement.jump_forward import JumpForward, Planned, RepeatedText, learn
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.model_data import ModelData
-from ..tokens.masks import Row
+from ..errors import BackendError
+from ..tokens.masks import BitmaskRows, Row
+from .row_numbers import NumberedRows, RowNumbers
 
 logger = init_logger(__name__)
 
@@ -37,6 +42,8 @@ class Shared:
 
     failed: FailedSequence
     jump_forward: JumpForward
+    everything: Row
+    """The mask that allows every token."""
     lock: Lock = field(default_factory=Lock)
     """Held while vLLM requests a mask. It requests many from several threads at once."""
 
@@ -70,17 +77,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             return self._fail().accept_tokens(tokens)
 
     def next_row(self) -> Row:
-        """The tokens allowed next."""
-        try:
-            return self.automaton.next_row()
-        except Exception:
-            logger.exception(FAILED)
-            return self._fail().next_row()
-
-    # Called in few steps.
-
-    def next_timed_row(self) -> Row:
-        """`next_row`. Fails if this sequence's masks stay slow."""
+        """The tokens allowed next. Fails if this sequence's masks stay slow."""
         try:
             with self._mask_time:
                 return self.automaton.next_row()
@@ -88,9 +85,30 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             logger.exception(FAILED)
             return self._fail().next_row()
 
+    # Called with drafts, or in few steps.
+
+    def draft_rows(self, drafts: list[int]) -> list[Row]:
+        """The masks of the positions of these drafts, and of the token after them: each after the
+        drafts before it. As in vLLM, everything is allowed after padding and after the end of the
+        turn, where no token is taken, and what follows a draft that is not allowed has its mask."""
+        valid = strip_speculative_padding(drafts)
+        rows = [self._row_unless_ended()]
+        for draft in valid:
+            if self.is_terminated() or not self.accept_tokens("", [draft]):
+                break
+            rows.append(self._row_unless_ended())
+        self.rollback(len(rows) - 1)
+        rest = self._shared.everything if len(rows) > len(valid) else rows[-1]
+        return rows + [rest] * (1 + len(drafts) - len(rows))
+
+    def _row_unless_ended(self) -> Row:
+        if self.is_terminated():
+            return self._shared.everything
+        return self.automaton.row or self.next_row()
+
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         with self._shared.lock:
-            bitmask[batch_index].numpy()[:] = self.next_timed_row().words
+            bitmask[batch_index].numpy()[:] = self.next_row().words
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The prefix of a draft that is allowed. vLLM requests no masks beyond the end of the turn,
@@ -104,16 +122,18 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             [], lambda automaton: jump_forward.drafts(automaton, proposed, limit)
         )
 
-    def drafts_after(self, in_flight: list[int], limit: int) -> list[int]:
-        """The draft of the next step, while a step with the draft `in_flight` runs."""
-        jump_forward, text = self._shared.jump_forward, self._text
+    def plan(self, drafts: Sequence[int], limit: int) -> Planned:
+        """Plan a step with the draft `drafts`, and at most `limit` drafts of the step after it."""
+        row = self.automaton.row or self.next_row()
 
-        def drafts(automaton: Automaton) -> list[int]:
-            if text is not None:
-                learn(automaton.last_steps(text.update(automaton.tokens)))
-            return jump_forward.drafts_after(automaton, in_flight, limit, text)
+        def plan(automaton: Automaton) -> Planned | None:
+            if self._text is not None:
+                learn(automaton.last_steps(self._text.update(automaton.tokens)))
+            with suppress(BackendError):  # after a text that may never come
+                return self._shared.jump_forward.plan(automaton, drafts, limit, self._text)
+            return None
 
-        return self._unless_failed([], drafts)
+        return self._unless_failed(None, plan) or Planned([row] * (1 + len(drafts)), 0, ())
 
     def rollback(self, num_tokens: int) -> None:
         self._unless_failed(None, lambda automaton: automaton.rollback(num_tokens))
@@ -160,3 +180,29 @@ class FailedSequence:
 
     def reset(self) -> None:
         pass
+
+
+class StepMasks:
+    """The masks of the steps whose structured requests are all Toolgate's. Not thread-safe."""
+
+    numbers: RowNumbers | None = None
+    """If all workers have tables of rows."""
+
+    def fill(
+        self, grammars: Mapping[str, EnforcementGrammar], drafts: Mapping[str, list[int]]
+    ) -> NumberedRows | BitmaskRows:
+        """Return the masks of these sequences, by request id, in this order: one for each of the
+        `drafts` of a sequence, and one for the token after them."""
+        if drafts:
+            of_each = (each.draft_rows(drafts.get(name, [])) for name, each in grammars.items())
+            rows = [*chain.from_iterable(of_each)]
+        else:
+            rows = [each.automaton.row or each.next_row() for each in grammars.values()]
+        return self.sent(rows)
+
+    def sent(self, rows: Sequence[Row]) -> NumberedRows | BitmaskRows:
+        """What vLLM sends for these masks. Without tables it is a bitmask, which like everything
+        else that is sent is not written again."""
+        if self.numbers is None:
+            return np.stack([row.words for row in rows])
+        return self.numbers.number(rows)

@@ -22,8 +22,8 @@ from ..errors import IncompatibleServer
 from ..grammars.store import WORKER_METHODS, host_methods
 from ..grammars.worker_rpc import Rpc
 from ..settings import settings
-from . import draft_config, engine_watch, probe
-from .engine_sequences import engine_sequences
+from . import draft_config, engine_watch, mask_worker, probe
+from .engine_sequences import EngineSequences, engine_sequences
 from .private_names import CALL_IDS, FORCED_DRAFTS, STRUCTURED_OUTPUT
 
 AdapterName = Literal["logits_processor", "structured_output"]
@@ -40,6 +40,7 @@ def register() -> None:
     engine_watch.install()
     for name, method in WORKER_METHODS.items():
         setattr(WorkerBase, name, method)
+    setattr(WorkerBase, mask_worker.METHOD, mask_worker.keep_rows)
     if hasattr(EngineCore, "toolgate_report") or any(find_problems(STRUCTURED_OUTPUT)):
         return
     from . import engine_hooks  # imports names that vLLM may lack
@@ -115,7 +116,16 @@ def structured_outputs_params() -> StructuredOutputsParams:
     return StructuredOutputsParams(choice=[NOT_HOOKED])
 
 
+def _sequences(engine: Any) -> EngineSequences:
+    """The sequences of an `EngineCore`. The first call, which the API process makes when the server
+    starts, asks the workers whether they keep rows of masks."""
+    sequences = engine_sequences(engine.vllm_config)
+    if not sequences.asked_workers and hasattr(engine, "model_executor"):
+        sequences.asked_workers = True
+        sequences.step_masks.numbers = mask_worker.ask_workers(engine)
+    return sequences
+
+
 ENGINE_METHODS = host_methods(
-    lambda engine: engine_sequences(engine.vllm_config).store,
-    lambda engine: len(engine_sequences(engine.vllm_config)),
+    lambda engine: _sequences(engine).store, lambda engine: len(_sequences(engine))
 )

@@ -22,12 +22,12 @@ from toolgate_core.wire import GrammarSource, TokenKind, TokenTrace, TraceEvent,
 from ..enforcement.automaton import Automaton
 from ..enforcement.model_data import ModelData
 from ..enforcement.spec import Spec
-from ..enforcement.state import Phase
+from ..enforcement.state import Phase, State
+from ..enforcement.token_limits import FREE
 from ..enforcement.turn_graph import TurnGraphs
 from ..errors import BackendError
 from ..grammars.store import GrammarStore
 from ..grammars.worker_rpc import source_text
-from ..tokens import masks
 from ..tokens.vocabulary import Vocabulary
 
 logger = init_logger(__name__)
@@ -129,21 +129,20 @@ class _Choice:
             if automaton is None or automaton.is_terminated():
                 break
             try:
-                phase, mask = automaton.state.phase, automaton.next_mask()
+                state, allowed = automaton.state, automaton.next_row().count
                 if not automaton.accept_tokens([token]):
                     raise BackendError(f"the automaton of the trace refuses token {self._length}")
             except Exception as error:  # noqa: BLE001 - a trace must not end the response
                 logger.warning("Toolgate: a trace ends early: %s", error)
                 self._automaton = None
                 break
-            allowed = masks.count(mask, vocabulary.size)
             found.append(
                 TokenTrace(
                     at=self._length,
                     id=token,
                     text=vocabulary.token_bytes[token].decode(errors="replace"),
-                    phase=PHASES[phase],
-                    kind=_kind(mask, allowed),
+                    phase=PHASES[state.phase],
+                    kind=_kind(state, allowed, vocabulary),
                     allowed=allowed,
                 )
             )
@@ -151,11 +150,11 @@ class _Choice:
         return found
 
 
-def _kind(mask: masks.Mask, allowed: int) -> TokenKind:
-    """Only the free phases have masks that name what is forbidden."""
+def _kind(state: State, allowed: int, vocabulary: Vocabulary) -> TokenKind:
     if allowed == 1:
         return "forced"
-    return "free" if isinstance(mask, masks.Forbid) else "masked"
+    is_text = state.phase in FREE and state.candidates is None and 2 * allowed > vocabulary.size
+    return "free" if is_text else "masked"
 
 
 async def _loaded(store: GrammarStore, keys: Sequence[str]) -> None:

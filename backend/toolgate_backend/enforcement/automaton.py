@@ -18,12 +18,11 @@ from itertools import islice
 from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
-from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
-from .token_limits import NEVER, Course, TokenLimits
-from .turn_graph import Entry, Placed, TurnGraphs, TurnNode
+from .token_limits import FREE, NEVER, TOKENS_BETWEEN_CHECKS, Course, TokenLimits
+from .turn_graph import Entry, Placed, TurnGraphs, TurnNode, state_of
 
 ROLLBACK_WINDOW = 256
 """Maximum number of tokens that can be rolled back. Drafts have a few dozen at most."""
@@ -137,29 +136,19 @@ class Automaton:
     def fill_bitmask(self, row: BitmaskRow) -> None:
         row[:] = self.next_row().words
 
-    def next_mask(self) -> masks.Mask:
-        """As `next_row`, in the form in which the rules state it."""
+    def next_mask(self) -> BitmaskRow:
+        """As `next_row`, by the rules."""
         state, excluded = self.state, self._excluded
         room = self._limits.room(self._course, state, len(self._tokens))
         mask = self._graph.turn.mask(state, room)
-        return (masks.without(mask, excluded) if excluded else None) or mask
+        left = mask & ~self._model.allowing(excluded)
+        return left if left.any() else mask
 
     # --- what others ask ---
 
     @property
     def state(self) -> State:
-        node, entry = self._node, self._course.entry
-        if isinstance(node, TurnNode):
-            return node.state
-        assert entry is not None
-        return entry.at(node)
-
-    @property
-    def place(self) -> TurnNode | Node | None:
-        """What sequences have in common after which the same tokens are allowed, as long as no
-        limit on tokens decides; None if the text is one of this sequence only."""
-        node = self._node
-        return None if isinstance(node, Node) and node.private is not None else node
+        return state_of(self._node, self._course.entry)
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -274,7 +263,7 @@ class Automaton:
         that the mask stays as it is."""
         excluded, length = self._excluded | tokens, len(self._tokens)
         try:
-            if not tokens or masks.without(self.next_mask(), excluded) is None:
+            if not tokens or not (self.next_mask() & ~self._model.allowing(excluded)).any():
                 return False
         except NoTokenAllowed:  # the next step reports it
             return False
@@ -288,13 +277,81 @@ class Automaton:
         return course.excluded if course.exclude_at == len(self._tokens) else frozenset()
 
     def _find_row(self) -> Row:
-        if self._excluded:
+        node, course = self._node, self._course
+        is_limited = bool(self._excluded)
+        if isinstance(node, TurnNode) and not is_limited:
+            room = self._limits.room(course, node.state, len(self._tokens))
+            is_limited = room is not UNLIMITED
+        if is_limited:
             return self._model.row_of(self.next_mask())
-        node, entry = self._node, self._course.entry
-        if isinstance(node, TurnNode):
-            room = self._limits.room(self._course, node.state, len(self._tokens))
-            if room is UNLIMITED:
-                return self._graph.row(node)
-            return self._model.row_of(self._graph.turn.mask(node.state, room))
-        assert entry is not None
-        return entry.graph.row(node)
+        return self._graph.row(node, course.entry)
+
+
+class Ahead:
+    """A position after tokens that a sequence may write next. The sequence stays where it is.
+
+    It ends where a limit on tokens may decide, where free text begins, and where a text is one of
+    this sequence only: look-ups are worth it there, steps of the engine are not."""
+
+    __slots__ = ("_automaton", "_end", "_entry", "_length", "node", "row")
+
+    node: TurnNode | Node
+    row: Row
+    """The mask of the next token."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        """Raises NoTokenAllowed."""
+        self._automaton = automaton
+        node, self._entry = automaton._node, automaton._course.entry
+        self.node = node
+        self.row = automaton.row or automaton.next_row()
+        self._length = len(automaton._tokens)
+        is_private = isinstance(node, Node) and node.private is not None
+        self._end = 0 if is_private else automaton._slow_at
+
+    def accept(self, token: int) -> bool:
+        """Go on by a token. Returns False and changes nothing if it is not allowed, or too far.
+        Raises BackendError and NoTokenAllowed."""
+        if self._length >= self._end:
+            return False
+        node = self.node
+        loop = node.loop
+        if loop is not None and 0 <= token < len(loop) and loop[token]:
+            self._length += 1
+            return True
+        after, entry = node.next.get(token), self._entry
+        if after is None:
+            placed = self._beyond(node, token)
+            if placed is None:
+                return False
+            after, entry = placed.node, placed.entry
+            self._end = min(self._end, self._length + TOKENS_BETWEEN_CHECKS)
+        self.row = after.row or self._automaton._graph.row(after, entry)
+        self.node, self._entry = after, entry
+        self._length += 1
+        return True
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether `accept` may accept a token."""
+        return self._length < self._end
+
+    @property
+    def state(self) -> State:
+        return state_of(self.node, self._entry)
+
+    def _beyond(self, node: TurnNode | Node, token: int) -> Placed | None:
+        """The place after a token with which something may begin or end; None if it is too far."""
+        machine = self._automaton
+        before = node.state if isinstance(node, TurnNode) else None
+        is_token = 0 <= token < len(self.row.view) * 32
+        if not is_token or not self.row.allows(token) or (before is not None and before.ended):
+            return None
+        placed = machine._step(node, self._entry, self._length, token)
+        if placed is None:
+            return None
+        if isinstance(placed.node, Node):
+            return None if placed.node.private is not None else placed
+        after = placed.node.state
+        goes_on = before is not None and before.phase is after.phase and not before.forced
+        return placed if goes_on or after.forced or after.phase not in FREE else None

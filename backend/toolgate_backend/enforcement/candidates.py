@@ -9,8 +9,9 @@ one candidate remains by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from os.path import commonprefix
 from typing import NamedTuple, Self
 
@@ -19,8 +20,8 @@ import numpy as np
 from ..errors import NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
-from ..grammars.graph.token_graph import TokenGraph
-from ..tokens import masks
+from ..grammars.graph.token_graph import TokenGraph, TokenGraphs
+from ..tokens.masks import BitmaskRow, pack
 from ..tokens.units import TokenIndex
 
 CACHED_POSITIONS = 4096
@@ -33,9 +34,8 @@ class Position:
 
     candidates: tuple[int, ...]
     """Indices of the remaining candidates in their set."""
-    allow: masks.Allow
     tokens: frozenset[int]
-    """The tokens of `allow`, as a set."""
+    """Those with which they go on."""
     forced: bytes
     """The text that comes next in all remaining candidates."""
 
@@ -50,50 +50,28 @@ class CallPrefixes:
     masks; llguidance's masks would allow only one."""
 
     def __init__(self, prefixes: Sequence[bytes], token_index: TokenIndex) -> None:
-        self._prefixes = prefixes
-        self._token_index = token_index
-        self._positions: dict[bytes, Position | None] = {}
-
-    def position_after(self, written: bytes) -> Position | None:
-        """The position after the text `written`. None if one token could go beyond a prefix: from
-        there on, matchers are needed."""
-        try:
-            return self._positions[written]
-        except KeyError:  # possible in the step's and the pool's thread at the same time
-            position = self._position(written)
-        if len(self._positions) >= CACHED_POSITIONS:
-            self._positions.clear()
-        self._positions[written] = position
-        return position
-
-    def _position(self, written: bytes) -> Position | None:
-        remaining = {
-            index: prefix[len(written) :]
-            for index, prefix in enumerate(self._prefixes)
-            if prefix.startswith(written)
-        }
-        texts = set(remaining.values())
-        if not texts or any(self._token_index.has_extension(text) for text in texts):
-            return None
-        tokens = {token for text in texts for token in self._token_index.prefixes_of(text)}
-        return Position(
-            candidates=tuple(remaining),
-            allow=masks.Allow(masks.token_ids(tokens)),
-            tokens=frozenset(tokens),
-            forced=commonprefix([*texts]) or b"",
-        )
+        # Without a reference to this object, which Python would have to look for.
+        self.position_after = lru_cache(CACHED_POSITIONS)(partial(_position, prefixes, token_index))
 
 
-@dataclass(frozen=True)
-class CallVocabulary:
-    """The tokens from which calls are made."""
-
-    token_index: TokenIndex
-    unit_bytes: Sequence[bytes]
-    refused: frozenset[int]
-    """The special tokens that are never part of a grammar's text."""
-    allowed: masks.BitmaskRow
-    """The bits of all other tokens."""
+def _position(
+    prefixes: Sequence[bytes], token_index: TokenIndex, written: bytes
+) -> Position | None:
+    """The position after the text `written`. None if one token could go beyond a prefix: from there
+    on, matchers are needed."""
+    remaining = {
+        index: prefix[len(written) :]
+        for index, prefix in enumerate(prefixes)
+        if prefix.startswith(written)
+    }
+    texts = set(remaining.values())
+    if not texts or any(token_index.has_extension(text) for text in texts):
+        return None
+    return Position(
+        candidates=tuple(remaining),
+        tokens=frozenset(token for text in texts for token in token_index.prefixes_of(text)),
+        forced=commonprefix([*texts]) or b"",
+    )
 
 
 @dataclass(frozen=True)
@@ -117,18 +95,21 @@ class CandidateSet:
         self,
         candidates: Sequence[Candidate],
         prefixes: CallPrefixes,
-        vocabulary: CallVocabulary,
-        graph_of: Callable[[MeasuredGrammar], TokenGraph],
+        graphs: TokenGraphs,
     ) -> None:
         """`prefixes` are those of `candidates`."""
         self.candidates = candidates
         self.prefixes = prefixes
-        self.vocabulary = vocabulary
-        self._graph_of = graph_of
+        self._graphs = graphs
+        self.tokens = graphs.shared
 
     def graph(self, number: int) -> TokenGraph:
         """The graph of the grammar of one candidate."""
-        return self._graph_of(self.candidates[number].grammar)
+        return self._graphs.graph_of(self.candidates[number].grammar)
+
+    def mask(self, tokens: Collection[int]) -> BitmaskRow:
+        """The mask of some tokens."""
+        return pack(tokens, len(self.tokens.allowed) * 32)
 
     def begun(self, written: bytes = b"") -> Candidates:
         """The candidates of which `written` has been written."""
@@ -207,7 +188,7 @@ class Candidates(NamedTuple):
         if token not in position.tokens:
             return None
         assert self.written is not None
-        text = self.of.vocabulary.unit_bytes[token]
+        text = self.of.tokens.unit_bytes[token]
         after = self._continued(self.written + text, position.candidates, (token,))
         return after._replace(touched=True)
 
@@ -217,12 +198,12 @@ class Candidates(NamedTuple):
             return position.forced
         return commonprefix([self._forced(runner) for runner in self.running]) or b""
 
-    def mask(self) -> masks.Allow | masks.Bits:
+    def mask(self) -> BitmaskRow:
         """The tokens that some candidate accepts next. Raises NoTokenAllowed if there are none."""
         if (position := self.position) is not None:
-            return position.allow
+            return self.of.mask(position.tokens)
         rows = [self._row(runner) for runner in self.running]
-        return masks.Bits(rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows))
+        return rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows)
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -232,14 +213,14 @@ class Candidates(NamedTuple):
 
     # --- single candidates ---
 
-    def _row(self, runner: Runner) -> masks.BitmaskRow:
-        candidate, vocabulary = self.of.candidates[runner.number], self.of.vocabulary
+    def _row(self, runner: Runner) -> BitmaskRow:
+        candidate = self.of.candidates[runner.number]
         if runner.at == len(candidate.head):
             return self.of.graph(runner.number).row(runner.node).words
-        tokens = vocabulary.token_index.prefixes_of(candidate.prefix[runner.at :])
+        tokens = self.of.tokens.token_index.prefixes_of(candidate.prefix[runner.at :])
         if not tokens:
             raise NoTokenAllowed("No token spells the text that must come next in this call.")
-        return masks.pack(masks.token_ids(tokens), len(vocabulary.allowed) * 32)
+        return self.of.mask(tokens)
 
     def _forced(self, runner: Runner) -> bytes:
         candidate = self.of.candidates[runner.number]
@@ -249,7 +230,7 @@ class Candidates(NamedTuple):
 
     def _moved(self, runner: Runner, token: int) -> Runner | None:
         if runner.at < len(self.of.candidates[runner.number].head):
-            return self._advanced(runner, self.of.vocabulary.unit_bytes[token])
+            return self._advanced(runner, self.of.tokens.unit_bytes[token])
         node = self.of.graph(runner.number).step(runner.node, token)
         return None if node is None else runner._replace(node=node)
 
@@ -262,7 +243,7 @@ class Candidates(NamedTuple):
             return runner._replace(at=runner.at + len(text))
         if not text.startswith(rest) or not candidate.prefix.startswith(text, runner.at):
             return None
-        tokens = self.of.vocabulary.token_index.cover(text[len(rest) :])
+        tokens = self.of.tokens.token_index.cover(text[len(rest) :])
         node: Node | None = runner.node if tokens is not None else None
         for token in tokens or ():
             node = node and graph.step(node, token)
@@ -273,9 +254,7 @@ class Candidates(NamedTuple):
         those of `numbers` that accept the text."""
         if self.of.prefixes.position_after(written) is not None:
             return self._replace(written=written)
-        before = written[
-            : len(written) - sum(len(self.of.vocabulary.unit_bytes[t]) for t in tokens)
-        ]
+        before = written[: len(written) - sum(len(self.of.tokens.unit_bytes[t]) for t in tokens)]
         started = (Runner(number, 0, self.of.graph(number).root) for number in numbers)
         written_runners = (self._advanced(runner, before) for runner in started)
         running = [runner for runner in written_runners if runner is not None]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Sequence
-
-from ..tokens.units import units
+from ..tokens.units import TokenIndex, units
 from ..tokens.vocabulary import Vocabulary
 
 
@@ -15,7 +12,7 @@ class FreeEnd:
     A free phase ends when its text ends with `text`, up to the first mark. What follows that
     mark is forced."""
 
-    def __init__(self, text: str, vocabulary: Vocabulary) -> None:
+    def __init__(self, text: str, vocabulary: Vocabulary, index: TokenIndex) -> None:
         """`text` is encoded (`Marks.encode`)."""
         marks = vocabulary.form.marks
         first = next((at for at, char in enumerate(text) if marks.is_mark(char)), len(text) - 1)
@@ -31,10 +28,7 @@ class FreeEnd:
         if len(decisive) == len(in_decisive) == 1:
             self.mark = in_decisive[0]
         else:
-            ordinary = [i for i in range(vocabulary.size) if i not in vocabulary.special]
-            self.match = TextMatch(
-                units(decisive, marks), vocabulary.unit_bytes, [*ordinary, *in_decisive]
-            )
+            self.match = TextMatch(units(decisive, marks), index)
         self._units = vocabulary.unit_bytes
 
     def ending(self, partial: bytes) -> tuple[frozenset[int], frozenset[int]]:
@@ -63,16 +57,15 @@ class FreeEnd:
 
 
 class TextMatch:
-    """Matches one literal across `tokens`. All texts are units (tokens/units.py).
+    """Matches one literal across tokens. All texts are units (tokens/units.py).
 
     Used for the texts that begin calls or end the reasoning, and for marks that the model spells in
     ordinary tokens, which clients would see in the content."""
 
-    def __init__(self, text: bytes, unit_bytes: Sequence[bytes], tokens: Collection[int]) -> None:
+    def __init__(self, text: bytes, index: TokenIndex) -> None:
         self.text = text
-        self._sorted = sorted((unit_bytes[token], token) for token in tokens)
-        self._texts = [written for written, _ in self._sorted]
-        self.containing = frozenset(token for written, token in self._sorted if text in written)
+        self._index = index
+        self.containing = frozenset(index.containing(text))
         """Tokens that contain the whole text."""
 
     def partial(self, written: bytes) -> bytes:
@@ -88,7 +81,7 @@ class TextMatch:
         found: set[int] = set()
         for done in range(1, min(len(partial) + 1, len(self.text))):
             if partial.endswith(self.text[:done]):
-                found.update(self.starting_with(self.text[done:]))
+                found.update(self._index.starting_with(self.text[done:]))
         return frozenset(found)
 
     def completed(self, partial: bytes, token_units: bytes) -> bytes | None:
@@ -98,27 +91,13 @@ class TextMatch:
         at = written.find(self.text)
         return None if at < 0 else written[at + len(self.text) :]
 
-    def starting_with(self, text: bytes) -> list[int]:
-        """The tokens whose units begin with `text`."""
-        at = bisect_left(self._texts, text)
-        found: list[int] = []
-        while at < len(self._texts) and self._texts[at].startswith(text):
-            found.append(self._sorted[at][1])
-            at += 1
-        return found
-
 
 class DialectTexts:
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, index: TokenIndex) -> None:
         dialect, form = vocabulary.dialect, vocabulary.form
-        ordinary = [i for i in range(vocabulary.size) if i not in vocabulary.special]
         trigger = form.trigger if dialect.calls else ""
         in_trigger = [form.marks.token(char) for char in trigger if form.marks.is_mark(char)]
-        self.trigger: TextMatch | None = (
-            TextMatch(units(trigger, form.marks), vocabulary.unit_bytes, [*ordinary, *in_trigger])
-            if trigger
-            else None
-        )
+        self.trigger = TextMatch(units(trigger, form.marks), index) if trigger else None
         """The text that begins the calls when it occurs in content."""
         self.trigger_mark = in_trigger[0] if len(trigger) == len(in_trigger) == 1 else None
         """The token that is the whole trigger, if it is one mark."""
@@ -127,21 +106,14 @@ class DialectTexts:
         """Whether a text in content begins the calls. Where messages are typed, none does."""
         self.begins_with_name = bool(dialect.calls) and not trigger and not dialect.content.begin
         """Whether a call at the start of the turn begins with the name of a tool."""
-        self.all_text: TextMatch | None = (
-            TextMatch(b"\xff", vocabulary.unit_bytes, ordinary) if self.begins_with_name else None
-        )
-        """An index of the ordinary tokens, if names begin calls."""
-        self.spelled_mark: TextMatch | None = (
-            TextMatch(form.marks.decode(trigger).encode(), vocabulary.token_bytes, ordinary)
-            if in_trigger
-            else None
-        )
+        spelled = form.marks.decode(trigger).encode()
+        self.spelled_mark = TextMatch(spelled, index) if in_trigger else None
         """The same text in ordinary tokens, which is forbidden, if it contains a mark."""
         self.calls_end = units(form.end, form.marks)
         encode, reasoning, content = form.marks.encode, dialect.reasoning, dialect.content
 
         def end(text: str) -> FreeEnd | None:
-            return FreeEnd(encode(text), vocabulary) if text else None
+            return FreeEnd(encode(text), vocabulary, index) if text else None
 
         self.reasoning_end = end(reasoning.end) if reasoning else None
         self.content_end = end(content.end)

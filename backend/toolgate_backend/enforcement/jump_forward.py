@@ -2,7 +2,7 @@
 
 The envelope, key names and closing characters are 47 % of the tokens of a tool call (BFCL's
 reference answers). Where several texts may follow, such as the names of members in any order, what
-equal requests wrote there is likely (`usual_token`). A draft is only a proposal: the model may
+equal requests wrote there is likely (`learn`). A draft is only a proposal: the model may
 still write something else, or tokenize forced text differently. The distribution of the sampled
 tokens is the same with and without drafts.
 """
@@ -11,99 +11,118 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from typing import NamedTuple
 
 from ..grammars.graph.node import UNSEEN, Node
-from ..tokens.masks import Allow
-from .automaton import Automaton
+from ..tokens.masks import Row, unpack
+from .automaton import Ahead, Automaton
 from .state import Phase
 from .turn_graph import TurnNode
 
-CACHED_TEXTS = 4096
-"""Maximum number of forced texts whose tokenization is cached."""
-BYTES_PER_TOKEN = 16
-"""Bytes of forced text that are tokenized for each wanted token. A constant can have a hundred
-thousand bytes."""
+FORCED_BYTES = 64
+"""Bytes of forced text of which the first token is wanted. A constant can have a hundred
+thousand."""
+FEW_TOKENS = 256
+"""Tokens that a mask of forced text may allow: those with which the text begins."""
+NONE = -1
+
+
+class Planned(NamedTuple):
+    """The step of a sequence with drafts, and what comes after it."""
+
+    rows: Sequence[Row]
+    """The mask before each draft, and after the last one."""
+    valid: int
+    """The number of drafts that are allowed. The masks of others mean nothing."""
+    following: Sequence[int]
+    """The drafts of the next step."""
 
 
 class JumpForward:
-    def __init__(self, encode: Callable[[str], tuple[int, ...]]) -> None:
+    def __init__(self, encode: Callable[[str], Sequence[int]]) -> None:
         """`encode` is the tokenizer's own encoding, which the model is most likely to produce."""
-        self._encode = lru_cache(CACHED_TEXTS)(encode)
-
-    def forced_tokens(self, automaton: Automaton, limit: int) -> Sequence[int]:
-        """The likely tokens of the text that must come next, about `limit` of them; may be more.
-        The automaton's state is unchanged."""
-        state = automaton.state
-        if state.ended:
-            return ()
-        if state.forced:
-            return state.forced
-        if state.phase is Phase.TOOL_CALL:
-            candidates = state.candidates
-            if candidates is not None and not candidates.finished:
-                # `ignore`: the bytes of an incomplete character cannot be encoded.
-                text = candidates.forced()[: limit * BYTES_PER_TOKEN].decode(errors="ignore")
-                return self._encode(text)
-        mask = automaton.next_mask()
-        if isinstance(mask, Allow) and len(mask.ids) == 1:
-            return (int(mask.ids[0]),)
-        return ()
+        self._encode = encode
 
     def drafts(self, automaton: Automaton, proposed: Sequence[int], limit: int) -> list[int]:
         """At most `limit` draft tokens, none of which is masked.
 
-        The draft starts with the drafter's proposal or with the expected tokens, whichever is
-        better. What is expected after it is added. The automaton's state is unchanged.
+        The draft starts with the drafter's proposal, or else with the expected tokens. What is
+        expected after it is added. Where nothing can be looked up, it is the proposal. The
+        automaton's state is unchanged.
         """
-        valid = automaton.validate_tokens(proposed[:limit])
-        known = list(self._expected(automaton, limit))[:limit]
-        drafts: list[int] = []
-        more: Sequence[int] = valid if valid[: len(known)] == known else known
-        while more and len(drafts) < limit:
-            for token in more[: limit - len(drafts)]:
-                if automaton.is_terminated() or not automaton.accept_tokens([token]):
-                    automaton.rollback(len(drafts))
-                    return drafts
-                drafts.append(token)
-            more = self._expected(automaton, limit)
-        automaton.rollback(len(drafts))
-        return drafts
+        found = self._drafts(Ahead(automaton), proposed, limit)
+        return found or automaton.validate_tokens(proposed[:limit])
 
-    def drafts_after(
+    def plan(
         self,
         automaton: Automaton,
-        in_flight: Sequence[int],
+        drafts: Sequence[int],
         limit: int,
         text: RepeatedText | None = None,
-    ) -> list[int]:
-        """At most `limit` draft tokens for a sequence whose next tokens are being sampled already:
-        the allowed draft `in_flight`, and one token after it. The automaton's state is unchanged.
+    ) -> Planned:
+        """Plan a step whose tokens are being sampled, with these drafts, and at most `limit` drafts
+        of the step after it. The automaton's state is unchanged.
 
-        The token after it is the usual or the forced one, or else the one that `text` expects,
-        which is the text before `in_flight`. If it is another one, the drafts are wrong.
+        Between them is one token that is not known: the usual or the forced one, or else the one
+        that `text` expects, which is the text before the drafts. If it is another one, the drafts
+        of the next step are wrong.
         """
-        before, drafts = len(automaton.tokens), list[int]()
-        if automaton.accept_tokens(in_flight):
-            drafts = self.drafts(automaton, (), limit + 1)
-            if not drafts and text is not None:
-                drafts = self.drafts(automaton, text.following(in_flight, limit + 1), limit + 1)
-        automaton.rollback(len(automaton.tokens) - before)
-        return drafts[1:]
+        ahead = Ahead(automaton)
+        rows = [ahead.row]
+        for token in drafts:
+            if not ahead.accept(token):
+                break
+            rows.append(ahead.row)
+        valid = len(rows) - 1
+        rows += rows[-1:] * (len(drafts) - valid)
+        if not limit:
+            return Planned(rows, valid, ())
+        proposed: Sequence[int] = ()
+        if text is not None and self._expected(ahead) is None:
+            proposed = text.following(drafts[:valid], limit + 1)
+        return Planned(rows, valid, self._drafts(ahead, proposed, limit + 1)[1:])
 
-    def _expected(self, automaton: Automaton, limit: int) -> Sequence[int]:
-        """The token that usually follows, or else the forced tokens. None inside free text."""
-        place = automaton.place
-        if place is not None:
-            if place.loop is not None:
-                return ()
-            usual = usual_token(place)
-            if usual is not None:
-                return (usual,)
-        return self.forced_tokens(automaton, limit)
+    def _drafts(self, ahead: Ahead, proposed: Sequence[int], limit: int) -> list[int]:
+        drafts = list[int]()
+        if proposed and self._expected(ahead) in (None, proposed[0]):
+            for token in proposed[:limit]:
+                if not ahead.accept(token):
+                    break
+                drafts.append(token)
+        while len(drafts) < limit:
+            expected = self._expected(ahead)
+            if expected is None or not ahead.accept(expected):
+                break
+            drafts.append(expected)
+        return drafts
+
+    def _expected(self, ahead: Ahead) -> int | None:
+        """The token that usually follows, or else the one that begins the forced text. None inside
+        free text."""
+        node = ahead.node
+        if node.loop is not None or not ahead.goes_on:
+            return None
+        if node.usual >= 0:
+            return node.usual
+        if node.forced == UNSEEN:
+            node.forced = self._forced(ahead)
+        return node.forced if node.forced >= 0 else None
+
+    def _forced(self, ahead: Ahead) -> int:
+        """The token with which the text begins that must come next; negative if there is none."""
+        row, state = ahead.row, ahead.state
+        if row.count == 1:
+            return int(unpack(row.words)[0])
+        if row.count > FEW_TOKENS or state.phase not in (Phase.TOOL_CALL, Phase.FORMAT):
+            return NONE
+        if state.candidates is None or state.forced:
+            return NONE
+        # `ignore`: the bytes of an incomplete character cannot be encoded.
+        text = state.candidates.forced()[:FORCED_BYTES].decode(errors="ignore")
+        return next(iter(self._encode(text)), NONE)
 
 
-LENGTHS = (4, 3, 2)
+LENGTHS = (2, 3, 4)
 """Numbers of last tokens that are looked for, one after the other."""
 WIDTH = array("i").itemsize
 
@@ -126,17 +145,18 @@ class RepeatedText:
         return max(0, len(output) - known)
 
     def following(self, last: Sequence[int], limit: int) -> list[int]:
-        """At most `limit` tokens that followed the end of the text with `last` added, where it
-        occurred first; none if it did not."""
-        end = (self._text[-max(LENGTHS) * WIDTH :] + array("i", last).tobytes())[
-            -max(LENGTHS) * WIDTH :
-        ]
+        """At most `limit` tokens that followed the end of the text with `last` added, where most of
+        it occurred first; none if it did not."""
+        end = self._text[-LENGTHS[-1] * WIDTH :] + array("i", last).tobytes()
+        found: int | None = None
         for length in LENGTHS:
             at = self._find(end[-length * WIDTH :])
-            if at is not None:
-                found = array("i", bytes(self._text[at : at + limit * WIDTH]))
-                return found.tolist()
-        return []
+            if at is None:
+                break
+            found = at
+        if found is None:
+            return []
+        return array("i", bytes(self._text[found : found + limit * WIDTH])).tolist()
 
     def _find(self, tokens: bytearray) -> int | None:
         """Where the text goes on after its first part that has these tokens."""
@@ -145,12 +165,6 @@ class RepeatedText:
             at = self._text.find(tokens, at + 1)
         end = at + len(tokens)
         return None if at < 0 or end >= len(self._text) else end
-
-
-def usual_token(node: TurnNode | Node) -> int | None:
-    """The token that followed the node the last two times; None if these were different, or less
-    than two."""
-    return node.usual if node.usual >= 0 else None
 
 
 def learn(steps: Iterable[tuple[TurnNode | Node, int]]) -> None:

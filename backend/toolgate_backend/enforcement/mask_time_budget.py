@@ -18,69 +18,28 @@ class MaskTimeBudget:
     """Context manager around each mask computation of one sequence.
 
     Raises MaskTooSlow after `max_slow` slow masks in a row. One slow mask among fast ones is
-    tolerated.
-
-    A mask is slow if it took more than `seconds` of the thread's processor time. Wall time would
-    blame a sequence for a busy machine. Reading the processor time is a system call, whereas
-    reading the wall clock is free. The processor time is therefore measured only for the mask that
-    follows one with a long wall time.
+    tolerated. A mask is slow if it took more than `seconds` of the thread's processor time: wall
+    time would blame a sequence for a busy machine.
     """
 
     def __init__(self, seconds: float | None = None, max_slow: int = MAX_SLOW) -> None:
         """`seconds`: MASK_SECONDS by default."""
         self._seconds = MASK_SECONDS if seconds is None else seconds
-        self._max_slow = max_slow
-        self._slow_left = max_slow
+        self._max_slow = self._slow_left = max_slow
         self._started = 0.0
-        self._cpu_started: float | None = None
-        """The thread's processor time at the start; None if it is not measured."""
-        self._measure_cpu = False
 
     def __enter__(self) -> None:
-        self._cpu_started = time.thread_time() if self._measure_cpu else None
-        self._started = time.perf_counter()
+        self._started = time.thread_time()
 
     def __exit__(
         self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         if error is not None:
             return
-        self._measure_cpu = time.perf_counter() - self._started > self._seconds
-        if self._cpu_started is None:
-            return
-        if not self._measure_cpu or time.thread_time() - self._cpu_started <= self._seconds:
-            self._slow_left = self._max_slow
-            return
-        self._slow_left -= 1
+        is_slow = time.thread_time() - self._started > self._seconds
+        self._slow_left = self._slow_left - 1 if is_slow else self._max_slow
         if self._slow_left <= 0:
             raise MaskTooSlow(
                 f"{self._max_slow} masks in a row each took more than {self._seconds * 1e3:.0f} ms "
                 "of processor time. Simplify the tool's schema."
             )
-
-
-TIMED_STEPS = 16
-"""Number of steps after a slow step in which each mask is timed. Then the sequence with slow masks
-is known (`MaskTimeBudget`), and one that stays slow ends."""
-
-
-class StepTimer:
-    """Chooses the steps in which each mask is timed. In most steps the clock is read twice, however
-    many sequences there are."""
-
-    def __init__(self, seconds: float | None = None) -> None:
-        """`seconds`: the wall time above which a step is slow, MASK_SECONDS by default."""
-        self._seconds = MASK_SECONDS if seconds is None else seconds
-        self._timed_steps = 0
-        self._began = 0.0
-
-    def begin(self) -> bool:
-        """Whether each mask of this step has to be timed."""
-        self._began = time.perf_counter()
-        timed = self._timed_steps > 0
-        self._timed_steps -= timed
-        return timed
-
-    def end(self) -> None:
-        if time.perf_counter() - self._began > self._seconds:
-            self._timed_steps = TIMED_STEPS

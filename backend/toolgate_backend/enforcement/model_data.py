@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from weakref import WeakValueDictionary
-
-import numpy as np
 
 from toolgate_core import grammar_key
 
@@ -17,10 +15,10 @@ from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
 from ..tokens import masks
-from ..tokens.masks import Row, Rows
+from ..tokens.masks import BitmaskRow, Row, Rows
 from ..tokens.units import TokenIndex, units
 from ..tokens.vocabulary import Vocabulary
-from .candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
+from .candidates import CallPrefixes, Candidate, Candidates, CandidateSet
 from .dialect_texts import DialectTexts, TextMatch
 from .spec import CallIdentifiers
 
@@ -28,7 +26,7 @@ CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""
 CACHED_HEADS = 8192
 """Maximum number of cached texts between the opening of a call and its grammar."""
-CACHED_FREE_MASKS = 256
+CACHED_FREE_MASKS = 64
 """Maximum number of cached masks of free phases: a few for all requests, and one for each set of
 stop tokens."""
 
@@ -44,25 +42,21 @@ class ModelData:
         self.unit_bytes = vocabulary.unit_bytes
         marks = vocabulary.marks
         failing = [marks.failure] if marks.failure is not None else marks.end_of_turn
-        self.failure_mask = masks.Allow(masks.token_ids(failing))
+        self.failure_mask = self.allowing(failing)
         """The mask of a sequence whose enforcement has failed."""
         self.cut_ends = frozenset() if marks.cut is None else frozenset({marks.cut})
         """The token that ends a turn whose last text is cut; none if the vocabulary has no such
         token."""
         self.rows = Rows()
-        self.texts = DialectTexts(vocabulary)
         self.call_ids = CallIdentifiers(vocabulary.dialect)
         mark_ids = frozenset(marks.tokens.values())
         grammar_marks = self.form.grammar_marks
         self.token_index = TokenIndex(vocabulary.token_bytes, self.special, mark_ids)
-        ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(self.special))
-        in_grammars = np.union1d(ordinary, masks.token_ids(grammar_marks))
-        self.in_grammars = masks.pack(in_grammars, vocabulary.size)
-        """The tokens that the grammar of a call may allow."""
+        self.texts = DialectTexts(vocabulary, self.token_index)
         refused = self.special - grammar_marks  # these are never part of a grammar's text
-        self._call_vocabulary = CallVocabulary(
-            self.token_index, self.unit_bytes, refused, self.in_grammars
-        )
+        self._all = self.allowing(range(vocabulary.size))
+        self.in_grammars = self._all & ~self.allowing(refused)
+        """The tokens that the grammar of a call may allow."""
         shared = Shared(
             unit_bytes=self.unit_bytes,
             token_index=self.token_index,
@@ -90,40 +84,28 @@ class ModelData:
 
     # --- candidates ---
 
-    def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
-        """The candidates for the first call."""
-        return self._candidate_set(self._calls(self.form.begin, grammars, call_id))
-
-    def further_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
-        """The candidates after a call: another call, or the text that ends the calls."""
-        candidates = self._calls(self.form.separator, grammars, call_id)
-        if self.texts.calls_end:
-            candidates.append(Candidate(self._end_of_calls, self.texts.calls_end))
-        return self._candidate_set(candidates)
-
-    def content_or_calls(
-        self, content: MeasuredGrammar | None, grammars: Sequence[MeasuredGrammar], call_id: str
-    ) -> CandidateSet:
-        """The candidates for constrained content, a first call, or either."""
-        candidates = self._calls(self.form.begin, grammars, call_id)
-        if content is not None:
-            candidates.append(Candidate(content, b""))
-        return self._candidate_set(candidates)
-
-    def messages(
+    def candidates(
         self,
-        kinds: Sequence[str],
-        content: MeasuredGrammar | None,
+        opening: str,
         grammars: Sequence[MeasuredGrammar],
         call_id: str,
+        *,
+        kinds: Sequence[str] = (),
+        content: MeasuredGrammar | None = None,
+        content_head: bytes = b"",
+        end: bytes = b"",
     ) -> CandidateSet:
-        """The candidates at the beginning of a message: messages of free text of these `kinds`,
-        constrained content, or calls."""
-        candidates = self._calls(self.form.begin, grammars, call_id)
-        candidates += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
-        if content is not None:
-            candidates.append(Candidate(content, self.texts.begins["content"]))
-        return self._candidate_set(candidates)
+        """Calls of these tools behind the text `opening`, messages of free text of these `kinds`,
+        constrained content behind `content_head`, and the text `end`, after which nothing may
+        be called."""
+        found = [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
+        found += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
+        found += [Candidate(content, content_head)] if content is not None else []
+        found += [Candidate(self._end_of_calls, end)] if end else []
+        return self._candidate_set(found)
+
+    def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
+        return self.candidates(self.form.begin, grammars, call_id)
 
     def message_kind(self, candidates: Candidates) -> str | None:
         """The kind of the only message that remains: `reasoning`, `content`, `preamble`, `format`
@@ -140,15 +122,6 @@ class ModelData:
             return None if grammar_key.CONTENT in names else "call"
         return kinds[0] if len(candidates.numbers) == 1 else None
 
-    def calls_after_content(
-        self, grammars: Sequence[MeasuredGrammar], call_id: str, *, may_end: bool
-    ) -> CandidateSet:
-        """The candidates after a message of content: calls, or the text that ends the turn."""
-        candidates = self._calls(self.form.begin, grammars, call_id)
-        if may_end and self.texts.content_last_units:
-            candidates.append(Candidate(self._end_of_calls, self.texts.content_last_units))
-        return self._candidate_set(candidates)
-
     def ends_calls(self, candidates: Candidates) -> bool:
         """Whether the text that ends the calls is the only candidate that remains."""
         return candidates.grammars == [self._end_of_calls]
@@ -156,11 +129,6 @@ class ModelData:
     def may_end_calls(self, candidates: Candidates) -> bool:
         """Whether the text that ends the calls is among the candidates that remain."""
         return self._end_of_calls in candidates.grammars
-
-    def _calls(
-        self, opening: str, grammars: Sequence[MeasuredGrammar], call_id: str
-    ) -> list[Candidate]:
-        return [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
 
     def _make_head(self, opening: str, name: str, call_id: str) -> bytes:
         return units(opening + self.form.head(name, call_id), self.form.marks)
@@ -171,13 +139,13 @@ class ModelData:
         known = self._candidate_sets.get(key)
         if known is None:
             prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
-            made = CandidateSet(key, prefixes, self._call_vocabulary, self.graphs.graph_of)
+            made = CandidateSet(key, prefixes, self.graphs)
             known = self._candidate_sets.setdefault(key, made)
         return known
 
     def may_continue(self, grammars: Sequence[MeasuredGrammar], call_id: str, text: bytes) -> bool:
         """Whether the first call of one of the tools can begin with `text`."""
-        calls = self._calls(self.form.begin, grammars, call_id)
+        calls = self.first_calls(grammars, call_id).candidates
         return any(each.prefix.startswith(text) for each in calls)
 
     def heads(self, grammars: Sequence[MeasuredGrammar]) -> list[bytes]:
@@ -195,11 +163,13 @@ class ModelData:
 
     # --- masks ---
 
-    def row_of(self, mask: masks.Mask) -> Row:
+    def allowing(self, tokens: Iterable[int]) -> BitmaskRow:
+        """The mask of these tokens."""
+        return masks.pack(tokens, self.vocabulary.size)
+
+    def row_of(self, mask: BitmaskRow) -> Row:
         """A mask as a shared row."""
-        words = np.empty_like(self.in_grammars)
-        masks.render(mask, words, self.vocabulary.size)
-        return self.rows.row(words)
+        return self.rows.row(mask)
 
     def _plain_tokens(self) -> bytes:
         """By token: whether it is text that contains no beginning of a text of the dialect."""
@@ -219,24 +189,20 @@ class ModelData:
 
     def free_text_mask(
         self, allowed: frozenset[int], partial_mark: bytes, banned: Set[int] = frozenset()
-    ) -> masks.Forbid:
-        """All text except `banned`, and of the special tokens only `allowed`.
-
-        Sequences share this mask, unless their request bans tokens, or a token could complete a
-        spelled mark at this step, which is rare.
-        """
+    ) -> BitmaskRow:
+        """All text except `banned`, and of the special tokens only `allowed`."""
         shared = self._free_text(allowed)
         spelled = self.texts.spelled_mark
         completing = spelled.completing(partial_mark) if spelled and partial_mark else frozenset()
         if not completing and not banned:
             return shared
-        return masks.Forbid(np.union1d(shared.ids, masks.token_ids(completing | banned)))
+        return shared & ~self.allowing(completing | banned)
 
-    def _create_free_text_mask(self, allowed: frozenset[int]) -> masks.Forbid:
+    def _create_free_text_mask(self, allowed: frozenset[int]) -> BitmaskRow:
         """All text, and of the special tokens only `allowed`."""
         spelled = self.texts.spelled_mark
         containing = spelled.containing if spelled else frozenset()
-        return masks.Forbid(masks.token_ids((self.special | containing) - allowed))
+        return self._all & ~self.allowing((self.special | containing) - allowed)
 
     def completes_mark(self, partial_mark: bytes, token: int) -> bool:
         """Whether an ordinary token would complete a spelled mark after `partial_mark`."""

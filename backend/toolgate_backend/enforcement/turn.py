@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Sequence
 
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..tokens import masks
+from ..tokens.masks import BitmaskRow
 from .budget import Budget
 from .model_data import ModelData
 from .phases.calls import Calls, End, Format, Select
@@ -77,10 +77,10 @@ class Turn:
             case _:
                 return self._content.begin(room, may_reason=spec.reasoning == "may")
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""
         if state.forced:
-            return masks.single(state.forced[0])
+            return self._model.allowing(state.forced[:1])
         phase = Phase.END if state.ended else state.phase
         return self._phases[phase].mask(state, room)
 

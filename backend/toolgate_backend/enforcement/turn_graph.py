@@ -17,6 +17,7 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import NODE_BYTES, UNSEEN, Node
 from ..grammars.graph.token_graph import TokenGraph
 from ..grammars.store import GrammarStore
+from ..grammars.text_kinds import JSON_KINDS
 from ..tokens.masks import Row
 from .candidates import Candidates, Runner
 from .model_data import ModelData
@@ -32,7 +33,7 @@ anew."""
 class TurnNode:
     """A position outside of the grammars' graphs."""
 
-    __slots__ = ("crossings", "loop", "next", "plain", "row", "state", "usual")
+    __slots__ = ("crossings", "forced", "loop", "next", "row", "state", "usual")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -42,16 +43,14 @@ class TurnNode:
         """The places after tokens with which something begins or ends."""
         self.loop: bytes | None = None
         """Inside free text: not zero for the tokens after which the node is the same."""
-        self.plain: TurnNode | None = None
-        """In free text: the node after each of the tokens of `TurnGraph.plain`."""
         self.row: Row | None = None
         """The mask without limits on tokens, once it was needed."""
-        self.usual = UNSEEN
-        """For drafts: the token that usually follows (`usual_token`)."""
+        self.usual = self.forced = UNSEEN
+        """For drafts, as those of a grammar's node."""
 
     def cut(self) -> None:
         """Remove all edges."""
-        self.next, self.crossings, self.plain = {}, {}, None
+        self.next, self.crossings = {}, {}
 
 
 class Entry:
@@ -70,6 +69,14 @@ class Entry:
         """The state at a position in the grammar."""
         assert self.state.candidates is not None
         return self.state._replace(candidates=self.state.candidates.at_node(node))
+
+
+def state_of(node: TurnNode | Node, entry: Entry | None) -> State:
+    """The state at a node. `entry`: that of a grammar's node."""
+    if isinstance(node, TurnNode):
+        return node.state
+    assert entry is not None
+    return entry.at(node)
 
 
 class Placed(NamedTuple):
@@ -97,7 +104,7 @@ class TurnGraph:
         self._nodes: dict[State, TurnNode] = {}
         self._entries: dict[State, Entry] = {}
         self._has_history = any(len(word) > 1 for word in spec.bad_words)
-        self.plain, self._sample = _plain(model, spec)
+        self._plain, self._sample = _plain(model, spec)
         self.root = self.turn.initial_state(UNLIMITED)
         self.bytes = 0
         """Counted in the memory of the grammars' graphs (grammars/graph/node.py)."""
@@ -115,7 +122,8 @@ class TurnGraph:
     def step(self, node: TurnNode, token: int) -> Placed | None:
         """The place after a token if nothing limits the tokens; None if it is not allowed."""
         found = node.crossings.get(token)
-        if found is None and (known := self._known(node, token)) is not None:
+        is_plain = node.loop is not None and node.loop[token]
+        if found is None and (known := node if is_plain else node.next.get(token)) is not None:
             return Placed(known, known.state)
         if found is None:
             state = self.turn.step(node.state, UNLIMITED, token)
@@ -134,8 +142,11 @@ class TurnGraph:
             entry.finish = None if state is None else self.place(state)
         return entry.finish
 
-    def row(self, node: TurnNode) -> Row:
-        """The mask if nothing limits the tokens."""
+    def row(self, node: TurnNode | Node, entry: Entry | None) -> Row:
+        """The mask if nothing limits the tokens. `entry`: that of a grammar's node."""
+        if isinstance(node, Node):
+            assert entry is not None
+            return entry.graph.row(node)
         if node.row is None:
             before = len(self._model.rows)
             node.row = self._model.row_of(self.turn.mask(node.state, UNLIMITED))
@@ -149,10 +160,6 @@ class TurnGraph:
         memory.add(size)
         memory.tidy()
 
-    def _known(self, node: TurnNode, token: int) -> TurnNode | None:
-        after = node.next.get(token)
-        return node.plain if after is None and self.plain[token] else after
-
     def _node(self, state: State) -> TurnNode:
         node = self._nodes.get(state)
         if node is not None:
@@ -164,11 +171,12 @@ class TurnGraph:
                 self._entries.clear()
             node = self._nodes.setdefault(state, node)
             self._count(NODE_BYTES)
-            self._make_plain(node)
+            self._make_loop(node)
         return node
 
-    def _make_plain(self, node: TurnNode) -> None:
-        """Find the node after plain text: the same for each token that begins or ends nothing."""
+    def _make_loop(self, node: TurnNode) -> None:
+        """Find out whether the node is its own successor after text that begins and ends
+        nothing."""
         state = node.state
         if state.phase not in (Phase.THINKING, Phase.CONTENT) or state.forced or state.ended:
             return
@@ -176,11 +184,8 @@ class TurnGraph:
             return
         if self._sample is None or (self._model.texts.begins_with_name and state.at_start):
             return
-        after = self.turn.step(state, UNLIMITED, self._sample)
-        if after == state:
-            node.loop, node.plain = self.plain, node
-        elif after is not None:
-            node.plain = self._node(after)
+        if self.turn.step(state, UNLIMITED, self._sample) == state:
+            node.loop = self._plain
 
     def _inside(self, state: State, only: Runner) -> Placed:
         candidates = state.candidates
@@ -267,9 +272,11 @@ class TurnGraphs:
         self._lock = Lock()
 
     def follow(self, store: GrammarStore) -> None:
-        """Prepare for the grammars of a store when they are loaded, and forget released ones."""
-        self.model.graphs.prepare_json()
-        store.on_load = self.model.graphs.prepare
+        """Make the graphs of a store's grammars when they are loaded, before a step needs them, as
+        the tables of JSON, and forget released ones."""
+        for kind in JSON_KINDS:
+            self.model.graphs.shared.table(kind)
+        store.on_load = self.model.graphs.graph_of
         store.on_release = self.forget
 
     def __len__(self) -> int:

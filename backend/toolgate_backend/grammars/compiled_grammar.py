@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +13,6 @@ from toolgate_core.schema.canonical import TEXT
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, values
 
 from .engines.engine import CompiledGrammar, Matcher
-from .least_tokens import LeastTokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +33,6 @@ class MeasuredGrammar:
 
     def matcher(self) -> Matcher:
         return self.compiled.matcher()
-
-
-def measure(
-    compiled: CompiledGrammar,
-    name: str,
-    parameters: dict[str, Any],
-    least: LeastTokens,
-    rewritten: str | None = None,
-) -> MeasuredGrammar:
-    """`rewritten` is the schema that the engine was given, as JSON, if it is another one. Called in
-    the quarantine process."""
-    given = parameters if rewritten is None else json.loads(rewritten)
-    least_tokens, extra = least.of(name, given), extra_tokens(parameters)
-    return MeasuredGrammar(compiled, least_tokens, name, extra, limits_of(parameters))
 
 
 def _count(value: Any) -> int:

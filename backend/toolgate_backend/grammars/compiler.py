@@ -2,7 +2,7 @@
 schemas that crash an engine.
 
 The engine's workers and the quarantine use the same compiler, so that both reach the same verdict.
-Only the quarantine rewrites schemas; the workers receive a `RewrittenSchema`.
+Only the quarantine rewrites schemas; the workers receive its verdict.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolgate_core.custom_tools import grammar_of
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.schema.preparation.checks import unsatisfiable_part
-from toolgate_core.wire import GrammarVerdict, ResidualKeyword
+from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
@@ -73,15 +73,6 @@ class CompileResult:
     verdict: GrammarVerdict
     grammar: CompiledGrammar | None
     """None unless the verdict is `ready`."""
-
-
-@dataclass(frozen=True)
-class RewrittenSchema:
-    """A schema that was rewritten for its engine by an earlier compile."""
-
-    schema: str
-    """The rewritten schema, as JSON."""
-    residual: tuple[ResidualKeyword, ...]
 
 
 class Compiler:
@@ -142,14 +133,15 @@ class Compiler:
             self._llguidance.compile_arguments(self.form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
 
     def compile(
-        self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
+        self, key: str, name: str, parameters: str, known: GrammarVerdict | None = None
     ) -> CompileResult:
-        """Compile the grammar of a tool, or refuse its schema. `parameters` is canonical JSON.
+        """Compile the grammar of a tool, or refuse its schema. `parameters` is canonical JSON,
+        `known` the verdict of an earlier compile, which has rewritten the schema for its engine.
         `compile_ms` of the verdict is the processor time of this thread."""
         started = time.thread_time()
         grammar: CompiledGrammar | None = None
         try:
-            choice, compiled = self._compiled(name, parameters, rewritten)
+            choice, compiled = self._compiled(name, parameters, known)
         except GrammarRefused as refused:
             fields = _refused_fields(refused.reason, refused.pointer)
         except SchemaNotEnforceable as error:
@@ -172,7 +164,7 @@ class Compiler:
         return CompileResult(GrammarVerdict(key=key, **fields), grammar)
 
     def _compiled(
-        self, name: str, parameters: str, rewritten: RewrittenSchema | None
+        self, name: str, parameters: str, known: GrammarVerdict | None
     ) -> tuple[Choice, CompiledGrammar]:
         """Return the grammar, and the choice that an engine compiled. Raise GrammarRefused or
         SchemaNotEnforceable."""
@@ -185,10 +177,10 @@ class Compiler:
             return choice, self._llguidance.compile_text(schema[TEXT])
         is_json = self.form.json_of(name) is not None
         first: GrammarRefused | None = None
-        for choice in self._choices(name, schema, rewritten):
+        for choice in self._choices(name, schema, known):
             try:
                 if is_json:
-                    return self._compiled_json(name, choice, known=rewritten is not None)
+                    return self._compiled_json(name, choice, known=known is not None)
                 grammar, residual = self._llguidance.compile_call(
                     self.form, name, choice.schema, schema
                 )
@@ -228,11 +220,12 @@ class Compiler:
         return choice, grammar
 
     def _choices(
-        self, name: str, schema: dict[str, Any], rewritten: RewrittenSchema | None
+        self, name: str, schema: dict[str, Any], known: GrammarVerdict | None
     ) -> Iterator[Choice]:
         """Return the choices to try in turn. A schema that was rewritten before has one only."""
-        if rewritten is not None:
-            return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
+        if known is not None:
+            given = schema if known.rewritten is None else json.loads(known.rewritten)
+            return iter([make_choice(given, known.residual)])
 
         def compiles(prepared: dict[str, Any]) -> bool:
             try:
@@ -244,13 +237,13 @@ class Compiler:
         return fallback_choices(schema, compiles)
 
     def load(
-        self, key: str, packed: str, parameters: str, rewritten: RewrittenSchema | None = None
+        self, key: str, packed: str, parameters: str, known: GrammarVerdict | None = None
     ) -> CompileResult:
         """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
         schema = json.loads(parameters)
         if TEXT in schema or grammar_of(schema) is not None:
             raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
-        choice = next(self._choices(grammar_key.CONTENT, schema, rewritten))
+        choice = next(self._choices(grammar_key.CONTENT, schema, known))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
         assert self._xgrammar is not None

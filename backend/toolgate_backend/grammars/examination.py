@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.killable import Work
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import MEASUREMENTS, GrammarVerdict, InstanceWalk
+from toolgate_core.wire import GrammarVerdict, InstanceWalk
 
 from ..errors import BlobRejected
 from ..tokens.call_form import CallForm
 from ..tokens.vocabulary import Vocabulary
-from .compiled_grammar import measure
-from .compiler import COMMON_SCHEMA, Compiler, RewrittenSchema
+from .compiled_grammar import extra_tokens
+from .compiler import COMMON_SCHEMA, Compiler
 from .engines.engine import CompiledGrammar
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .engines.xgrammar_engine import XGrammarEngine
@@ -99,13 +99,16 @@ def _measured(
     compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar
 ) -> GrammarVerdict:
     try:
-        parameters = json.loads(job.parameters)
-        measured = measure(grammar, job.name, parameters, compiler.least_tokens, verdict.rewritten)
+        given = json.loads(verdict.rewritten or job.parameters)
+        measured = {
+            "least_tokens": compiler.least_tokens.of(job.name, given),
+            "extra_tokens": extra_tokens(json.loads(job.parameters)),
+        }
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - a grammar is usable without measurements
         return verdict
-    verdict = verdict.model_copy(update={name: getattr(measured, name) for name in MEASUREMENTS})
+    verdict = verdict.model_copy(update=measured)
     compile_ms, size_mb = verdict.compile_ms or 0.0, grammar.size / 2**20
     if compile_ms < max(BLOB_MIN_COMPILE_MS, BLOB_MIN_MS_PER_MB * size_mb):
         return verdict
@@ -122,9 +125,7 @@ def _with_blob(
         if packed is None:
             return verdict
         started = time.thread_time()
-        schema = verdict.rewritten
-        rewritten = RewrittenSchema(schema, verdict.residual) if schema is not None else None
-        compiler.load(job.key, packed, job.parameters, rewritten)
+        compiler.load(job.key, packed, job.parameters, verdict)
         load_ms = (time.thread_time() - started) * 1e3
     except BlobRejected:  # xgrammar cannot read its own output
         return verdict

@@ -32,7 +32,7 @@ from ..errors import BlobRejected, GrammarNotLoaded
 from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
-from .compiler import Compiler, CompileResult, RewrittenSchema
+from .compiler import Compiler, CompileResult
 from .loader_threads import Abandoned, FreedMemory, LoaderThreads, LoadLimits, return_freed
 from .quarantine import CPU_SECONDS, WALL_SECONDS
 
@@ -77,7 +77,7 @@ class GrammarStore:
         self._lock = Lock()
         self._threads = LoaderThreads(THREADS, limits or _load_limits())
         self._freed = FreedMemory()
-        self.on_load: Callable[[MeasuredGrammar], None] = lambda grammar: None
+        self.on_load: Callable[[MeasuredGrammar], object] = lambda grammar: None
         """Is called with each grammar before it is loaded, in the thread that loads it."""
         self.on_release: Callable[[MeasuredGrammar], None] = lambda grammar: None
         """Is called with each grammar that is no longer loaded."""
@@ -186,13 +186,11 @@ class GrammarStore:
         self, key: str, *, name: str, parameters: str, examined: Mapping[str, Any] | None = None
     ) -> tuple[GrammarVerdict, MeasuredGrammar | None]:
         known = GrammarVerdict.model_validate(examined or {"key": key, "status": "ready"})
-        # The quarantine has already rewritten the schema, so it is used unchanged.
-        schema_for_engine = RewrittenSchema(known.rewritten or parameters, known.residual)
         outcome: CompileResult | None = None
         if known.blob is not None:
             with suppress(BlobRejected):  # the verdict shows that the grammar was compiled instead
-                outcome = self._compiler.load(key, known.blob, parameters, schema_for_engine)
-        outcome = outcome or self._compiler.compile(key, name, parameters, schema_for_engine)
+                outcome = self._compiler.load(key, known.blob, parameters, known)
+        outcome = outcome or self._compiler.compile(key, name, parameters, known)
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached

@@ -8,8 +8,8 @@ are different. Both are handled by the same code: prefixes, masks of literals, p
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from toolgate_core.dialects.marks import Marks
 
@@ -84,6 +84,17 @@ class TokenIndex:
         """Return whether the bytes of some token begin with `text` and are longer."""
         after = bisect_right(self._sorted, text)
         return after < len(self._sorted) and self._sorted[after].startswith(text)
+
+    def starting_with(self, text: bytes) -> Iterator[int]:
+        """Yield the tokens whose units begin with `text`."""
+        for at in range(bisect_left(self._sorted, text), len(self._sorted)):
+            if not self._sorted[at].startswith(text):
+                return
+            yield from self._ids[self._sorted[at]]
+
+    def containing(self, text: bytes) -> Iterator[int]:
+        """Yield the tokens whose units contain `text`."""
+        return (token for written, ids in self._ids.items() if text in written for token in ids)
 
     def fewest(self, text: bytes) -> list[int] | None:
         """Return the fewest tokens that spell `text`, none of which is longer than `MAX_LENGTH`

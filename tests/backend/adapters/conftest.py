@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import tools
@@ -75,7 +76,8 @@ def ours(automaton: Callable[..., Any], model_data: Any) -> Callable[..., Any]:
     from toolgate_backend.enforcement.jump_forward import JumpForward
 
     failed = structured_output.FailedSequence(model_data)
-    shared = structured_output.Shared(failed, JumpForward(lambda text: ()))
+    everything = model_data.rows.row(np.full_like(model_data.in_grammars, -1))
+    shared = structured_output.Shared(failed, JumpForward(lambda text: ()), everything)
 
     def make(offered: Any = (tools.WEATHER,), **spec: Any) -> Any:
         return structured_output.EnforcementGrammar(automaton([*offered], **spec), shared)

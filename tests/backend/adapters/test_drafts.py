@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from vllm.config import VllmConfig
+from vllm.config import CUDAGraphMode, VllmConfig
 from vllm.engine.arg_utils import EngineArgs
+from vllm.utils.argparse_utils import FlexibleArgumentParser
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.worker.gpu import model_runner
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
@@ -15,6 +16,7 @@ from tests.models import tiny_model
 from toolgate_backend.adapters import draft_config, draft_worker, forced_drafts, probe
 from toolgate_backend.adapters.private_names import FORCED_DRAFTS
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
+from toolgate_backend.enforcement.jump_forward import Planned
 from toolgate_backend.errors import IncompatibleServer
 from toolgate_core.host_probe import find_problems
 
@@ -28,7 +30,7 @@ def test_vllm_takes_the_flags(monkeypatch):
     """From 0.33 on, vLLM drops the schedule on the V1 model runner, the only one without a GPU."""
     drop = "_maybe_disable_dynamic_sd_for_v1"
     monkeypatch.setattr(VllmConfig, drop, lambda config: None, raising=False)
-    flag, value = draft_config.flags(8)
+    flag, value, *graphs = draft_config.flags(8)
     assert flag == "--speculative-config"
     arguments = EngineArgs(
         model=str(tiny_model()),
@@ -41,6 +43,8 @@ def test_vllm_takes_the_flags(monkeypatch):
     assert config.num_speculative_tokens == 8
     config.speculative_config.method = "ngram"
     assert not draft_config.is_configured(config)
+    parsed = EngineArgs.add_cli_args(FlexibleArgumentParser()).parse_args(graphs)
+    assert parsed.compilation_config.cudagraph_mode is CUDAGraphMode.FULL
 
 
 def speculative(method=draft_config.METHOD):
@@ -55,6 +59,7 @@ def config(**changes):
         "use_v2_model_runner": True,
         "scheduler_config": SimpleNamespace(async_scheduling=True),
         "model_config": SimpleNamespace(is_hybrid=False),
+        **graphs("FULL"),
         **parallel(1, 1),
     }
     return SimpleNamespace(**{**found, **changes})
@@ -62,7 +67,12 @@ def config(**changes):
 
 def test_a_server_that_drafts_as_configured_starts():
     draft_config.check(config(), 8)
+    draft_config.check(config(**graphs("NONE")), 8)
     draft_config.check(config(speculative_config=None), 0)
+
+
+def graphs(mode):
+    return {"compilation_config": SimpleNamespace(cudagraph_mode=CUDAGraphMode[mode])}
 
 
 def parallel(data, pipeline):
@@ -80,6 +90,7 @@ def parallel(data, pipeline):
         ({"scheduler_config": SimpleNamespace(async_scheduling=False)}, 8, "--no-async-sched"),
         *((parallel(*sizes), 8, "data or pipeline parallelism") for sizes in ((2, 1), (1, 2))),
         ({"model_config": SimpleNamespace(is_hybrid=True)}, 8, "recurrent layers"),
+        (graphs("FULL_AND_PIECEWISE"), 8, "Add cudagraph_mode=FULL to --compilation-config"),
     ],
 )
 def test_other_servers_are_refused(changes, wanted, says):
@@ -160,40 +171,39 @@ class Counting(EnforcementGrammar):
     def __init__(self, last):
         self.last = last
 
-    def validate_tokens(self, tokens):
-        expected = range(self.last + 1, self.last + 1 + len(tokens))
-        wrong = [
-            at for at, pair in enumerate(zip(tokens, expected, strict=True)) if pair[0] != pair[1]
-        ]
-        return tokens[: wrong[0]] if wrong else tokens
-
-    def drafts_after(self, in_flight, limit):
-        begin = self.last + len(in_flight) + 2
-        return list(range(begin, begin + min(limit, 5)))
+    def plan(self, drafts, limit):
+        pairs = zip(drafts, range(self.last + 1, self.last + 100), strict=False)
+        valid = next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), len(drafts))
+        begin = self.last + valid + 2
+        return Planned([], valid, list(range(begin, begin + min(limit, 5))))
 
 
-def requests(**grammars):
-    return {
-        name: SimpleNamespace(
-            structured_output_request=SimpleNamespace(grammar=grammar), spec_token_ids=[]
-        )
-        for name, grammar in grammars.items()
-    }
+def planned(scheduled, *, most=4, places=100, **grammars):
+    """The requests after a step with these drafts."""
+    requests = {name: SimpleNamespace(spec_token_ids=[]) for name in grammars}
+    config = SimpleNamespace(
+        num_speculative_tokens=most,
+        compilation_config=SimpleNamespace(max_cudagraph_capture_size=places),
+    )
+    forced_drafts.plan(requests, grammars, scheduled, config, len(grammars))
+    return {name: each.spec_token_ids for name, each in requests.items()}
 
 
 def test_drafts_that_the_last_tokens_rule_out_become_padding():
-    held = requests(a=Counting(10), b=Counting(20), c=Counting(30), d=Counting(40))
     scheduled = {"a": [11, 12, 13], "b": [21, 7, 23], "c": [9, 32]}
-    forced_drafts.revise(held, [*held], scheduled)
+    planned(scheduled, a=Counting(10), b=Counting(20), c=Counting(30), d=Counting(40))
     assert scheduled == {"a": [11, 12, 13], "b": [21, -1, -1], "c": [-1, -1]}
 
 
 def test_the_next_drafts_follow_the_valid_ones_and_one_more_token():
-    held = requests(a=Counting(10), b=Counting(20), free=object())
-    forced_drafts.propose(held, [*held], {"a": [11, 12, -1]}, limit=4)
-    assert held["a"].spec_token_ids == [14, 15, 16, 17]
-    assert held["b"].spec_token_ids == [22, 23, 24, 25]
-    assert held["free"].spec_token_ids == []
+    found = planned({"a": [11, 12, -1]}, a=Counting(10), b=Counting(20))
+    assert found == {"a": [14, 15, 16, 17], "b": [22, 23, 24, 25]}
+
+
+@pytest.mark.parametrize(("places", "drafts"), [(10, 4), (8, 3), (6, 2), (2, 0), (1, 0)])
+def test_the_drafts_of_a_step_have_places_in_one_graph(places, drafts):
+    found = planned({}, places=places, a=Counting(10), b=Counting(20))
+    assert {name: len(each) for name, each in found.items()} == {"a": drafts, "b": drafts}
 
 
 @pytest.mark.parametrize("method", [draft_config.METHOD, "eagle"])

@@ -10,7 +10,7 @@ from vllm.v1.sample.logits_processor.interface import BatchUpdate
 
 from tests import tools
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, StepTimer
+from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.worker_rpc import source_text
@@ -22,15 +22,18 @@ from toolgate_core.wire import GrammarSource
 # --- logits processor ---
 @pytest.fixture(scope="module")
 def made(model_config):
-    config = SimpleNamespace(model_config=model_config)
+    config = SimpleNamespace(
+        model_config=model_config,
+        scheduler_config=SimpleNamespace(max_num_seqs=8),
+        num_speculative_tokens=0,
+    )
     return EnforcementLogitsProcessor(config, torch.device("cpu"), False)
 
 
 @pytest.fixture
 def processor(made):
-    """Without rows, and with a timer that no slow step of another test has started."""
+    """Without rows."""
     made._sequences.clear()
-    made._timer = StepTimer()
     return made
 
 
@@ -119,8 +122,7 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
 def test_slow_masks_end_their_sequence(processor, vocabulary, slow_masks):
     update(processor, [(0, params(choice="none"), []), (1, params(choice="none"), [])])
     slow_masks(processor._sequences[0].automaton, 60.0)
-    # The first slow step is not timed, and the first slow mask is only noticed.
-    for _ in range(1 + MAX_SLOW):
+    for _ in range(MAX_SLOW - 1):
         slow_one, neighbour, *_ = allowed(processor, vocabulary)
         assert slow_one == neighbour
     slow_one, neighbour, *_ = allowed(processor, vocabulary)

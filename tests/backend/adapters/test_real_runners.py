@@ -14,7 +14,7 @@ import pytest
 
 from bench.engine_steps.blocks import Kind
 from bench.engine_steps.process import in_new_process, write
-from bench.gpu_engine.engines import ENGINES, BlockOfRequests
+from bench.gpu_engine.engines import DRAFTS, ENGINES, BlockOfRequests
 from tests.models import tiny_model
 from tests.support.installed import needs
 from tests.support.shared_data import BFCL
@@ -22,14 +22,15 @@ from tests.support.shared_data import BFCL
 STREAMS, STEPS = 4, 120
 FLAGS = ("--max-model-len", "768", "--block-size", "32", "--num-gpu-blocks-override", "26")
 """Prompts share 16 blocks, and 4 calls need more than the others, so that some are preempted."""
-ABORT_EVERY = 9
+ABORT_EVERY, COMPARED_EVERY = 9, 5
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, needs(BFCL)]
 
 
 def run(engine: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
     """Write the responses with an engine, and abort a request now and then. Raises WrongResponse if
-    a response that was not aborted has other tokens."""
+    a response that was not aborted has other tokens, and AssertionError if the masks from a table
+    are not those of a bitmask."""
     setup = ENGINES[engine]
     if not setup.processor:
         from bench.support import v2_on_cpu
@@ -73,10 +74,55 @@ def run(engine: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
             counts["finished"] += 1
 
     set_environment(setup)
+    original = None if setup.processor else _use_tables_of_gpus()
     measured = MeasuredEngine(setup, EngineOptions(str(tiny_model()), FLAGS, STREAMS, STEPS))
+    if original is not None:
+        _compare(measured._runner.structured_outputs_worker, original, counts)
     measured.take({"natural": responses}, Aborting)
     measured.block(BlockOfRequests(engine, setup.kinds[-1], STREAMS, "natural", 0))
     return counts
+
+
+def _use_tables_of_gpus() -> Any:
+    """With few slots, so that they begin anew now and then. Returns vLLM's own function."""
+    from vllm.v1.worker.gpu.structured_outputs import StructuredOutputsWorker
+
+    from toolgate_backend.adapters import mask_worker
+    from toolgate_backend.adapters.device_masks import DeviceMasks
+
+    slots = STREAMS * (1 + DRAFTS)
+    mask_worker.slots_of = lambda _config: slots
+    mask_worker.make_table = lambda device, size, *, forces, slots, **_others: DeviceMasks(
+        device, size, forces=forces, slots=slots
+    )
+    return StructuredOutputsWorker.apply_grammar_bitmask
+
+
+def _compare(worker: Any, original: Any, counts: Counter[str]) -> None:
+    """Compare the logits with those of vLLM's own function and a bitmask, in each step that changes
+    a table and in some others. Triton's interpreter is slow."""
+    from tests.support.bitmasks import as_bitmask, positions_of
+    from toolgate_backend.adapters.row_numbers import NumberedRows, RowNumbers
+
+    number, hooked, rows = RowNumbers.number, worker.apply_grammar_bitmask, list[Any]()
+
+    def noting(self: Any, numbered: Any) -> Any:
+        rows[:] = numbered
+        return number(self, numbered)
+
+    def compared(logits: Any, batch: Any, requests: Any, sent: Any) -> None:
+        expected = logits.clone()
+        hooked(logits, batch, requests, sent)
+        if not isinstance(sent, NumberedRows):
+            return
+        counts["numbered"] += 1
+        counts["tables"] += sent.first == 0 and len(sent.new) > 0
+        if len(sent.new) or counts["numbered"] % COMPARED_EVERY == 0:
+            masks = as_bitmask(rows, positions_of(requests, batch), worker.mask_stride)
+            original(worker, expected, batch, requests, masks)
+            assert logits.equal(expected)
+
+    RowNumbers.number, worker.apply_grammar_bitmask = noting, compared
 
 
 def calls() -> list[list[int]]:
@@ -90,6 +136,8 @@ def test_calls_are_complete_with_preemption_and_aborts(engine):
     assert counts["preempted"]
     assert counts["aborted"]
     assert bool(counts["drafts"]) == (engine == "forced_drafts")
+    if engine != "logits_processor":
+        assert counts["numbered"] > counts["tables"] > 1
 
 
 @pytest.mark.parametrize("engine", ["structured_output", "forced_drafts", "logits_processor"])

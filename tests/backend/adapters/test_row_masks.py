@@ -1,6 +1,5 @@
-"""Rows of masks: as logits keep them, and in the steps of an engine."""
+"""Rows of masks: by number, as logits keep them, and in the steps of an engine."""
 
-import gc
 import random
 
 import numpy as np
@@ -10,16 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.effort import repeats, rotating
-from toolgate_backend.adapters import step_masks
-from toolgate_backend.adapters.apply_masks import ListedMasks, make_applier
-from toolgate_backend.adapters.step_masks import StepMasks
-from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, TIMED_STEPS
+from toolgate_backend.adapters.apply_masks import make_table
+from toolgate_backend.adapters.row_numbers import NumberedRows, RowNumbers
+from toolgate_backend.adapters.structured_output import StepMasks
+from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.masks import FEW_WORDS, Row, Rows, unpack, words_per_row
+from toolgate_backend.tokens.masks import Row, unpack
 
 # --- apply masks ---
 VOCABULARY = 100  # no multiple of 32: the last word has bits that are no token's
-SLOTS = 3
+SLOTS = 8
 tokens = st.sets(st.integers(0, VOCABULARY - 1), min_size=1)
 DEVICES = ["cpu", "interpreted", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -49,12 +48,25 @@ def test_the_kernel_compiles_for_gpus(target):
     assert triton.compile(source, target=GPUTarget(*target)).kernel
 
 
+class Applier:
+    """A table, and the numbers of its rows."""
+
+    def __init__(self, table):
+        self.table, self.numbers = table, RowNumbers(SLOTS)
+        self.device = getattr(table, "_device", torch.device("cpu"))
+
+    def apply(self, logits, indices, rows):
+        self.table.apply(logits, list(indices), self.numbers.number(rows))
+
+
 @pytest.fixture(scope="module", params=DEVICES)
 def applier(request):
-    """One for all examples: what it keeps must not leak into others. `interpreted` is the
-    application for GPUs on a CPU, with few slots."""
+    """One for all examples: what it keeps must not leak into others. `interpreted` is the table of
+    GPUs on a CPU."""
+    given = {"forces": True, "slots": SLOTS}
     if request.param != "interpreted":
-        yield make_applier(torch.device(request.param), VOCABULARY, pin_memory=True)
+        table = make_table(torch.device(request.param), VOCABULARY, pin_memory=True, **given)
+        yield Applier(table)
         return
     interpreter = pytest.importorskip("triton.runtime.interpreter")
     from toolgate_backend.adapters import device_masks
@@ -63,11 +75,7 @@ def applier(request):
         kernel = interpreter.InterpretedFunction(device_masks.mask_rows.fn)
         patch.setattr(device_masks, "mask_rows", kernel)
         patch.setattr(device_masks, "BLOCK", 64)
-        yield device_masks.DeviceMasks(torch.device("cpu"), VOCABULARY, slots=SLOTS)
-
-
-def device_of(applier):
-    return getattr(applier, "_device", torch.device("cpu"))
+        yield Applier(device_masks.DeviceMasks(torch.device("cpu"), VOCABULARY, **given))
 
 
 @settings(
@@ -87,7 +95,7 @@ def test_each_sequence_keeps_the_logits_that_its_row_allows(applier, kinds, pick
     indices = list(range(count))
     rng.shuffle(indices)
     *indices, free = indices
-    before = torch.rand(count, VOCABULARY, device=device_of(applier))
+    before = torch.rand(count, VOCABULARY, device=applier.device)
     after = before.clone()
     applier.apply(after, indices, [row for row, _ in given_rows])
     assert after[free].equal(before[free])
@@ -100,10 +108,11 @@ def test_each_sequence_keeps_the_logits_that_its_row_allows(applier, kinds, pick
 
 
 def test_rows_that_were_replaced_return(applier):
-    """More rows than the table has slots, in one step and over several."""
+    """More rows over several steps than the table has slots."""
     rows = [make_row({number, number + 1}) for number in range(3 * SLOTS)]
-    for order in (rows, rows[:2], rows[::-1], rows[1:4], rows):
-        logits = torch.zeros(len(order), VOCABULARY, device=device_of(applier))
+    for first in (0, 2, SLOTS, 2 * SLOTS, 0, SLOTS // 2):
+        order = [*rows[first : first + SLOTS - 1], rows[first]]
+        logits = torch.zeros(len(order), VOCABULARY, device=applier.device)
         applier.apply(logits, range(len(order)), order)
         for row, left in zip(order, logits, strict=True):
             assert torch.nonzero(left == 0).flatten().tolist() == masks.unpack(row.words).tolist()
@@ -112,33 +121,43 @@ def test_rows_that_were_replaced_return(applier):
 @pytest.mark.parametrize("beyond", [False, True])
 @pytest.mark.parametrize("token", [7, VOCABULARY - 1])
 def test_a_single_allowed_token_is_forced_whatever_its_logit(applier, token, beyond):
-    logits = torch.full((2, VOCABULARY), float("-inf"), device=device_of(applier))
+    logits = torch.full((2, VOCABULARY), float("-inf"), device=applier.device)
     applier.apply(logits, [1], [make_row({token}, beyond=beyond)])
     assert torch.nonzero(logits > float("-inf")).tolist() == [[1, token]]
 
 
 def test_several_allowed_tokens_are_not_forced(applier):
-    logits = torch.full((1, VOCABULARY), float("-inf"), device=device_of(applier))
+    logits = torch.full((1, VOCABULARY), float("-inf"), device=applier.device)
     logits[0, 8] = 1.5
     applier.apply(logits, [0], [make_row({7, 8})])
     assert torch.nonzero(logits > float("-inf")).tolist() == [[0, 8]]
 
 
-def test_lists_are_kept_as_long_as_their_row():
-    applier = ListedMasks()
-    row = make_row({1, 2})
-    applier.apply(torch.zeros(1, VOCABULARY), [0], [row])
-    assert len(applier._lists) == 1
-    del row
-    gc.collect()
-    assert not applier._lists
+def test_nothing_is_forced_where_logits_processors_come_later():
+    table = make_table(torch.device("cpu"), VOCABULARY, forces=False)
+    logits = torch.full((1, VOCABULARY), 2.0)
+    table.apply(logits, [0], RowNumbers().number([make_row({7})]))
+    assert logits[0, 7] == 2.0
+
+
+def test_a_missed_step_is_noticed(applier):
+    """The rows of that step would be others."""
+    logits = torch.zeros(1, VOCABULARY, device=applier.device)
+    applier.apply(logits, [0], [make_row({1})])
+    applier.numbers.number([make_row({2})])
+    for row in (make_row({2}), make_row({3})):
+        with pytest.raises(RuntimeError, match="A step did not reach the worker"):
+            applier.apply(logits, [0], [row])
+    applier.numbers = RowNumbers(SLOTS)  # a table that begins anew misses nothing
+    applier.apply(logits, [0], [make_row({4})])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_nothing_waits_for_the_gpu():
     """A wait would last as long as the forward pass."""
     size = 12_000
-    applier = make_applier(torch.device("cuda"), size, pin_memory=True)
+    device = torch.device("cuda")
+    applier = Applier(make_table(device, size, forces=True, slots=SLOTS, pin_memory=True))
     rows = [
         make_row(set(allowed), size=size) for allowed in ([7], [7, 8], range(6000), range(3, size))
     ]
@@ -151,27 +170,72 @@ def test_nothing_waits_for_the_gpu():
         torch.cuda.set_sync_debug_mode("default")
 
 
+# --- numbers of rows ---
+class Kept:
+    """The rows that a worker has by number."""
+
+    def __init__(self):
+        self.rows = []
+
+    def receive(self, sent):
+        if len(sent.new):
+            self.rows[sent.first :] = sent.new
+        return [self.rows[number] for number in sent.numbers]
+
+
+@settings(max_examples=repeats(30, nightly=300), deadline=None)
+@given(st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=SLOTS), max_size=12))
+def test_a_number_is_that_of_its_row_and_no_row_is_sent_twice_without_need(steps):
+    rows = [make_row({each}) for each in range(20)]
+    numbers, kept, here = RowNumbers(SLOTS), Kept(), set()
+    for step in steps:
+        sent = numbers.number([rows[each] for each in step])
+        found = [unpack(words).tolist() for words in kept.receive(sent)]
+        assert found == [[each] for each in step]
+        assert len(kept.rows) <= SLOTS
+        if sent.first == 0:
+            here.clear()
+        assert len(sent.new) == len({*step} - here)
+        here |= {*step}
+
+
+def test_what_was_sent_is_not_written_again():
+    """Several steps are on their way, some without a copy."""
+    numbers = RowNumbers(2)
+    first = numbers.number([make_row({1}), make_row({2})])
+    before = [each.copy() for each in (first.numbers, first.new)]
+    numbers.number([make_row({3}), make_row({4})])
+    for sent, was in zip((first.numbers, first.new), before, strict=True):
+        assert (sent == was).all()
+
+
 # --- the masks of a step ---
-UNTOUCHED = 7
-"""Words that no mask has."""
-
-
 @pytest.fixture
 def make(ours):
     return lambda: ours(choice="required")
 
 
-@pytest.fixture
-def step(vocabulary, monkeypatch):
-    monkeypatch.setattr(step_masks, "FIRST_ROWS", 2)
-    return StepMasks(words_per_row(vocabulary.size), seconds=60.0)
+@pytest.fixture(params=["rows", "bitmask"])
+def step(request):
+    made = StepMasks()
+    if request.param == "rows":
+        made.numbers, made.kept = RowNumbers(12), Kept()
+    return made
 
 
-def filled(step, grammars):
+def filled(step, grammars, drafts=None):
     """The masks of a step by sequence."""
-    ids, rows = step.fill(grammars)
-    assert len(ids) == len(rows) == len(grammars)
-    return {each: set(unpack(row).tolist()) for each, row in zip(ids, rows, strict=True)}
+    sent = step.fill(grammars, drafts or {})
+    assert isinstance(sent, NumberedRows) == (step.numbers is not None)
+    rows = [
+        set(unpack(row).tolist()) for row in (step.kept.receive(sent) if step.numbers else sent)
+    ]
+    found = {}
+    for name in grammars:
+        count = 1 + len((drafts or {}).get(name, ()))
+        found[name], rows = rows[:count], rows[count:]
+    assert not rows
+    return found if drafts else {name: mask for name, [mask] in found.items()}
 
 
 def test_each_sequence_has_its_mask_while_others_come_and_go(step, make):
@@ -182,9 +246,9 @@ def test_each_sequence_has_its_mask_while_others_come_and_go(step, make):
         for name in list(running):
             if rng.random() < 0.15:
                 del running[name]
-        while len(running) < 9 and rng.random() < 0.6:
+        while not running or (len(running) < 9 and rng.random() < 0.6):
             running[next(names)] = make()
-        scheduled = rng.sample(sorted(running), rng.randint(0, len(running)))
+        scheduled = rng.sample(sorted(running), rng.randint(1, len(running)))
         found = filled(step, {name: running[name] for name in scheduled})
         assert found == {
             name: set(unpack(running[name].next_row().words).tolist()) for name in scheduled
@@ -193,50 +257,38 @@ def test_each_sequence_has_its_mask_while_others_come_and_go(step, make):
             assert running[name].accept_tokens(name, [rng.choice(sorted(allowed))])
 
 
-def test_rows_are_written_only_if_their_mask_changes(step, make, vocabulary):
+def test_rows_are_sent_only_if_they_are_new(make, vocabulary):
+    call = vocabulary.marks.tokens["<tool_call>"]
+    step, grammars = StepMasks(), {name: make() for name in "abc"}
+    step.numbers = RowNumbers()
+    assert len(step.fill(grammars, {}).new) == 1  # of all
+    assert not len(step.fill(grammars, {}).new)
+    assert grammars["b"].accept_tokens("b", [call])
+    sent = step.fill(grammars, {})
+    assert len(sent.new) == 1
+    assert sent.numbers.tolist() == [0, 1, 0]
+
+
+def test_each_draft_has_the_mask_after_those_before_it(step, make, vocabulary):
     call = vocabulary.marks.tokens["<tool_call>"]
     grammars = {name: make() for name in "abc"}
-    ids, _ = step.fill(grammars)
-    step._bitmask[:] = UNTOUCHED
-    assert grammars["b"].accept_tokens("b", [call])
-    again, rows = step.fill(dict(reversed(grammars.items())))  # scheduled in another order
-    assert again == ids
-    assert [bool((row != UNTOUCHED).any()) for row in rows] == [each == "b" for each in ids]
-
-
-def test_a_sequence_keeps_its_row_when_others_end(step, make):
-    grammars = {name: make() for name in "abcd"}
-    step.fill(grammars)
-    step._bitmask[:] = UNTOUCHED
-    del grammars["b"]
-    ids, rows = step.fill(grammars)
-    assert ids == ["a", "d", "c"]
-    assert (rows[[0, 1, 2]] == UNTOUCHED).all()  # the same mask in each
-    ids, _ = step.fill({"e": make()} | grammars)
-    assert ids == ["a", "d", "c", "e"]
-
-
-def test_a_row_is_written_over_any_other(vocabulary, make):
-    """Rows with few words are written by these, others as a whole."""
-    rng, rows = random.Random(5), Rows()
-    words = words_per_row(vocabulary.size)
-    step, grammar = StepMasks(words, seconds=60.0), make()
-    machine = grammar.automaton
-    for _ in range(60):
-        row = np.zeros(words, np.int32)
-        filled = rng.sample(range(words), rng.choice((0, 1, FEW_WORDS, FEW_WORDS + 1, words)))
-        row[filled] = [rng.randint(-(2**31), 2**31 - 1) for _ in filled]
-        machine.row = rows.row(row)
-        _, [written] = step.fill({"a": grammar})
-        assert (written == row).all()
-
-
-def test_an_earlier_order_of_rows_does_not_change(step, make):
-    """vLLM has it already."""
-    grammars = {name: make() for name in "ab"}
-    ids, _ = step.fill(grammars)
-    step.fill({"c": make()})
-    assert ids == ["a", "b"]
+    text = make()
+    assert text.accept_tokens("", [call])
+    first, second = {call}, set(unpack(text.next_row().words).tolist())
+    everything = set(range(32 * len(text.next_row().words)))
+    drafts = {"a": [call], "c": [call, -1, call]}
+    assert filled(step, grammars, drafts) == {
+        "a": [first, second],
+        "b": [first],
+        "c": [first, second, everything, everything],
+    }
+    refused = {"a": [*vocabulary.encode("a"), call]}
+    assert filled(step, grammars, refused) == {"a": [first] * 3, "b": [first], "c": [first]}
+    assert filled(step, grammars) == {
+        "a": first,
+        "b": first,
+        "c": first,
+    }  # they are where they were
 
 
 def test_a_failing_sequence_does_not_affect_others(step, make, vocabulary):
@@ -249,17 +301,10 @@ def test_a_failing_sequence_does_not_affect_others(step, make, vocabulary):
     assert grammars["c"].accept_tokens("c", [call])
 
 
-def test_slow_masks_end_their_sequence(make, vocabulary, slow_masks):
-    """Only masks that are computed in a slow step, or soon after it, are timed."""
-    step = StepMasks(words_per_row(vocabulary.size), seconds=1.0)
+def test_slow_masks_end_their_sequence(step, make, vocabulary, slow_masks):
     grammars = {name: make() for name in "ab"}
     slow_masks(grammars["a"].automaton, 2.0)
     call = {vocabulary.marks.tokens["<tool_call>"]}
-    # The first slow step is not timed, and the first slow mask is only noticed.
-    for _ in range(1 + MAX_SLOW):
+    for _ in range(MAX_SLOW - 1):
         assert filled(step, grammars) == {"a": call, "b": call}
     assert filled(step, grammars) == {"a": {vocabulary.marks.failure}, "b": call}
-    assert step._timer._timed_steps
-    for _ in range(TIMED_STEPS):
-        filled(step, grammars)
-    assert not step._timer._timed_steps

@@ -10,6 +10,7 @@ from tests.long.scheduler.oracle import Profile, Violation
 from tests.long.scheduler.runner import Runner
 from tests.long.scheduler.simulation import Simulation
 from tests.support.effort import rotating
+from toolgate_backend.adapters import mask_worker
 
 # --- simulated engines ---
 BASE = Profile(
@@ -50,17 +51,9 @@ def test_masks_follow_their_requests(profile):
 
 
 def test_rows_of_other_requests_are_noticed(monkeypatch):
-    """The check itself: exchange two rows of logits."""
-    from tests.long.scheduler import runner
-
-    applied = runner.apply_grammar_bitmask
-
-    def exchanged(scheduled, grammar, batch, logits):
-        applied(scheduled, grammar, batch, logits)
-        rows = logits.numpy()
-        rows[:] = np.roll(rows, 1, axis=0)
-
-    monkeypatch.setattr(runner, "apply_grammar_bitmask", exchanged)
+    """The check itself: exchange the rows of logits."""
+    placed = mask_worker.places_of
+    monkeypatch.setattr(mask_worker, "places_of", lambda *given: np.roll(placed(*given), 1))
     with pytest.raises(Violation, match="its own mask allows"):
         Simulation(BASE).run(50)
 

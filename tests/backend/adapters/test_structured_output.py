@@ -19,6 +19,7 @@ from vllm.v1.structured_output.utils import apply_grammar_bitmask
 from tests import tools
 from toolgate_backend.adapters import engine_sequences, vllm_host
 from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
+from toolgate_backend.adapters.row_numbers import NumberedRows, RowNumbers
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.enforcement.spec import Spec
@@ -94,7 +95,7 @@ def test_slow_masks_end_their_sequence(ours, vocabulary, monkeypatch):
     now = iter(range(1000))
     for clock in ("thread_time", "perf_counter"):  # each mask takes a second or more
         monkeypatch.setattr(f"time.{clock}", lambda: float(next(now)))
-    masks = [allowed(grammar, vocabulary) for _ in range(1 + MAX_SLOW)]
+    masks = [allowed(grammar, vocabulary) for _ in range(MAX_SLOW)]
     assert masks[-2] == {vocabulary.marks.tokens["<tool_call>"]}
     assert masks[-1] == {vocabulary.marks.failure}
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])
@@ -108,6 +109,7 @@ def scheduler(manager, grammars, kind=Scheduler):
     made = kind.__new__(kind)
     made.vllm_config = manager.vllm_config
     made.structured_output_manager = manager
+    engine_sequences.engine_sequences(made.vllm_config).step_masks.numbers = None
     made.requests = {name: running(name, grammar) for name, grammar in grammars.items()}
     return made
 
@@ -131,10 +133,11 @@ def step(scheduler, drafts=None):
         num_scheduled_tokens=dict.fromkeys(scheduler.requests, 1),
         scheduled_spec_decode_tokens=drafts or {},
     )
-    found = scheduler.get_grammar_bitmask(scheduled)
+    found = scheduler.last = scheduler.get_grammar_bitmask(scheduled)
     if found is None:
         return {}
-    names, rows = found.structured_output_request_ids, iter(found.grammar_bitmask)
+    names, sent = found.structured_output_request_ids, found.grammar_bitmask
+    rows = iter(sent.new[sent.numbers] if isinstance(sent, NumberedRows) else sent)  # all are new
     positions = {name: 1 + len((drafts or {}).get(name, ())) for name in names}
     masks = {
         name: [set(unpack(next(rows)).tolist()) for _ in range(count)]
@@ -236,6 +239,26 @@ def test_drafts_are_left_to_vllm(manager, ours, vocabulary, asked):
     assert asked == [0, 1]
     grammar = made.requests["a"].structured_output_request.grammar
     assert grammar.validate_tokens([call]) == [call]  # it is where it was
+
+
+def test_workers_with_tables_get_numbers_of_rows_for_drafts_too(manager, ours, vocabulary, asked):
+    """The masks, and the numbers of drafts that they constrain, are those of vLLM's own loop."""
+    manager.vllm_config.num_speculative_tokens = 3
+    manager.vllm_config.model_config.is_diffusion = False
+    call, text = vocabulary.marks.tokens["<tool_call>"], vocabulary.encode("a")[0]
+    made = scheduler(manager, {name: ours(choice="required") for name in "abcd"})
+    drafts = {"a": [call, -1, -1], "b": [text, call], "c": [call]}
+    expected, acceptable = step(made, drafts), made.last.num_acceptable_drafts
+    assert asked
+    del asked[:]
+    masks = engine_sequences.engine_sequences(made.vllm_config).step_masks
+    masks.numbers = RowNumbers()
+    assert step(made, drafts) == expected
+    assert made.last.num_acceptable_drafts == acceptable == [1, 2, 1, 0]
+    assert isinstance(made.last.grammar_bitmask, NumberedRows)
+    made.requests["e"] = running("e", Native())
+    assert step(made, drafts)["e"] == {5}
+    assert isinstance(made.last.grammar_bitmask, np.ndarray)
 
 
 def test_sampled_tokens_reach_their_grammar(manager, ours, vocabulary):

@@ -9,12 +9,12 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.jump_forward import (
-    BYTES_PER_TOKEN,
+    FORCED_BYTES,
     JumpForward,
     RepeatedText,
     learn,
-    usual_token,
 )
+from toolgate_backend.enforcement.token_limits import TOKENS_BETWEEN_CHECKS
 from toolgate_backend.tokens.masks import unpack
 
 CASES = json.loads(Path(__file__).with_name("drafts.json").read_text())
@@ -66,7 +66,7 @@ def test_valid_proposed_drafts_are_kept_and_extended(automaton, forecast, vocabu
     assert forecast.drafts(machine, wrong, 64) == known
 
 
-def test_a_long_constant_is_encoded_only_up_to_the_draft_limit(automaton, vocabulary):
+def test_a_long_constant_is_encoded_only_as_far_as_it_is_drafted(automaton, vocabulary):
     spelt = []
 
     def encode(text):
@@ -76,7 +76,7 @@ def test_a_long_constant_is_encoded_only_up_to_the_draft_limit(automaton, vocabu
     constant = tools.tool("f", {"a": {"type": "string", "const": "word " * 2_000}})
     drafts = JumpForward(encode).drafts(automaton([constant], choice="required"), [], 64)
     assert len(drafts) == 64
-    assert max(map(len, spelt)) <= 64 * BYTES_PER_TOKEN
+    assert max(map(len, spelt)) <= FORCED_BYTES
 
 
 @pytest.mark.parametrize("known", [0, 1, 3])
@@ -88,8 +88,8 @@ def test_the_drafts_of_the_next_step_follow_the_tokens_in_flight(
     forced = forecast.drafts(machine, [], 64)
     in_flight = forced[:known]
     before = allowed(machine, vocabulary)
-    assert forecast.drafts_after(machine, in_flight, 64) == forced[known + 1 :]
-    assert forecast.drafts_after(machine, in_flight, 2) == forced[known + 1 : known + 3]
+    assert forecast.plan(machine, in_flight, 64).following == forced[known + 1 :]
+    assert forecast.plan(machine, in_flight, 2).following == forced[known + 1 : known + 3]
     assert allowed(machine, vocabulary) == before
 
 
@@ -102,18 +102,28 @@ def test_what_the_prompt_expects_is_drafted_where_nothing_is_forced(
     assert machine.accept_tokens(begun)
     text = RepeatedText(city)
     text.update(machine.tokens)
-    assert forecast.drafts_after(machine, [], 3) == []
+    assert forecast.plan(machine, [], 3).following == []
     before = allowed(machine, vocabulary)
-    assert forecast.drafts_after(machine, [], 3, text) == list(city[3:6])
-    assert forecast.drafts_after(machine, city[2:4], 2, text) == list(city[5:7])
+    assert forecast.plan(machine, [], 3, text).following == list(city[3:6])
+    assert forecast.plan(machine, city[2:4], 2, text).following == list(city[5:7])
     assert allowed(machine, vocabulary) == before
 
 
 def test_no_draft_follows_the_end_of_the_turn_or_free_text(automaton, forecast, vocabulary):
     machine = automaton([], choice="none")
-    assert forecast.drafts_after(machine, [vocabulary.marks.end_of_turn[0]], 8) == []
+    assert forecast.plan(machine, [vocabulary.marks.end_of_turn[0]], 8).following == []
     free = automaton(tools.ALL, choice="auto")
-    assert forecast.drafts(free, [], 8) == forecast.drafts_after(free, [], 8) == []
+    assert forecast.drafts(free, [], 8) == forecast.plan(free, [], 8).following == []
+
+
+def test_drafts_end_where_a_limit_on_tokens_may_decide(automaton, forecast):
+    """A call is checked for repetition at every so many of its tokens."""
+    constant = tools.tool("f", {"a": {"type": "string", "const": "word " * 100}})
+    machine = automaton([constant], choice="required", repetition_tokens=64)
+    drafts = forecast.drafts(machine, [], 100)
+    assert TOKENS_BETWEEN_CHECKS <= len(drafts) < TOKENS_BETWEEN_CHECKS + 10
+    assert machine.accept_tokens(drafts)
+    assert forecast.drafts(machine, [], 100) == []
 
 
 # --- usual tokens ---
@@ -172,8 +182,8 @@ def test_free_text_is_not_learnt(automaton, forecast, vocabulary):
     for _ in range(3):
         write(machine, tokens)
     assert draft(machine, tokens[:2], forecast) == []
-    assert machine.place is not None
-    assert usual_token(machine.place) is None
+    assert machine.accept_tokens(tokens)
+    assert all(node.usual < 0 for node, _ in machine.last_steps(len(tokens)))
 
 
 # --- repeated text ---

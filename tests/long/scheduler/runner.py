@@ -1,24 +1,27 @@
 """The part of a model runner around vLLM's persistent batch: rows, logits, rejection, drafts.
 
 Real: InputBatch with its BatchUpdate, condensation and repair of placeholders, the application of
-bitmasks to rows, the logits processor, and the rejection sampler's CPU kernels. Ours: the order of
-the calls, which follows vllm/v1/worker/gpu_model_runner.py, the logits and the drafts.
+masks, the logits processor, and the rejection sampler's CPU kernels. Ours: the order of the calls,
+which follows vllm/v1/worker/gpu_model_runner.py, the logits and the drafts.
 """
 
 import random
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.sample.rejection_sampler import rejection_sample
-from vllm.v1.structured_output.utils import apply_grammar_bitmask
+from vllm.v1.structured_output import utils
 from vllm.v1.worker.gpu_input_batch import CachedRequestState
 
 from tests.long.scheduler.engine import DEVICE, make_batch
 from tests.long.scheduler.oracle import FakeModel, Profile
 from tests.support.request_state import new_request_state
+from toolgate_backend.adapters import mask_worker
+from toolgate_backend.adapters.apply_masks import make_table
 
 
 class _Copied:
@@ -47,6 +50,9 @@ class Runner:
         self._drafts: dict[str, list[int]] = {}
         self._step: _Batch | None = None
         self.moves = 0
+        self._masks = SimpleNamespace(apply_grammar_bitmask=utils.apply_grammar_bitmask)
+        table = make_table(DEVICE, model.vocabulary.size, forces=False)
+        mask_worker.hook(self._masks, mask_worker.read_v1, table)
 
     def execute(self, scheduled: Any) -> None:
         """Update the batch, as `_update_states` does, and end with the forward pass."""
@@ -134,7 +140,7 @@ class Runner:
             for each in batch.logitsprocs.non_argmax_invariant:
                 logits = each.apply(logits)
         elif grammar_output is not None:
-            apply_grammar_bitmask(scheduled, grammar_output, batch, logits)
+            self._masks.apply_grammar_bitmask(scheduled, grammar_output, batch, logits)
         row = 0
         expected: list[list[int]] = []
         for request in ids:

@@ -7,7 +7,7 @@
 
 Each seed is an engine of its own: an adapter, a shape of drafts, sync or async scheduling, 1 to 64
 rows, scarce blocks. Real parts of vLLM: Scheduler and AsyncScheduler with their KV-cache manager,
-StructuredOutputManager, InputBatch with BatchUpdate, the application of bitmasks, the rejection
+StructuredOutputManager, InputBatch with BatchUpdate, the application of masks, the rejection
 sampler's CPU kernels. Ours: logits, drafts, and the order of calls of the V1 model runner. At every
 position that is sampled, the mask of the row is compared with that of an automaton of the same
 request that never drafts and never moves. Every finished response is segmented, and its calls are
@@ -42,6 +42,7 @@ from tests.long.scheduler.oracle import FakeModel, Oracle, Profile, Shape, Viola
 from tests.long.scheduler.runner import Runner
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.engine_sequences import engine_sequences
+from toolgate_backend.adapters.row_numbers import RowNumbers
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 
@@ -58,6 +59,9 @@ class Simulation:
         self._rng = random.Random(f"run-{profile.seed}")
         self._tools = engine.loaded_tools()
         sequences = engine_sequences(engine._base_config())
+        # Small tables begin anew often. Without one, masks are bitmasks.
+        slots = profile.rows * (1 + profile.drafts) + self._rng.randint(0, 40)
+        sequences.step_masks.numbers = RowNumbers(slots) if self._rng.random() < 0.8 else None
         turns, store = sequences.turns, sequences.store
         vocabulary = engine.vocabulary()
         self._marks = vocabulary.marks

@@ -1,6 +1,7 @@
 """The tiny model's tokenizer with the marks of a dialect, its enforcement, and random walks."""
 
 import copy
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.turn_graph import TurnGraphs
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, extra_tokens, limits_of
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.grammars.graph.value_bounds import ValueBounds
 from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.tokens import masks
@@ -82,6 +84,19 @@ class Parts:
     def split_texts(self) -> NDArray[np.bool_]:
         texts = self.vocabulary.unit_bytes
         return np.array([b"\\" in each or not each.isascii() for each in texts])
+
+
+def measure(
+    compiled: CompiledGrammar,
+    name: str,
+    parameters: dict[str, Any],
+    least: LeastTokens,
+    rewritten: str | None = None,
+) -> MeasuredGrammar:
+    """What the quarantine measures. `rewritten`: the schema of the engine, if it is another one."""
+    given = parameters if rewritten is None else json.loads(rewritten)
+    least_tokens, extra = least.of(name, given), extra_tokens(parameters)
+    return MeasuredGrammar(compiled, least_tokens, name, extra, limits_of(parameters))
 
 
 @lru_cache(maxsize=12)

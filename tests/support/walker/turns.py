@@ -19,6 +19,7 @@ from tests.support.walker.walk import Enforced, mask_of, walk
 from toolgate_backend.endpoint.sampling import check_budget
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.tokens import masks
 from toolgate_core.deltas import CallEnd, ContentDelta, Finish, ReasoningDelta
 from toolgate_core.dialects.dialect import Json
 from toolgate_core.dialects.marks import mark_texts, special_tokens
@@ -210,12 +211,24 @@ class Turns:
         self._same(source.machine, allowed)
 
     def _drafted(self, source, allowed, dice):
-        """Drafts stay within their limit, are never masked, and keep the state."""
+        """Drafts stay within their limit, are never masked, and keep the state. The masks that are
+        planned for a step with drafts are those of its positions."""
         limit = dice.randint(0, 7)
         noise = [int(dice.choice(allowed)), *dice.choices(range(self.model.vocabulary.size), k=3)]
         drafts = self._forecast.drafts(source.machine, dice.choice(([], noise)), limit)
         assert len(drafts) <= limit
         assert source.machine.validate_tokens(drafts) == drafts
+        self._same(source.machine, allowed)
+        tried = [*drafts, *noise]
+        planned = self._forecast.plan(source.machine, tried, limit)
+        assert len(planned.rows) == 1 + len(tried)
+        assert len(planned.following) <= limit
+        for row, token in zip(planned.rows, tried[: planned.valid], strict=False):
+            self._same(source.machine, masks.unpack(row.words))
+            assert source.machine.accept_tokens([token])
+        if not source.machine.is_terminated():
+            self._same(source.machine, masks.unpack(planned.rows[planned.valid].words))
+        source.machine.rollback(planned.valid)
         self._same(source.machine, allowed)
 
     def _resumed(self, source, allowed, dice):

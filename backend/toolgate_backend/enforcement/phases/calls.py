@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..state import Phase, Room, State
 from .phase import NOTHING, PhaseRules, Rules
 
@@ -16,7 +16,7 @@ class Calls(PhaseRules):
         calls = self._model.first_calls(grammars, self._rules.call_id(0))
         return State(Phase.TOOL_CALL, candidates=calls.begun(written))
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
+    def mask(self, state: State, _: Room) -> BitmaskRow:
         assert state.candidates is not None
         return state.candidates.mask()
 
@@ -48,7 +48,12 @@ class Select(PhaseRules):
         if not permissions.may_add_call(calls, room):
             return self._rules.turn.force(after, end, Phase.END, room)
         grammars = permissions.budget.fitting_grammars(room, first=False)
-        further = self._model.further_calls(grammars, self._rules.call_id(calls))
+        further = self._model.candidates(
+            self._model.form.separator,
+            grammars,
+            self._rules.call_id(calls),
+            end=self._texts.calls_end,
+        )
         return after._replace(candidates=further.begun())
 
     def begin_after_content(self, room: Room) -> State:
@@ -58,13 +63,15 @@ class Select(PhaseRules):
         if not (permissions.call_required(after) or permissions.may_call_after_content(room)):
             return self._rules.turn.force(after, self._texts.content_last, Phase.END, room)
         grammars = permissions.budget.fitting_grammars(room, first=True)
-        may_end = self._may_end_after_content(after)
-        calls = self._model.calls_after_content(grammars, self._rules.call_id(0), may_end=may_end)
+        end = self._texts.content_last_units if self._may_end_after_content(after) else b""
+        calls = self._model.candidates(
+            self._model.form.begin, grammars, self._rules.call_id(0), end=end
+        )
         return after._replace(candidates=calls.begun())
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
+    def mask(self, state: State, _: Room) -> BitmaskRow:
         assert state.candidates is not None
-        return masks.also_allow(state.candidates.mask(), self._ends(state))
+        return state.candidates.mask() | self._model.allowing(self._ends(state))
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         if token in self._ends(state):
@@ -111,8 +118,8 @@ class End(PhaseRules):
         super().__init__(rules)
         self._select = select
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
-        return masks.Allow(masks.token_ids(self._select.end_tokens(state)))
+    def mask(self, state: State, _: Room) -> BitmaskRow:
+        return self._model.allowing(self._select.end_tokens(state))
 
     def step(self, state: State, _: Room, token: int) -> State | None:
         if state.ended:
@@ -124,13 +131,13 @@ class End(PhaseRules):
 class Format(PhaseRules):
     """FORMAT: content that is constrained by a schema."""
 
-    def mask(self, state: State, _: Room) -> masks.Mask:
+    def mask(self, state: State, _: Room) -> BitmaskRow:
         candidates = state.candidates
         assert candidates is not None
         ends = self._ends
         if candidates.finished:
-            return masks.Allow(masks.token_ids(ends))
-        return masks.also_allow(candidates.mask(), ends if candidates.complete else ())
+            return self._model.allowing(ends)
+        return candidates.mask() | self._model.allowing(ends if candidates.complete else ())
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         candidates = state.candidates

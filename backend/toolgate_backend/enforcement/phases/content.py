@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from toolgate_core import grammar_key
 
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..candidates import Candidates
 from ..state import Phase, Room, State
 from .phase import NOTHING, FreeText, PhaseRules, Rules
@@ -19,15 +19,12 @@ class Thinking(PhaseRules):
         self._text = text
         self._end = self._texts.reasoning_end
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         end = self._end
         assert end is not None
         if self._permissions.must_end_reasoning(state, room):
-            return masks.single(end.tokens[0])
-        ending, beyond = end.ending(state.partial_trigger)
-        banned = self._permissions.banned_tokens(state) | beyond
-        marks = ending & self._model.special
-        return self._model.free_text_mask(marks, state.partial_mark, banned)
+            return self._model.allowing(end.tokens[:1])
+        return self._text.mask_until(state, end)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         end, turn = self._end, self._rules.turn
@@ -39,12 +36,7 @@ class Thinking(PhaseRules):
             if token != first:
                 return None
             return turn.force(state, tuple(rest), Phase.CONTENT, room.less(1))
-        if end.overshoots(state.partial_trigger, token):
-            return None
-        after = self._text.step(state, token)
-        if after is None:
-            return None
-        return after._replace(partial_trigger=end.partial(state.partial_trigger, token))
+        return self._text.step_until(state, end, token)
 
 
 class Content(PhaseRules):
@@ -65,21 +57,22 @@ class Content(PhaseRules):
             # A mark that begins the calls is allowed in addition, but a text is a candidate.
             calls = required or self._permissions.may_begin_call(State(Phase.CONTENT), room)
             grammars = self._permissions.budget.fitting_grammars(room, first=True) if calls else ()
-            offered = model.content_or_calls(
-                None if required else content, grammars, self._rules.call_id(0)
-            )
-            candidates = offered.begun()
+            other = None if required else content
+            call_id = self._rules.call_id(0)
+            candidates = model.candidates(
+                model.form.begin, grammars, call_id, content=other
+            ).begun()
         elif content is not None:
-            candidates = model.content_or_calls(content, (), "").begun()
+            candidates = model.candidates("", (), "", content=content).begun()
         return State(Phase.CONTENT, may_reason=may_reason, candidates=candidates)
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         permissions, model = self._permissions, self._model
         marks = permissions.content_marks(state, room)
         if state.candidates is not None:
-            return masks.also_allow(state.candidates.mask(), marks)
+            return state.candidates.mask() | model.allowing(marks)
         if permissions.call_required(state):
-            return masks.Allow(masks.token_ids(marks))
+            return model.allowing(marks)
         allowed = marks | permissions.content_ends(room)
         banned = permissions.banned_tokens(state)
         if self._texts.has_text_trigger:
@@ -178,10 +171,8 @@ class NamedCalls:
         """The tokens that complete the beginning of a call that may not follow."""
         if not state.at_start:
             return NOTHING
-        index = self._model.texts.all_text
-        assert index is not None
-        written = state.partial_trigger
-        rests = [t[len(written) :] for t in self._triggers if t.startswith(written)]
+        written, index = state.partial_trigger, self._model.token_index
+        rests = [t.removeprefix(written) for t in self._triggers if t.startswith(written)]
         tokens = {token for rest in rests for token in index.starting_with(rest)}
         return frozenset(t for t in tokens if self._call(state, room, t) is None)
 

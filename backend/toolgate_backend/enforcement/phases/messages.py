@@ -6,7 +6,7 @@ which reasoning, content and calls begin. With it, the state is inside content, 
 
 from __future__ import annotations
 
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..dialect_texts import FreeEnd
 from ..state import Phase, Room, State
 from .phase import FreeText, PhaseRules, Rules
@@ -31,9 +31,13 @@ class Messages(PhaseRules):
         else:
             kinds += ["content"] if content is None else []
             kinds += ["preamble"] if grammars and self._fits_preamble(room) else []
-        calls_now = () if self._texts.content_always else grammars
-        offered = self._model.messages(
-            kinds, None if required else content, calls_now, self._rules.call_id(0)
+        offered = self._model.candidates(
+            self._model.form.begin,
+            () if self._texts.content_always else grammars,
+            self._rules.call_id(0),
+            kinds=kinds,
+            content=None if required else content,
+            content_head=self._texts.begins["content"],
         )
         return state._replace(candidates=offered.begun())
 
@@ -43,24 +47,21 @@ class Messages(PhaseRules):
         if self._permissions.call_required(state) and end and self._texts.preamble_is_content:
             return self._rules.turn.force(state, end.tokens, Phase.SELECT, room)
         if self._rules.content is not None:
-            offered = self._model.content_or_calls(self._rules.content, (), "")
+            offered = self._model.candidates("", (), "", content=self._rules.content)
             return State(Phase.FORMAT, candidates=offered.begun())
         return state
 
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         if state.candidates is not None:
             return state.candidates.mask()
         model, permissions = self._model, self._permissions
         end = self._end(state)
         if end is None:
-            ending, beyond = permissions.content_ends(room), frozenset[int]()
-        elif self._must_end_preamble(state, end, room):
-            return masks.single(end.tokens[0])
-        else:
-            ending, beyond = end.ending(state.partial_trigger)
-            ending = frozenset() if room.early else ending & model.special
-        banned = permissions.banned_tokens(state) | beyond
-        return model.free_text_mask(ending, state.partial_mark, banned)
+            ending, banned = permissions.content_ends(room), permissions.banned_tokens(state)
+            return model.free_text_mask(ending, state.partial_mark, banned)
+        if self._must_end_preamble(state, end, room):
+            return model.allowing(end.tokens[:1])
+        return self._text.mask_until(state, end, early=room.early)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         if state.candidates is not None:
@@ -69,17 +70,13 @@ class Messages(PhaseRules):
         if end is None:
             if token in self._permissions.content_ends(room):
                 return state._replace(phase=Phase.END, ended=True)
-        elif end.ends(state.partial_trigger, token):
+            return self._text.step(state, token)
+        if end.ends(state.partial_trigger, token):
             return None if room.early else self._after(state, end.rest, room.less(1))
-        elif self._must_end_preamble(state, end, room):
+        if self._must_end_preamble(state, end, room):
             ends = token == end.tokens[0]
             return self._after(state, end.tokens[1:], room.less(1)) if ends else None
-        elif end.overshoots(state.partial_trigger, token):
-            return None
-        after = self._text.step(state, token)
-        if after is None or end is None:
-            return after
-        return after._replace(partial_trigger=end.partial(state.partial_trigger, token))
+        return self._text.step_until(state, end, token)
 
     def _beginning_step(self, state: State, room: Room, token: int) -> State | None:
         after = self._rules.candidates_step(state, token)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...grammars.compiled_grammar import MeasuredGrammar
-from ...tokens import masks
+from ...tokens.masks import BitmaskRow
 from ..budget import Budget
+from ..dialect_texts import FreeEnd
 from ..model_data import ModelData
 from ..spec import Spec
 from ..state import Phase, Room, State
@@ -128,7 +129,7 @@ class PhaseRules(ABC):
         self._texts = rules.model.texts
 
     @abstractmethod
-    def mask(self, state: State, room: Room) -> masks.Mask:
+    def mask(self, state: State, room: Room) -> BitmaskRow:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""
 
     @abstractmethod
@@ -157,3 +158,18 @@ class FreeText:
             recent_tokens=recent,
             may_reason=False,
         )
+
+    def mask_until(self, state: State, end: FreeEnd, *, early: bool = False) -> BitmaskRow:
+        """The mask of text up to `end`; without the end if it is too `early`."""
+        ending, beyond = end.ending(state.partial_trigger)
+        marks = NOTHING if early else ending & self._model.special
+        banned = self._permissions.banned_tokens(state) | beyond
+        return self._model.free_text_mask(marks, state.partial_mark, banned)
+
+    def step_until(self, state: State, end: FreeEnd, token: int) -> State | None:
+        """As `step`, in text up to `end`, to which the token does not come."""
+        if end.overshoots(state.partial_trigger, token):
+            return None
+        after = self.step(state, token)
+        partial = end.partial(state.partial_trigger, token)
+        return None if after is None else after._replace(partial_trigger=partial)

@@ -85,7 +85,7 @@ class Avoidance:
                 raise BackendError(self._matcher.get_error())
             row = found[: len(self._view.plain)] & self._view.plain
             end = written[-(len(self._forbidden) - 1) :]
-            others = row & ~masks.pack(masks.token_ids(self._approaching(end)), 32 * len(row))
+            others = row & ~masks.pack(self._approaching(end), 32 * len(row))
             self._forbid_completing(others, end)
             if others.any():
                 return True

@@ -205,12 +205,12 @@ class View:
         """Return the tokens that complete `text`, of which `begun` bytes are written; with 0, those
         that contain it."""
         rest = text[begun:]
-        found = [
+        found = (
             token
             for token, each in enumerate(self.texts)
             if (each.startswith(rest) if begun else rest in each)
-        ]
-        return masks.pack(masks.token_ids(found), len(self.texts))
+        )
+        return masks.pack(found, len(self.texts))
 
     def _approaching(self, text: bytes, begun: int) -> TokenIds:
         """Return the tokens after which at least `NEAR` bytes of `text` are written, but not all,
@@ -310,8 +310,7 @@ def _texts(tokenizer: llguidance.LLTokenizer) -> list[bytes]:
 
 
 def _row(texts: Sequence[bytes]) -> BitmaskRow:
-    found = [at for at, text in enumerate(texts) if text]
-    return masks.pack(np.array(found, dtype=np.int64), len(texts))
+    return masks.pack((at for at, text in enumerate(texts) if text), len(texts))
 
 
 def unescaped(text: bytes, escapes: Mapping[int, bytes]) -> bytes:

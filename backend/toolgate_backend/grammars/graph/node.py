@@ -51,9 +51,9 @@ class Node:
         self.parent, self.token = parent, token
         """A path to the node: its engine's matcher accepts the tokens up to the root."""
         self.generation = generation
-        self.usual = UNSEEN
-        """For drafts: the token that usually follows (enforcement/jump_forward.py)."""
-        self.forced: bytes | None = None
+        self.usual = self.forced = UNSEEN
+        """For drafts: the token that usually follows, and the one that begins what is forced
+        (enforcement/jump_forward.py)."""
         self.place: AnyPlace | None = None
         """For the bounds on values."""
         self.position: Position | None = None

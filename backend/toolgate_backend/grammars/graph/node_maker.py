@@ -11,7 +11,7 @@ import numpy as np
 from toolgate_core.schema.string_languages import StringLanguages
 
 from ...errors import BackendError, NoTokenAllowed
-from ...tokens.masks import BitmaskRow, Row, pack, token_ids
+from ...tokens.masks import BitmaskRow, Row, pack
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import Matcher
 from ..text_kinds import PlainTable
@@ -20,10 +20,6 @@ from .scouts import Scouts
 from .shared import Shared
 from .value_bounds import narrowed
 from .value_places import AnyPlace, mark_of, value_of
-
-
-def allows(row: Row, token: int) -> bool:
-    return bool(row.view[token >> 5] >> (token & 31) & 1)
 
 
 class NodeMaker:
@@ -60,13 +56,11 @@ class NodeMaker:
 
     def joined(self, node: Node, token: int, target: Node, row: Row) -> Node | None:
         """Return an edge to a known node, if the token is accepted."""
-        if not allows(row, token):
+        if not row.allows(token):
             matcher = self._scouts.take(node)
             if not matcher.accept(token):
                 self._leave(node, matcher)
                 return None
-            if node.private is not None:
-                matcher.rollback(1)
         self._connect(node, token, target)
         return target
 
@@ -161,7 +155,7 @@ class NodeMaker:
                     "The grammar allows no token at this position. This is a bug of the grammar "
                     "engine or of Toolgate; please report it with the tool's schema."
                 )
-            words[:] = pack(token_ids(tokens), len(words) * 32)
+            words[:] = pack(tokens, len(words) * 32)
         self._leave(node, matcher)
 
     def _forget_matchers(self, node: Node) -> None:
@@ -171,13 +165,10 @@ class NodeMaker:
             node.private.matcher = None
 
     def forced(self, node: Node) -> bytes:
-        if node.forced is None:
-            matcher = self._scouts.take(node)
-            node.forced = matcher.forced()
-            self._leave(node, matcher)
-            if not self.is_outside(node):
-                self._count(len(node.forced))
-        return node.forced
+        matcher = self._scouts.take(node)
+        text = matcher.forced()
+        self._leave(node, matcher)
+        return text
 
     # --- strings ---
 

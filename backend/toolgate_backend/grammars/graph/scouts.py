@@ -31,12 +31,7 @@ class Scouts:
         or at another one. Raise BackendError."""
         if node.private is not None:
             return self._of_text(node, node.private)
-        path: list[int] = []
-        while node.parent is not None and node not in self._matchers:
-            path.append(node.token)
-            node = node.parent
-        matcher = self._matchers.pop(node, None) or self._make()
-        return advanced(matcher, reversed(path))
+        return self._moved(self._matchers, node)
 
     def put(self, node: Node, matcher: Matcher) -> None:
         """Add a matcher that is at a node."""
@@ -62,11 +57,15 @@ class Scouts:
 
     def fresh(self, node: Node) -> Matcher:
         """Return a new matcher at a node, whose own one stays there. Raise BackendError."""
+        return self._moved({}, node)
+
+    def _moved(self, matchers: dict[Node, Matcher], node: Node) -> Matcher:
+        """Return the nearest one of these matchers before a node, or a new one, at the node."""
         path: list[int] = []
-        while node.parent is not None:
+        while node.parent is not None and node not in matchers:
             path.append(node.token)
             node = node.parent
-        return advanced(self._make(), reversed(path))
+        return advanced(matchers.pop(node, None) or self._make(), reversed(path))
 
 
 def advanced(matcher: Matcher, tokens: Iterable[int]) -> Matcher:

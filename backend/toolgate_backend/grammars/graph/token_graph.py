@@ -20,9 +20,9 @@ from weakref import WeakKeyDictionary
 from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
-from ..text_kinds import JSON_KINDS, FreeTexts
+from ..text_kinds import FreeTexts
 from .node import Node, Position
-from .node_maker import NodeMaker, allows
+from .node_maker import NodeMaker
 from .shared import Shared
 from .value_places import value_of
 
@@ -130,10 +130,8 @@ class TokenGraph:
 
     def forced(self, node: Node) -> bytes:
         """Return the text that must come next, as far as the engine can determine it."""
-        if node.forced is None:
-            with self._lock:
-                return self._maker.forced(node)
-        return node.forced
+        with self._lock:
+            return self._maker.forced(node)
 
     def renew(self, *, wait: bool = True) -> None:
         """Begin anew if the memory has. Without `wait`, only if no other thread uses the graph."""
@@ -214,7 +212,7 @@ class TokenGraph:
         counted, known = position.counted, anchor.texts.get(position.key)
         if known is not None:
             return maker.joined(node, token, known, row)
-        far = counted is not None and counted.is_far(table.longest) and allows(row, token)
+        far = counted is not None and counted.is_far(table.longest) and row.allows(token)
         like = anchor.texts.get(counted.kind) if counted is not None and far else None
         after = maker.made(node, token) if like is None else maker.like(node, token, like)
         if after is not None:
@@ -257,7 +255,7 @@ class TokenGraphs:
     """The graphs of the loaded grammars. A graph goes with its grammar."""
 
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+        self.shared = shared
         self.memory = shared.memory
         self.memory.begin_anew = self._begin_anew
         self._graphs: WeakKeyDictionary[CompiledGrammar, TokenGraph] = WeakKeyDictionary()
@@ -267,20 +265,11 @@ class TokenGraphs:
         """Return the graph of a grammar, in the generation of now."""
         graph = self._graphs.get(grammar.compiled)
         if graph is None:
-            made = TokenGraph(grammar, self._shared)
+            made = TokenGraph(grammar, self.shared)
             with self._lock:
                 graph = self._graphs.setdefault(grammar.compiled, made)
         graph.renew()
         return graph
-
-    def prepare(self, grammar: MeasuredGrammar) -> None:
-        """Make the tables that the graph of a grammar needs, before a step needs them."""
-        self.graph_of(grammar)
-
-    def prepare_json(self) -> None:
-        """As `prepare`, for grammars of JSON."""
-        for kind in JSON_KINDS:
-            self._shared.table(kind)
 
     def _begin_anew(self) -> None:
         with self._lock:

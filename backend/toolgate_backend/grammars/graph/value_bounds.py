@@ -9,16 +9,13 @@ mask is empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from toolgate_core import grammar_key
 
-from ...tokens import masks
 from ...tokens.call_form import CallForm
-from ...tokens.masks import BitmaskRow
+from ...tokens.masks import BitmaskRow, pack
 from ...tokens.units import ESCAPE, units
 from ..compiled_grammar import EXPONENT_DIGITS, MeasuredGrammar, ValueLimits
 from .value_places import JSON, AnyPlace, PlaceReader, Tags, reader_of, value_of
@@ -53,15 +50,15 @@ class ValueBounds:
         self.longest = max(map(len, begun.values()), default=0)
         """The most digits of a token."""
         self._longer = [
-            _row([at for at, digits in begun.items() if len(digits) > count], size)
+            pack((at for at, digits in begun.items() if len(digits) > count), size)
             for count in range(self.longest)
         ]
-        self._zeros = _row([at for at, digits in begun.items() if digits.endswith(b"0")], size)
-        opening = _tokens(unit_bytes, _opens)
-        outside = _row(opening, size)
+        self._zeros = pack((at for at, digits in begun.items() if digits.endswith(b"0")), size)
+        opening = [at for at, text in enumerate(unit_bytes) if _opens(text)]
+        outside = pack(opening, size)
         self._opening = {
             reader: _Opening(
-                outside, _row([t for t in opening if reader.ends(unit_bytes[t])], size)
+                outside, pack((t for t in opening if reader.ends(unit_bytes[t])), size)
             )
             for reader in {JSON, self._reader}
         }
@@ -152,11 +149,3 @@ def narrowed(row: BitmaskRow, refused: Sequence[BitmaskRow]) -> BitmaskRow:
 def _opens(text: bytes) -> bool:
     """Return whether a token may open a value. The units of marks have a bracket, too."""
     return not text.startswith(MARK) and _BRACKETS.search(text) is not None
-
-
-def _tokens(unit_bytes: Sequence[bytes], has: Callable[[bytes], bool]) -> list[int]:
-    return [at for at, text in enumerate(unit_bytes) if has(text)]
-
-
-def _row(tokens: Sequence[int], size: int) -> BitmaskRow:
-    return masks.pack(np.array(tokens, dtype=np.int64), size)
