@@ -65,7 +65,8 @@ class Scouts:
         while node.parent is not None and node not in matchers:
             path.append(node.token)
             node = node.parent
-        return advanced(matchers.pop(node, None) or self._make(), reversed(path))
+        matcher = matchers.pop(node, None) or self._make()
+        return advanced(matcher, reversed(path))
 
 
 def advanced(matcher: Matcher, tokens: Iterable[int]) -> Matcher:
