@@ -3,12 +3,12 @@
 import json
 
 from tests.verify.faults.changes import Fault
+from toolgate_core.errors import InvalidRequest
 from toolgate_verify.engine.client import SCENARIO
 from toolgate_verify.terms import Api
 
 from . import chat, messages, responses
 from .asked import asked
-from .refusals import wrong
 from .reply import prompt_tokens, reply_to
 
 MODEL, KEY = "reference", "sk-reference"
@@ -28,6 +28,15 @@ class Reply(Exception):
     def __init__(self, status, body, kind=JSON):
         self.status, self.kind = status, kind
         self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def _wrong(api, body):
+    """The name of the first wrong parameter."""
+    try:
+        asked(api, body)
+    except InvalidRequest as error:
+        return error.param or ""
+    return None
 
 
 class ReferenceServer:
@@ -79,7 +88,7 @@ class ReferenceServer:
                 status, param = refusal
                 said = form.error(param, f"{param or 'The request'} is wrong.", status)
                 return Reply(status, fault.error(said))
-        elif wrong(api, body) is not None:
+        elif _wrong(api, body) is not None:
             return Reply(200, {})
         return self._generate(api, body, fault)
 
@@ -88,7 +97,7 @@ class ReferenceServer:
             return 404, "model"
         if body.get("previous_response_id", None) not in (None, *self.stored):
             return 404, "previous_response_id"
-        param = wrong(api, body)
+        param = _wrong(api, body)
         return None if param is None else (400, param)
 
     def _generate(self, api, body, fault):
