@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from tests.long import hostile_calls
-from tests.long.fuzz.checks import DRAWN, Request
+from tests.long.fuzz.checks import DRAWN, Request, damage
 from tests.long.fuzz.requests import TABLES, make_request
 from tests.long.hostile_calls import body_of, make_case, tool_set
 from tests.long.outcomes import Outcome, Runs
+from tests.support.apis.messages_api import check_error
 from tests.support.effort import repeats
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
@@ -71,6 +72,24 @@ def test_fuzzed_requests_are_valid_or_their_refusal_names_a_place_in_them(api: A
     assert found["invalid"] > REQUESTS / 100
     assert REQUESTS / 2 < found["valid"] < REQUESTS
     assert {row.name for row in TABLES[api] if row.field_of("sampling")} - DRAWN < sent
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("api", Api)
+def test_a_damaged_request_is_parsed_or_its_refusal_names_a_place_in_it(api: Api) -> None:
+    """Any JSON anywhere."""
+    surface = PARSERS[api]
+    for number in range(REQUESTS):
+        rng = Random(number)
+        body = damage(rng, make_request(api, rng, "tiny", None).body)
+        try:
+            parsed, _ = surface.read(json.loads(json.dumps(body)), Reading("tiny"))
+        except InvalidRequest as error:
+            assert is_path(error.param or "", body), (error.param, body)
+            if api == Api.MESSAGES:
+                check_error(surface.error(error, "req_1"))
+        else:
+            assert len(parsed.messages) == len(parsed.message_paths)
 
 
 # --- hostile calls ---
