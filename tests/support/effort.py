@@ -5,7 +5,8 @@ Of a matrix, `make test` runs a part that depends on the commit: a few commits s
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = os.environ.get("TOOLGATE_TEST_NIGHTLY") == "1"
+FAST = os.environ.get("TOOLGATE_TEST_FAST") == "1"
+ONE_IN = 4
+"""Of so many cases of a test, `make test-fast` runs one."""
 SETTING = "TOOLGATE_TEST_SAMPLE"
 
 
@@ -83,3 +87,13 @@ def _tuple(names: str, value: Any) -> tuple[Any, ...]:
 
 def _mark(at: int, one_in: int) -> list[Any]:
     return [pytest.mark.slow] if (at + SAMPLE) % one_in else []
+
+
+def part_of(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases that `make test-fast` runs: of each test one or more, by the commit."""
+    tests = [item.nodeid.partition("[")[0] for item in items]
+    cases, seen = Counter(tests), Counter[str]()
+    for item, test in zip(items, tests, strict=True):
+        if seen[test] % ONE_IN == SAMPLE % min(cases[test], ONE_IN):
+            yield item
+        seen[test] += 1
