@@ -6,10 +6,12 @@ from typing import Any
 
 import jsonschema_rs
 
+from tests.support.apis.messages_api import CLIENT
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.json_objects import QWEN3
 from toolgate_core.errors import InvalidRequest, InvalidTools
 from toolgate_core.plan import make_plan
-from toolgate_proxy.api.surface import Reading
+from toolgate_proxy.api.surface import Reading, Writer
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
 from toolgate_verify.terms import Api
 
@@ -37,6 +39,8 @@ class Asked:
     format: Any = None
     """A schema, or True for any object."""
     reasoning: bool = False
+    request: ChatRequest | None = None
+    writer: Writer | None = None
     to_user: bool = True
     """Whether the last turn is the user's, so that a tool may be called."""
 
@@ -63,7 +67,7 @@ def _check_schema(tool):
 
 def asked(api, body):
     """Raise InvalidRequest."""
-    read, _ = SURFACES[api].read(body, Reading("reference", omit_hosted=False))
+    read, writer = SURFACES[api].read(body, Reading("reference", omit_hosted=False, client=CLIENT))
     plan = make_plan(read, QWEN3)
     _check(read, plan)
     definitions = [tool.definition for tool in read.tools]
@@ -89,5 +93,7 @@ def asked(api, body):
         stop=[*read.stop],
         format=True if format_ == {"type": "object"} else format_,
         reasoning=plan.reasoning == "on",
+        request=read,
+        writer=writer,
         to_user=read.messages[-1]["role"] == "user",
     )
