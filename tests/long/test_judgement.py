@@ -343,6 +343,7 @@ def test_a_limit_that_is_exceeded_is_found() -> None:
 # --- hostile loops ---
 
 
+@pytest.mark.exhaustive
 async def test_a_short_run_finds_nothing() -> None:
     outcome = await loops.loops(seed=1, number=10, concurrency=5)
     assert outcome.violations == []
