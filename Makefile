@@ -63,7 +63,7 @@ TESTS := python -m pytest -p tests.support.workers --workers 3 --durations 10
 test: data ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
 	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) $(TESTS) -m "not slow" $(ARGS)
 
-# Of each test, it runs a part of the cases, which the commit chooses.
+# Of each file, it runs a part of the cases, which the commit chooses.
 test-fast: data ## Run a part of the tests that take no vLLM, no gateway process and no exhaustive checks
 	@TOOLGATE_TEST_FAST=1 $(TESTS) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
 

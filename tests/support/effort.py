@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 NIGHTLY = os.environ.get("TOOLGATE_TEST_NIGHTLY") == "1"
 FAST = os.environ.get("TOOLGATE_TEST_FAST") == "1"
 ONE_IN = 4
-"""Of so many cases of a test, `make test-fast` runs one."""
+"""Of so many cases of a file, `make test-fast` runs one."""
 SETTING = "TOOLGATE_TEST_SAMPLE"
 
 
@@ -90,10 +90,9 @@ def _mark(at: int, one_in: int) -> list[Any]:
 
 
 def part_of(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """The cases that `make test-fast` runs: of each test one or more, by the commit."""
-    tests = [item.nodeid.partition("[")[0] for item in items]
-    cases, seen = Counter(tests), Counter[str]()
-    for item, test in zip(items, tests, strict=True):
-        if seen[test] % ONE_IN == SAMPLE % min(cases[test], ONE_IN):
+    """The cases that `make test-fast` runs: of each file one or more, by the commit."""
+    cases, seen = Counter(item.path for item in items), Counter[Path]()
+    for item in items:
+        if seen[item.path] % ONE_IN == SAMPLE % min(cases[item.path], ONE_IN):
             yield item
-        seen[test] += 1
+        seen[item.path] += 1

@@ -70,6 +70,7 @@ def device_of(applier):
     return getattr(applier, "_device", torch.device("cpu"))
 
 
+@pytest.mark.exhaustive
 @settings(
     max_examples=repeats(30, nightly=200),
     suppress_health_check=[HealthCheck.differing_executors],

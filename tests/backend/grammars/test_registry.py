@@ -322,6 +322,7 @@ def endless(monkeypatch):
     return begun
 
 
+@pytest.mark.exhaustive
 async def test_a_load_that_does_not_end_is_refused_and_others_load(
     vocabulary, bench, clock, endless, caplog
 ):
