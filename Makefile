@@ -63,8 +63,9 @@ TESTS := python -m pytest -p tests.support.workers --workers 3 --durations 10
 test: data ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
 	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) $(TESTS) -m "not slow" $(ARGS)
 
-test-fast: data ## Run the tests that take no vLLM, no gateway process and no exhaustive checks
-	@$(TESTS) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
+# Of each file, it runs a part of the cases, which the commit chooses.
+test-fast: data ## Run a part of the tests that take no vLLM, no gateway process and no exhaustive checks
+	@TOOLGATE_TEST_FAST=1 $(TESTS) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
 
 test-nightly: data ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import settings
 
 from tests.support.agents.client_packages import prepare
-from tests.support.effort import NIGHTLY, SAMPLE, SETTING, repeats
+from tests.support.effort import FAST, NIGHTLY, SAMPLE, SETTING, part_of, repeats
 
 HERE = Path(__file__).parent
 FOLDERS = {
     "backend": (HERE / "backend", HERE / "models", HERE / "verify"),
+    "exhaustive": tuple(HERE / name for name in ("bench", "deploy", "mutants", "release")),
     "litellm_process": (HERE / "proxy" / "process",),
     "vllm": (HERE / "gateway",),
 }
@@ -82,6 +83,16 @@ def marks_of(path: Path) -> set[str]:
 def pytest_itemcollected(item: pytest.Item) -> None:
     for mark in marks_of(item.path):
         item.add_marker(mark)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """After -m has selected: this hook is the last one."""
+    if not FAST:
+        return
+    kept = [*part_of(items)]
+    config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+    items[:] = kept
 
 
 def required_marks(selected: str) -> set[str]:

@@ -5,7 +5,7 @@ import os
 from typing import Literal
 
 import jsonschema
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 ORIGIN = os.environ["GATEWAY_URL"]
 URL = ORIGIN + "/v1"
@@ -22,12 +22,6 @@ class Weather(BaseModel):
 
     city: str
     unit: Literal["celsius", "fahrenheit"] = "celsius"
-
-
-class Tags(BaseModel):
-    """Set two short tags."""
-
-    tags: list[str] = Field(min_length=2, max_length=2)
 
 
 SCHEMAS = {

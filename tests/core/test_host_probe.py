@@ -141,7 +141,9 @@ def test_the_message_lists_every_problem_and_the_version_to_install():
 
 @pytest.fixture(autouse=True)
 def _collector() -> Iterator[None]:
+    """Nothing is frozen when a test begins."""
     gc.enable()
+    gc.unfreeze()
     yield
     gc.enable()
 

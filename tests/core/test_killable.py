@@ -20,7 +20,11 @@ from tests.support.killable_work import Job, Result
 from toolgate_core.errors import ChecksBusy, ChecksFailed
 from toolgate_core.killable import FairSlots, LimitExceeded, Limits, WorkerPool
 
-pytestmark = [pytest.mark.timed, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.timed,
+    pytest.mark.exhaustive,
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 AMPLE = Limits(60, 120)
 Pool = WorkerPool[Result]

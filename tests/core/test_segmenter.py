@@ -63,53 +63,11 @@ def run(
     return joined_deltas(events + segmenter.finish(reason))
 
 
-def test_reasoning_content_and_two_calls_become_separate_events():
-    tokens = [
-        mark(3),
-        *text("\n", "hm", "\n"),
-        mark(4),
-        *text("\n\n", "Let me ", "look.", "\n"),
-        *call("a", '{"x"', ': "}</tool_call>"', "}"),
-        *text("\n"),
-        *call("b", "{}"),
-        mark(5),
-    ]
-    assert run(tokens) == [
-        ReasoningDelta("hm"),
-        ContentDelta("Let me look."),
-        CallStart(0, "a"),
-        ArgumentsDelta(0, '{"x": "}</tool_call>"}'),
-        CallEnd(0),
-        CallStart(1, "b"),
-        ArgumentsDelta(1, "{}"),
-        CallEnd(1),
-        Finish("tool_calls"),
-    ]
-
-
 def test_content_without_calls_keeps_its_white_space():
     assert run([*text(" a\n", "\nb", " \n"), mark(5)]) == [
         ContentDelta(" a\n\nb \n"),
         Finish("stop"),
     ]
-
-
-def test_output_starts_as_reasoning_when_the_prompt_opened_it():
-    tokens = [*text("hm"), mark(4), *text("\n\n", "yes"), (6, "")]
-    assert run(tokens, reasoning_open=True) == [
-        ReasoningDelta("hm"),
-        ContentDelta("yes"),
-        Finish("stop"),
-    ]
-
-
-def test_tokens_that_arrive_together_are_one_event_of_content_and_several_of_a_call():
-    words = ["word "] * 50
-    content = Segmenter(QWEN3, MARKS).feed([ORDINARY] * 50 + [5], [*words, ""])
-    assert content == [ContentDelta("".join(words).rstrip())]
-    ids, texts = zip(*call("a", '{"x": "', *words, '"}'), strict=True)
-    parts = [e for e in Segmenter(QWEN3, MARKS).feed(ids, texts) if isinstance(e, ArgumentsDelta)]
-    assert len(parts) >= 3
 
 
 def test_arguments_are_streamed_in_fragments():

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from tests.long import hostile_calls
-from tests.long.fuzz.checks import DRAWN, Request
+from tests.long.fuzz.checks import DRAWN, Request, damage
 from tests.long.fuzz.requests import TABLES, make_request
 from tests.long.hostile_calls import body_of, make_case, tool_set
 from tests.long.outcomes import Outcome, Runs
+from tests.support.apis.messages_api import check_error
 from tests.support.effort import repeats
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
@@ -29,12 +30,18 @@ STEP = re.compile(r"\[\".*?\"\]|\w+")
 PARSERS = dict(zip((Api.CHAT, Api.RESPONSES, Api.MESSAGES), SURFACES, strict=True))
 
 
-def outcome(api: Api, request: Request) -> str:
+def refusal_of(api: Api, body: dict[str, Any]) -> InvalidRequest | None:
     try:
-        PARSERS[api].read(json.loads(json.dumps(request.body)), Reading("tiny"))
+        parsed, _ = PARSERS[api].read(json.loads(json.dumps(body)), Reading("tiny"))
     except InvalidRequest as error:
-        return error.param or "no parameter"
-    return "valid"
+        return error
+    assert len(parsed.messages) == len(parsed.message_paths)
+    return None
+
+
+def outcome(api: Api, request: Request) -> str:
+    refusal = refusal_of(api, request.body)
+    return "valid" if refusal is None else refusal.param or "no parameter"
 
 
 def is_path(param: str, body: dict[str, Any]) -> bool:
@@ -71,6 +78,24 @@ def test_fuzzed_requests_are_valid_or_their_refusal_names_a_place_in_them(api: A
     assert found["invalid"] > REQUESTS / 100
     assert REQUESTS / 2 < found["valid"] < REQUESTS
     assert {row.name for row in TABLES[api] if row.field_of("sampling")} - DRAWN < sent
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("api", Api)
+def test_a_damaged_request_is_parsed_or_its_refusal_names_a_place_in_it(api: Api) -> None:
+    """Any JSON anywhere."""
+    refused, count = 0, 2 * REQUESTS
+    for number in range(count):
+        rng = Random(number)
+        body = damage(rng, make_request(api, rng, "tiny", None).body)
+        refusal = refusal_of(api, body)
+        if refusal is None:
+            continue
+        refused += 1
+        assert is_path(refusal.param or "", body), (refusal.param, body)
+        if api == Api.MESSAGES:
+            check_error(PARSERS[api].error(refusal, "req_1"))
+    assert count / 4 < refused < count
 
 
 # --- hostile calls ---

@@ -5,7 +5,8 @@ Of a matrix, `make test` runs a part that depends on the commit: a few commits s
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = os.environ.get("TOOLGATE_TEST_NIGHTLY") == "1"
+FAST = os.environ.get("TOOLGATE_TEST_FAST") == "1"
+ONE_IN = 4
+"""Of so many cases of a file, `make test-fast` runs one."""
 SETTING = "TOOLGATE_TEST_SAMPLE"
 
 
@@ -83,3 +87,12 @@ def _tuple(names: str, value: Any) -> tuple[Any, ...]:
 
 def _mark(at: int, one_in: int) -> list[Any]:
     return [pytest.mark.slow] if (at + SAMPLE) % one_in else []
+
+
+def part_of(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases that `make test-fast` runs: of each file one or more, by the commit."""
+    cases, seen = Counter(item.path for item in items), Counter[Path]()
+    for item in items:
+        if seen[item.path] % ONE_IN == SAMPLE % min(cases[item.path], ONE_IN):
+            yield item
+        seen[item.path] += 1

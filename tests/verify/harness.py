@@ -1,12 +1,10 @@
 """Runs checks against the reference server, in process or over HTTP."""
 
 import asyncio
-from contextlib import contextmanager
 from functools import cache
 
 import httpx
 
-from tests.support.servers.loopback import in_thread
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from toolgate_verify.checks import all_checks
 from toolgate_verify.engine.client import SCENARIO, Client
@@ -57,19 +55,3 @@ def run_without_a_fault():
     """The run of all checks, and how many requests the server got."""
     server = ReferenceServer()
     return asyncio.run(_run(server, all_checks())), server.requests
-
-
-@contextmanager
-def served(server, *, keys=True):
-    """Serves the reference server at a free port, and yields its URL. Without `keys` it takes
-    requests with any key, and without one. A fault of the server applies to all requests."""
-    right = [(b"authorization", f"Bearer {KEY}".encode())]
-
-    async def app(scope, receive, send):
-        if scope["type"] == "http":
-            headers = scope["headers"] if keys else right
-            extensions = {SCENARIO: server.scenario}  # HTTP does not tell it
-            await server({**scope, "headers": headers, "extensions": extensions}, receive, send)
-
-    with in_thread(app) as url:
-        yield url

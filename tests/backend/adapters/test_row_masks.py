@@ -78,6 +78,7 @@ def applier(request):
         yield Applier(device_masks.DeviceMasks(torch.device("cpu"), VOCABULARY, **given))
 
 
+@pytest.mark.exhaustive
 @settings(
     max_examples=repeats(30, nightly=200),
     suppress_health_check=[HealthCheck.differing_executors],

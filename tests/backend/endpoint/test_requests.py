@@ -44,6 +44,7 @@ def opened(app, key):
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("flags", "variable"), [(["--api-key", "other", KEY], "x"), ([], KEY), ([], "")]
 )

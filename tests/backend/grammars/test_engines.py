@@ -24,7 +24,6 @@ from toolgate_backend.grammars.engines.llguidance_matcher import (
     matchers_of,
     new_matcher,
 )
-from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_core.dialects.registry import DIALECTS
@@ -104,32 +103,6 @@ def test_valid_arguments_are_accepted(engines, vocabulary, name, arguments):
 @pytest.mark.parametrize("arguments", CASES["invalid_arguments_are_rejected"])
 def test_invalid_arguments_are_rejected(engines, vocabulary, name, arguments):
     assert not takes(engines[name], vocabulary, arguments)
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_a_rejected_token_leaves_the_mask_unchanged(engines, vocabulary, name):
-    matcher = engines[name].compile(FORM, "look_up", SCHEMA).matcher()
-    before, after = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
-    matcher.fill(before)
-    assert not matcher.accept(vocabulary.encode("x")[0])
-    matcher.fill(after)
-    assert np.array_equal(before, after)
-    assert masks.unpack(before).size
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_rollback_restores_the_mask(engines, vocabulary, name):
-    matcher = engines[name].compile(FORM, "look_up", SCHEMA).matcher()
-    text, _ = FORM.grammar_texts("look_up")
-    for token in vocabulary.encode(text):
-        assert matcher.accept(token)
-    rows = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
-    matcher.fill(rows[0])
-    more = vocabulary.encode('{"city": "Par')
-    assert all(matcher.accept(token) for token in more)
-    matcher.rollback(len(more))
-    matcher.fill(rows[1])
-    assert np.array_equal(rows[0], rows[1])
 
 
 @pytest.mark.parametrize(

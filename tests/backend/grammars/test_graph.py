@@ -193,26 +193,26 @@ def test_random_text_keeps_to_the_bound():
 def test_nodes_are_left_out_of_garbage_collections(monkeypatch):
     """They would take long, and free nothing: what is dropped is freed without them."""
 
-    def visited():
-        return sum(type(each) is Node for each in gc.get_objects())
+    def visited(some):
+        return sum(type(each) is Node and each in some for each in gc.get_objects())
 
     monkeypatch.setattr(node, "FROZEN_AT_ONCE", 50_000)
     found = model("qwen3")
     graphs = graphs_of(found)
     made = found.grammar("f", SCHEMAS["numbers"])
-    gc.unfreeze()  # other tests' nodes, that would count at the end alone
+    gc.unfreeze()  # nodes of other tests, which would count at the end only
     before = nodes_alive()
     try:
         graph = graphs.graph_of(made)
         nodes = {each for seed in range(80) for each in write(graph, seed)}
         assert len(nodes) > 500
-        assert visited() - before < len(nodes) / 4
+        assert visited(nodes) < len(nodes) / 4
         del graph, made, nodes
         for _ in range(200):
             graphs.memory.tidy()
     finally:
         gc.unfreeze()
-    assert visited() - before < 10
+    assert nodes_alive() - before < 10
 
 
 def test_a_graph_goes_with_its_grammar():

@@ -140,7 +140,7 @@ def _stack_of_this_thread():
 
 
 # --- quarantine ---
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.exhaustive, pytest.mark.asyncio(loop_scope="module")]
 
 AMPLE = Limits(cpu_seconds=60, wall_seconds=1_000, memory_bytes=2**30)
 

@@ -81,6 +81,7 @@ def test_the_command_line_converts_its_transcripts(golden):
     assert calls == [(call.name, call.arguments, call.id) for call in golden.calls]
 
 
+@pytest.mark.exhaustive
 @MARKS
 def test_masks_enforce_its_calls(models, marks):
     found = model(models, marks)

@@ -40,6 +40,7 @@ def test_a_pattern(javascript, pattern, texts):
     assert matched(portable(pattern), texts) == dict(zip(texts, reading.found, strict=True))
 
 
+@pytest.mark.exhaustive
 def test_random_patterns(javascript):
     random = Random(53)
     seen: Counter[str] = Counter()

@@ -125,6 +125,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.exhaustive
 @examples(40, nightly=100)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
 def test_counts_equal_those_of_a_recursive_implementation(schema):

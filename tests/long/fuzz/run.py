@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.long.fuzz.checks import Request, check_rejection, check_response, own_violations
+from tests.long.fuzz.checks import Request, check_rejection, check_response, unasked_reasoning
 from tests.long.fuzz.requests import make_request
 from tests.support import commands
 from tests.support.apis import replies
@@ -95,7 +95,7 @@ async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str
     if not (request.wrong or request.invalid):
         if streamed != request.body["stream"]:
             found.append("a stream" if streamed else "no stream")
-        found += [each for reply in made for each in own_violations(api, reply, request)]
+        found += [each for reply in made for each in unasked_reasoning(api, reply, request)]
     return "200", found
 
 

@@ -110,6 +110,10 @@ def read(api, row, cuts):
     else:
         changing = {"completed_at": None}
         assert sum_ | changing == whole | changing
+        given = [
+            each for each in whole["output" if api == "responses" else "content"] if "id" in each
+        ]
+        assert len({each["id"] for each in given}) == len(given)
     for one, other in zip(streamed_replies, whole_replies, strict=True):
         assert shown(one) == shown(other)
         assert one.answer.usage == other.answer.usage

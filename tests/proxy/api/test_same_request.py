@@ -1,7 +1,6 @@
 """A request means the same in every API that can express it: the same messages for the template,
 tools, sampling and enforcement."""
 
-import copy
 import dataclasses
 import json
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.long.fuzz.checks import values_of
 from tests.support.apis.chat_events import read
-from tests.support.apis.messages_api import CLIENT, LOOK, SEAL, check_error
+from tests.support.apis.messages_api import CLIENT
 from tests.support.apis.neutral_bodies import (
     Assistant,
     Call,
@@ -24,15 +23,13 @@ from tests.support.apis.neutral_bodies import (
 from tests.support.effort import repeats
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
-from toolgate_proxy.api.messages.opaque import sign
 from toolgate_proxy.api.messages.parameters import BY_NAME as MESSAGES
 from toolgate_proxy.api.responses.parameters import BY_NAME as RESPONSES
 from toolgate_proxy.api.surfaces import SURFACES
 
-from .kit import APIS, changes, each_api, field_of, parsed, rows
+from .kit import changes, rows
 
 QWEN3 = DIALECTS["qwen3"]
 ROWS = rows("same_request")
@@ -192,80 +189,3 @@ def test_a_damaged_history_means_the_same_in_every_api():
     first, *others = (each.messages for each in parsed)
     assert all(other == first for other in others)
     assert '"arguments": "{}"' in json.dumps(first)
-
-
-# --- a request with any JSON anywhere is parsed or refused, and a refusal names a field -----------
-
-DAMAGED = ROWS["messages"] | {
-    "tools": [LOOK | {"description": "d", "strict": True, "eager_input_streaming": True}]
-}
-DAMAGED["messages"][1]["content"][0]["signature"] = sign(SEAL, "hm")
-WORDS = ROWS["words"]
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**30), 10**30)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5)
-    | st.sampled_from(WORDS),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=5), inner, max_size=4)
-    ),
-    max_leaves=8,
-)
-
-
-def places(value, path=()):
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    found = []
-    for name, each in inner:
-        found.append((*path, name))
-        if isinstance(each, dict | list):
-            found += places(each, (*path, name))
-    return found
-
-
-BY_CHAT, BY_RESPONSES, _ = bodies(RICH).values()
-BODIES = {"chat": BY_CHAT, "responses": BY_RESPONSES, "messages": DAMAGED}
-PLACES = {api: places(body) for api, body in BODIES.items()}
-
-
-@each_api()
-def test_the_body_is_valid_before_it_is_damaged(api):
-    roles = [each["role"] for each in parsed(api, BODIES[api]).messages]
-    if api == "messages":
-        assert roles == ["system", "user", "assistant", "tool", "system", "user", "assistant"]
-    else:
-        assert roles == ["system", "user", "assistant", "tool", "assistant"]
-
-
-@pytest.mark.exhaustive
-@each_api()
-@settings(deadline=None, max_examples=repeats(40, nightly=400))
-@given(data=st.data())
-def test_a_damaged_request_is_parsed_or_refused(api, data):
-    body = copy.deepcopy(BODIES[api])
-    damage = st.tuples(st.sampled_from(PLACES[api]), JSON, st.booleans())
-    for path, value, removed in data.draw(st.lists(damage, min_size=1, max_size=3)):
-        at = body
-        try:
-            for name in path[:-1]:
-                at = at[name]
-            if removed:
-                del at[path[-1]]
-            else:
-                at[path[-1]] = copy.deepcopy(value)
-        except (KeyError, IndexError, TypeError):
-            continue  # an earlier damage removed the place
-    try:
-        asked = parsed(api, body)
-    except InvalidRequest as error:
-        shown = APIS[api].error(error, "req_1")
-        assert shown["error"]["param"]
-        if api == "messages":
-            check_error(shown)
-        return
-    assert len(asked.messages) == len(asked.message_paths)
-    if api == "messages":
-        assert len(asked.messages) == len(field_of(asked, "part_paths"))

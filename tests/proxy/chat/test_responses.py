@@ -75,6 +75,7 @@ def test_a_stop_string_does_not_prevent_a_required_call():
          EnforcementFailed),
         (request(choice="required"), events("Hello"), EnforcementFailed),
         (request(), events(call("look", "[1]")), EnforcementFailed),
+        (request(), events(call("look", '{"where": "Ro')), EnforcementFailed),
         (request(), events("Hello", finish="error"), EnforcementFailed),
         (request(), events("Hello</tool_call>"), EnforcementFailed),
         (request(), events(call("look", {"where": "\ud83d"})), ToolSchemaViolation),
@@ -82,7 +83,8 @@ def test_a_stop_string_does_not_prevent_a_required_call():
     ],
     ids=[
         "an unknown tool", "no call is allowed", "another tool", "two calls", "no call",
-        "no object", "the engine failed", "an end alone", "half a pair", "an unrequested choice",
+        "no object", "an incomplete call", "the engine failed", "an end alone", "half a pair",
+        "an unrequested choice",
     ],
 )  # fmt: skip
 def test_a_response_that_violates_the_plan_is_an_error(asked, sent, error):

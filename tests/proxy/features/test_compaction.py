@@ -161,21 +161,6 @@ def used(number, text):
     return [said([use]), user([seen])]
 
 
-async def test_calls_and_results_stay_together(gateway):
-    gateway.backend.scripts["Two."] = Script(("Done.",), prompt_tokens=2000)
-    gateway.backend.scripts[asked(25, "")] = MADE
-    history = [user("next"), *used(1, LONG), *used(2, "Two.")]
-    trigger = {"type": "input_tokens", "value": 100}
-    edit = compacting("messages", trigger=trigger) | {"max_tokens": 100}
-    reply = await ask(gateway, "messages", history=history, **edit)
-    assert reply.kinds == ["compaction", "text"]
-    first, call, seen = gateway.backend.messages()
-    assert first["content"] == AFTER
-    assert call["tool_calls"][0]["id"] == seen["tool_call_id"] == "toolu_2"
-    await goes_on(gateway, reply, history)
-    assert gateway.backend.messages()[:3] == [first, call, seen]
-
-
 @APIS
 async def test_another_key_does_not_get_what_a_summary_replaced(gateway, api):
     """In the Messages API, a client sees its text. A sealed one that is changed is left out."""

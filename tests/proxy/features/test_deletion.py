@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import toolgate_proxy
 from tests.support.effort import rotating
 
@@ -36,6 +38,7 @@ def copied_without(name, folder):
         without(copy / "litellm_host/offered_tools.py", provider)
 
 
+@pytest.mark.exhaustive
 @rotating("name", FEATURES, one_in=5)
 def test_without_a_feature_all_apis_respond(tmp_path, name):
     copied_without(name, tmp_path)

@@ -87,6 +87,7 @@ LEAST = [(0.87, 0.92), (0.90, 0.94), (0.83, 0.89), (0.85, 0.90)]
 """By part of BFCL's questions: the shares of right tools among the first five and ten."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not (DATA / BFCL).exists(), reason="BFCL's questions are not here")
 @rotating("part", range(len(LEAST)), one_in=len(LEAST))
 def test_right_tools_are_among_the_first(part):
@@ -129,6 +130,7 @@ async def test_searches_find_the_same_again():
     assert "not a regular expression" in await found(TOOLS, "(")
 
 
+@pytest.mark.exhaustive
 async def test_a_search_at_its_limit_is_an_error_while_others_are_served(monkeypatch):
     """The limit of the endless search is far above the time of the others."""
     monkeypatch.setitem(pool.CPU_SECONDS, True, 1.0)
@@ -141,6 +143,7 @@ async def test_a_search_at_its_limit_is_an_error_while_others_are_served(monkeyp
     assert await asyncio.gather(*endless) == [LIMITED, LIMITED]
 
 
+@pytest.mark.exhaustive
 async def test_a_search_that_gets_no_process_is_an_error(monkeypatch):
     """One key has one process, in which its other search runs."""
     monkeypatch.setattr(pool._POOL, "_wait_seconds", 0.5)

@@ -318,6 +318,7 @@ has_the_bug = pytest.mark.skipif(
 )
 
 
+@pytest.mark.exhaustive
 @rotating("seed", range(3), one_in=3)
 def test_finalizer_may_set_a_context_variable_while_another_is_set(seed):
     done = _run(str(seed), "held")

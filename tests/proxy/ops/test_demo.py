@@ -152,6 +152,7 @@ def compare(stack):
     return failed, output.getvalue(), samples
 
 
+@pytest.mark.exhaustive
 @rotating("invalid", [0, 3, SAMPLES], one_in=3)
 def test_both_ways_sample_the_same_and_breaks_of_the_model_alone_are_counted_and_shown(
     serve, invalid
@@ -174,6 +175,7 @@ def test_both_ways_sample_the_same_and_breaks_of_the_model_alone_are_counted_and
     assert {each["seed"] for each in stack.requests} == {*range(SEED, SEED + SAMPLES)}
 
 
+@pytest.mark.exhaustive
 def test_invalid_and_missing_calls_of_the_gateway_are_failures(serve):
     first = [INVALID, '{"code"', None]
 

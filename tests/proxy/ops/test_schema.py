@@ -117,6 +117,7 @@ def report(tmp_path):
     return run
 
 
+@pytest.mark.exhaustive
 @NEEDS_ENGINE
 def test_keywords_are_reported_with_advice(report):
     """Whatever the form of tools, and whatever line separators a name has."""
@@ -147,6 +148,7 @@ def test_an_invalid_tool_is_named_by_its_place(report, tmp_path):
     assert f"{tmp_path / 'tools.json'}: this is a JSON Schema without a tool" in result.stderr
 
 
+@pytest.mark.exhaustive
 @NEEDS_ENGINE
 def test_what_masks_enforce_depends_on_the_form_of_calls(report):
     note = {"type": "string", "maxLength": 5_000}
@@ -204,6 +206,7 @@ assert not (found := [name for name in {HEAVY} if name in sys.modules]), found
 """
 
 
+@pytest.mark.exhaustive
 def test_the_report_imports_neither_litellm_nor_http_clients(tmp_path):
     file = tmp_path / "tools.json"
     file.write_text(json.dumps(LISTED))

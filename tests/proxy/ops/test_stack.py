@@ -143,6 +143,7 @@ def test_a_server_can_bind_to_a_reserved_port():
             assert in_use("127.0.0.1", port)
 
 
+@pytest.mark.exhaustive
 def test_a_gateway_on_a_used_port_ends_with_one_line():
     with listening() as server:
         port = server.getsockname()[1]
@@ -270,6 +271,7 @@ def test_the_printed_request_works_in_a_shell(in_file, tmp_path):
     assert b'"it\'s"' in seen["body"]
 
 
+@pytest.mark.exhaustive
 def test_the_bundled_valkey_answers_and_its_end_is_reported(tmp_path, monkeypatch):
     monkeypatch.delenv("TOOLGATE_REDIS_URL", raising=False)
     settings.cache_clear()

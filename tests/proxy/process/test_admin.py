@@ -178,7 +178,6 @@ SCHEMA = {
 }
 OPENAI = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
 MCP = {"name": "look", "inputSchema": SCHEMA}
-ANTHROPIC = {"name": "look", "input_schema": SCHEMA}
 GOOD, BAD = call("look", {"city": "Rome"}), call("look", {"town": "Rome"})
 
 
@@ -195,16 +194,6 @@ def events(response):
 def traces(response):
     choices = [choice for event in events(response) for choice in event["choices"]]
     return [each for choice in choices for each in choice.get("toolgate", {}).get("trace", [])]
-
-
-async def test_pasted_tools_become_those_of_chat_completions(http):
-    flat = {"type": "function", "name": "look", "parameters": SCHEMA}
-    listed = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [MCP]}}
-    for pasted in (OPENAI, [MCP], [ANTHROPIC], listed, flat):
-        response = await http.post("/toolgate/tools", json={"tools": pasted})
-        assert response.json() == {"tools": [OPENAI], "omitted": []}
-    hosted = {"tools": [MCP, {"type": "web_search"}]}
-    assert (await http.post("/toolgate/tools", json=hosted)).json()["omitted"] == ["web_search"]
 
 
 async def test_the_same_prompt_without_enforcement_shows_what_is_broken(http, backend):

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import httpx
-import openai
 import psutil
 import pytest
 import yaml
 
 from tests.proxy.process.kit import BOTH_ROUTES, CHAT, HI, MESSAGES, RESPONSES
-from tests.support.apis.sdk_requests import WEATHER, asked
+from tests.support.apis.sdk_requests import asked
 from tests.support.effort import rotating
 from tests.support.servers import hostile_backend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
@@ -22,7 +21,7 @@ from tests.support.servers.heartbeat import heartbeat
 from tests.support.servers.hostile_backend import ATTACKS, HostileBackend, events, streamed, usage
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
-from tests.support.servers.script import Script, call
+from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.backend_client import client
 from toolgate_proxy.server.launcher import Route, make_config
@@ -33,59 +32,6 @@ LONGEST_PAUSE = 0.25
 """Seconds in which the gateway may serve no other client."""
 PROMPT = 5.0
 """Seconds, far less than any time-out of a request, and enough for a busy machine."""
-FULL = {"message": "Full.", "code": "backend_unavailable"}
-
-
-@BOTH_ROUTES
-@pytest.mark.parametrize("stream", [True, False])
-async def test_a_backend_that_is_down_or_full_returns_503(http, backend, stream):
-    backend.scripts["full"] = Script(("",), error_status=503, error=FULL)
-    backend.scripts["busy"] = Script(("",), error_status=429, error={"message": "Full."})
-    down = {"model": "down"}  # the second time too: the deployment is not locked out
-    for script, more in (("hi", down), ("hi", down), ("full", {}), ("busy", {})):
-        response = await http.post(CHAT, json=asked(script, stream=stream) | more)
-        assert response.status_code == 503
-        assert int(response.headers["retry-after"]) > 0
-        assert response.json()["error"]["code"] == "backend_unavailable"
-
-
-@BOTH_ROUTES
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [({"error_after": 3}, "enforcement_failed"), ({"break_after": 3}, "backend_failed")],
-)
-async def test_backend_fault_mid_response_returns_an_error(client, backend, fault, code):
-    backend.scripts["bad"] = Script(("Hello there, my friend",), pause=0.01, **fault)
-    texts = []
-
-    async def read():
-        async for chunk in await client.chat.completions.create(**asked("bad"), stream=True):
-            assert chunk.choices[0].finish_reason is None
-            texts.append(chunk.choices[0].delta.content or "")
-
-    with pytest.raises(openai.APIError) as failure:
-        await read()
-    assert "".join(texts) == "Hello the"
-    assert failure.value.code == code
-    with pytest.raises(openai.InternalServerError) as refused:
-        await client.chat.completions.create(**asked("bad"))
-    assert refused.value.status_code in (500, 502)
-
-
-@BOTH_ROUTES
-async def test_incomplete_call_never_has_a_finish_reason(client, backend):
-    backend.scripts["bad"] = Script((call("get_weather", '{"city": "Ro'),))
-
-    async def read():
-        stream = await client.chat.completions.create(**asked("bad", tools=[WEATHER]), stream=True)
-        return [chunk async for chunk in stream]
-
-    with pytest.raises(openai.APIError) as failure:
-        await read()
-    assert failure.value.code == "enforcement_failed"
-    with pytest.raises(openai.InternalServerError) as refused:
-        await client.chat.completions.create(**asked("bad", tools=[WEATHER]))
-    assert refused.value.code == "enforcement_failed"
 
 
 @BOTH_ROUTES

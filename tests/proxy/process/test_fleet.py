@@ -98,29 +98,6 @@ async def storm(fleet, sent, number, **params):
     return Counter(response.status_code for response in said)
 
 
-async def test_requests_per_minute_are_exact(fleet):
-    sent, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=AT_ONCE // 2)
-    assert await storm(fleet, sent, AT_ONCE) == {200: AT_ONCE // 2, 429: AT_ONCE // 2}
-
-
-async def test_tokens_per_minute_are_never_exceeded(fleet):
-    """Each request uses 19 tokens, and may use many more. What it reserved and did not use is free
-    when it has ended, which may be after the whole storm was refused: so there are several."""
-    began = time.monotonic()
-    sent, _ = await make_key(fleet.redis.url, *fleet.urls, tpm=2000)
-    said = await storm(fleet, sent, AT_ONCE, max_tokens=100)
-    assert set(said) == {200, 429}
-    assert 0 < said[200] <= 2000 // 19
-    admitted = said[200]
-    while admitted * 19 <= 2000 * 0.9 and time.monotonic() - began < 30:  # within the minute
-        more = await storm(fleet, sent, AT_ONCE, max_tokens=8)
-        admitted += more[200]
-    more = await storm(fleet, sent, AT_ONCE, max_tokens=8)
-    admitted += more[200]
-    assert admitted * 19 <= 2000
-    assert admitted * 19 > 2000 * 0.9, "what was not used can be used"
-
-
 async def test_parallel_requests_are_never_exceeded(fleet):
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=60)
     seen = 0

@@ -21,7 +21,7 @@ from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script
 from tests.support.waiting import until
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.routing.prefix_affinity import MAX_SHARE, MIN_CAPACITY
+from toolgate_proxy.routing.prefix_affinity import MIN_CAPACITY
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import settings
 
@@ -193,18 +193,6 @@ async def test_a_name_is_resolved_to_its_addresses(gateways, backends):
             backends.all[0].url.replace("http://127.0.0.1", "dns+http://localhost") + "#127.0.0.1"
         ]
         assert named["backends"][0]["up"]
-
-
-async def test_burst_with_one_prefix_is_spread(http, backends):
-    """Though none of them has reached a backend as the next one is sent its way."""
-    body = asked("waits", stream=True)
-    waiting = [asyncio.create_task(http.post(CHAT, json=body)) for _ in range(48)]
-    await backends.under_way(len(waiting))
-    most = max(MIN_CAPACITY, MAX_SHARE * len(waiting) / 3)
-    assert max(each.running for each in backends.all) <= most
-    for each in waiting:
-        each.cancel()
-    await backends.under_way(0)
 
 
 async def streamed(client, script):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.proxy.process.kit import MESSAGES, RESPONSES
 from tests.support.apis.messages_api import check_error
-from tests.support.apis.sdk_requests import SCRIPTS, WEATHER
+from tests.support.apis.sdk_requests import WEATHER
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.http_client import http_client
 from tests.support.servers.script import Script
@@ -21,7 +21,7 @@ TOOL = TOOLS[MESSAGES]
 
 @pytest.fixture
 async def sdk(gateway, backend):
-    backend.scripts |= SCRIPTS
+    backend.scripts["content"] = Script(("Hello there, friend",))
     async with anthropic.AsyncAnthropic(
         base_url=gateway, api_key=MASTER_KEY, max_retries=0
     ) as client:

@@ -239,7 +239,7 @@ def _body_of_stream(api, response):
     if last["type"] in ("error", "response.failed"):
         return {}
     if api == "messages":
-        return messages_api.accumulated(_with_summaries(events), beta=True)
+        return messages_api.accumulated(events, beta=True)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
     begun, done, texts = set(), {}, defaultdict(str)
@@ -258,20 +258,6 @@ def _body_of_stream(api, response):
         if item["type"] in ("message", "function_call", "mcp_call"):
             assert texts[item["id"]] == (item.get("arguments") or _said(item))
     return body
-
-
-def _with_summaries(events):
-    """The events without the deltas of summaries, whose blocks begin with what these have."""
-    made = []
-    for event in events:
-        delta = event.get("delta", {})
-        if delta.get("type") == "compaction_delta":
-            messages_api.check_event(event, beta=True)
-            block = made[-1]["content_block"]
-            made[-1] = {**made[-1], "content_block": {**block, **delta, "type": block["type"]}}
-        else:
-            made.append(event)
-    return made
 
 
 def _said(item):

@@ -113,6 +113,7 @@ def asking(url, *, stream=False):
     return {"model": "tiny", "messages": messages, "stream": stream}
 
 
+@pytest.mark.exhaustive
 async def test_images_are_for_models_that_see(gateway):
     backend, (begin, _, rest) = gateway.backend, PNG.partition(",")
     gateway.configure(keepalive_seconds=0)
@@ -224,6 +225,7 @@ async def test_a_backend_that_is_down_is_not_asked(gateway):
     assert "max_model_len" not in entry(await listed(gateway))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("hangs", [False, True])
 async def test_a_length_that_is_not_known_is_not_shown(gateway, monkeypatch, hangs):
     """Of backends that have not responded, and of other providers."""

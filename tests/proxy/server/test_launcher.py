@@ -150,6 +150,7 @@ async def test_startup_registers_the_selection_hook_and_prints_each_models_route
     use(monkeypatch, row("a"), mocked, *mixed, foreign("hosted"))
     app = FastAPI()
     lifespan.extend_lifespan(app)
+    gc.unfreeze()  # what was frozen after the tests were collected
     try:
         async with app.router.lifespan_context(app):
             assert any(isinstance(each, SelectionHook) for each in litellm.callbacks)

@@ -59,6 +59,15 @@ async def test_stream_has_events_usage_and_done(gateway):
     assert response.context.meter.complete
 
 
+@STREAM
+async def test_a_stop_string_ends_the_generation(gateway, stream):
+    gateway.backend.scripts["wordy"] = Script(("One two three four " * 50,), pause=0.01)
+    response = await gateway.ask(chat("wordy", stream=stream, stop=["three"], n=2))
+    assert kit.read("chat", response).text == "One two "
+    assert await gateway.backend.idle_within(5)
+    assert gateway.backend.left
+
+
 async def test_model_in_the_path_overrides_the_body(gateway, monkeypatch):
     """Hooks get it, too."""
     hook = use_hook(monkeypatch, Team())

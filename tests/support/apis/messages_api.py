@@ -106,6 +106,9 @@ class BlockGrammar:
             case "input_json_delta":
                 assert block["type"] in CALLS
                 self._input += delta["partial_json"]
+            case "compaction_delta":
+                assert block["type"] == "compaction"
+                self._open = block | {name: delta[name] for name in delta if name != "type"}
             case "citations_delta":
                 block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
             case other:

@@ -1,7 +1,6 @@
-"""The gateway asked through the SDK: scripts for the backend behind it, and answers in one form."""
+"""The gateway asked through the SDK, and answers in one form."""
 
 from tests.support.apis.read_responses import from_chunks
-from tests.support.servers.script import Script, call
 
 WEATHER = {
     "type": "function",
@@ -9,19 +8,6 @@ WEATHER = {
         "name": "get_weather",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     },
-}
-LONG = {"city": "the one by the river, behind the hills, whose name nobody can spell, not even I"}
-SCRIPTS = {
-    "content": Script(("Hello there, friend",)),
-    "reasoning": Script(("<think>\nLet me see.\n</think>\n\nHello",)),
-    "open reasoning": Script(("Let me see.\n</think>\n\nHello",), reasoning_open=True),
-    "call": Script((call("get_weather", LONG),)),
-    "content and calls": Script(
-        ("I look.\n" + call("get_weather", LONG) + "\n" + call("get_weather", {"city": "é"}),)
-    ),
-    "cut call": Script((call("get_weather", LONG)[:70],), finish="length"),
-    "cut content": Script(("Hello",), finish="length"),
-    "nothing": Script(("",)),
 }
 
 

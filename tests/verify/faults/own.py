@@ -132,9 +132,30 @@ def _no_signature(sent):
     return [each for each in sent if each[1].get("delta", {}).get("type") != "signature_delta"]
 
 
+def _tool_use(**changes):
+    """Whole answers have other calls than the gateway's writer would write."""
+    return _parts("content", "tool_use", lambda block: block.update(changes))
+
+
+def _stop_reason(value):
+    return c.body(lambda made: made.update(stop_reason=value))
+
+
+CUT_CALL = {"type": "tool_use", "id": "toolu_cut", "name": "save_text", "input": {}}
 MESSAGES = {
+    "calls.arguments_json": _tool_use(input="{'room': 'kitchen'}"),
+    "calls.unstrict_json": _tool_use(input="room: kitchen"),
+    "calls.id": _tool_use(id=""),
+    "calls.ids_fresh": _tool_use(id="toolu_always"),
+    "parallel.ids": _tool_use(id="toolu_always"),
+    "calls.finish": _stop_reason("end_turn"),
+    "choice.auto_finish": _stop_reason("end_turn"),
+    "stream.calls_same_finish": c.each_event(
+        lambda event: event["delta"].update(stop_reason="end_turn"), "message_delta"
+    ),
+    "cut.not_complete": c.body(lambda made: made["content"].append(CUT_CALL)),
     "body.object": c.body(lambda made: made.update(type="completion")),
-    "body.stop_reason": c.body(lambda made: made.update(stop_reason="length")),
+    "body.stop_reason": _stop_reason("length"),
     "body.stop_sequence_null": c.body(lambda made: made.update(stop_sequence="x")),
     "body.tool_use": _parts(
         "content", "tool_use", lambda block: block.update(input='{"room": "hall"}')

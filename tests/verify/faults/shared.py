@@ -48,6 +48,12 @@ def _one_fails(sent, number):
     return type(sent)(500, {"error": {"message": "Internal error."}}) if number == 5 else sent
 
 
+def _half_of_a_pair(sent, _):
+    """In place of the first word of the text."""
+    sent.data = sent.data.replace(b"Once", rb"\ud83d")
+    return sent
+
+
 def _no_name(error):
     error["error"] |= {"message": "Something is wrong."}
     error["error"].pop("param", None)
@@ -58,7 +64,7 @@ SHARED = {
     "text.content": c.setting(text=""),
     "text.no_calls": c.another_call(),
     "text.no_markup": c.text_before(TOOL_MARKUP),
-    "text.unicode": c.reply(lambda made: setattr(made, "text", "\ud83d" + made.text[1:])),
+    "text.unicode": Fault(sent=_half_of_a_pair),
     "text.model": c.setting(model=""),
     "text.ids_differ": c.setting(id="always"),
     "text.limit": c.reply(

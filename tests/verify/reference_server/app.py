@@ -3,12 +3,19 @@
 import json
 
 from tests.verify.faults.changes import Fault
+from toolgate_core.errors import (
+    InvalidKey,
+    InvalidRequest,
+    ModelNotFound,
+    PreviousResponseNotFound,
+    ResponseNotFound,
+    ToolgateError,
+)
 from toolgate_verify.engine.client import SCENARIO
 from toolgate_verify.terms import Api
 
-from . import chat, messages, responses
-from .asked import asked
-from .refusals import wrong
+from . import written
+from .asked import SURFACES, asked
 from .reply import prompt_tokens, reply_to
 
 MODEL, KEY = "reference", "sk-reference"
@@ -18,7 +25,6 @@ PATHS = {
     "/v1/messages": Api.MESSAGES,
 }
 COUNTS = {"/v1/responses/input_tokens": Api.RESPONSES, "/v1/messages/count_tokens": Api.MESSAGES}
-FORMS = {Api.CHAT: chat, Api.RESPONSES: responses, Api.MESSAGES: messages}
 JSON, SSE = "application/json", "text/event-stream"
 
 
@@ -28,6 +34,11 @@ class Reply(Exception):
     def __init__(self, status, body, kind=JSON):
         self.status, self.kind = status, kind
         self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def refused(api, error, fault=None):
+    body = SURFACES[api].error(error, "req_1")
+    return Reply(error.status, body if fault is None else fault.error(body))
 
 
 class ReferenceServer:
@@ -57,56 +68,49 @@ class ReferenceServer:
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         path = scope["path"]
         api = PATHS.get(path) or COUNTS.get(path) or Api.RESPONSES
-        form = FORMS[api]
         key = headers.get("authorization", "")
         if not key or (not fault.accepts and key != f"Bearer {KEY}"):
-            return Reply(401, form.error("", "The key is not valid.", 401))
+            return refused(api, InvalidKey("The key is not valid."))
         if path not in PATHS and path not in COUNTS:
             return fault.state(self, self._state(scope["method"], path))
         try:
             body = json.loads(content)
         except ValueError:
             if not fault.accepts:
-                return Reply(400, form.error("", "The body is not JSON.", 400))
+                return refused(api, InvalidRequest("The body is not JSON."))
             return Reply(200, {})
         if path in COUNTS:
             body |= {"max_tokens": 1} if api == Api.MESSAGES else {}
             count = prompt_tokens(asked(api, body).prompt)
             return Reply(200, fault.body({"input_tokens": count}))
-        if not fault.accepts:
-            refusal = self._refusal(api, body)
-            if refusal is not None:
-                status, param = refusal
-                said = form.error(param, f"{param or 'The request'} is wrong.", status)
-                return Reply(status, fault.error(said))
-        elif wrong(api, body) is not None:
-            return Reply(200, {})
-        return self._generate(api, body, fault)
+        try:
+            request = self._read(api, body)
+        except ToolgateError as error:
+            return Reply(200, {}) if fault.accepts else refused(api, error, fault)
+        return self._generate(request, fault)
 
-    def _refusal(self, api, body):
+    def _read(self, api, body):
         if body.get("model") != MODEL:
-            return 404, "model"
+            raise ModelNotFound("There is no such model.")
         if body.get("previous_response_id", None) not in (None, *self.stored):
-            return 404, "previous_response_id"
-        param = wrong(api, body)
-        return None if param is None else (400, param)
+            raise PreviousResponseNotFound("It is not stored.", param="previous_response_id")
+        return asked(api, body)
 
-    def _generate(self, api, body, fault):
-        request = asked(api, body)
+    def _generate(self, request, fault):
+        body = request.body
         previous = self.stored.get(body.get("previous_response_id", ""))
         if previous is not None:
-            request.prompt += asked(api, previous[0]).prompt
+            request.prompt += asked(request.api, previous[0]).prompt
         fault.asked(request)
         reply = reply_to(request)
         fault.reply(reply, request)
-        form = FORMS[api]
         if not request.stream:
-            made = fault.body(form.whole(request, reply))
+            made = fault.body(written.whole(request, reply))
             if body.get("store"):
                 self.stored[reply.id] = (body, made)
             return Reply(200, made)
         lines = []
-        for name, data in fault.events(form.events(request, reply)):
+        for name, data in fault.events([*written.events(request, reply)]):
             text = data if isinstance(data, str) else json.dumps(data)
             lines.append(f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n")
         return Reply(200, "".join(lines).encode("utf-8", "surrogatepass"), SSE)
@@ -114,7 +118,7 @@ class ReferenceServer:
     def _state(self, method, path):
         identity, _, more = path.removeprefix("/v1/responses/").partition("/")
         if identity not in self.stored:
-            return Reply(404, chat.error("", "There is no such response.", 404))
+            return refused(Api.RESPONSES, ResponseNotFound("There is no such response."))
         body, response = self.stored[identity]
         if method == "DELETE":
             del self.stored[identity]

@@ -1,12 +1,24 @@
-"""A request of any API in the terms of the server."""
+"""A request of any API in the terms of the server, read and refused as the gateway does."""
 
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import jsonschema_rs
+
+from tests.support.apis.messages_api import CLIENT
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.errors import InvalidRequest, InvalidTools
+from toolgate_core.plan import make_plan
+from toolgate_proxy.api.surface import Reading, Writer
+from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
 from toolgate_verify.terms import Api
 
 Body = dict[str, Any]
+SURFACES = {Api.CHAT: COMPLETIONS, Api.RESPONSES: RESPONSES, Api.MESSAGES: MESSAGES}
+
+ROLES = ("user", "assistant", "system", "developer", "tool")
 
 
 @dataclass
@@ -20,13 +32,15 @@ class Asked:
     choice: str = "auto"
     """`none`, `auto` or `required`."""
     allowed: list[str] = field(default_factory=list)
-    """Names of the tools that may be called."""
+    """Names of the tools that may be called; empty if all may."""
     parallel: bool = True
     limit: int = 10**6
     stop: list[str] = field(default_factory=list)
     format: Any = None
     """A schema, or True for any object."""
     reasoning: bool = False
+    request: ChatRequest | None = None
+    writer: Writer | None = None
     to_user: bool = True
     """Whether the last turn is the user's, so that a tool may be called."""
 
@@ -35,91 +49,51 @@ class Asked:
         return bool(self.body.get("stream"))
 
 
-def _prompt(*parts):
-    return "".join(json.dumps(part, ensure_ascii=False) for part in parts if part)
+def _check(read, plan):
+    """What the gateway leaves to its validator and to the backend's template."""
+    for message, path in zip(read.messages, read.message_paths, strict=True):
+        if message["role"] not in ROLES:
+            raise InvalidRequest("There is no such role.", param=f"{path}.role")
+    for tool in plan.grammars:
+        _check_schema(tool)
+
+
+def _check_schema(tool):
+    try:
+        jsonschema_rs.Draft202012Validator(tool.parameters)
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise InvalidTools(str(error), param=tool.param) from None
 
 
 def asked(api, body):
-    return {Api.CHAT: _chat, Api.RESPONSES: _responses, Api.MESSAGES: _messages}[api](body)
-
-
-def _chat(body):
-    tools = [
-        {"name": tool["function"]["name"], "parameters": tool["function"]["parameters"]}
-        for tool in body.get("tools") or ()
-    ]
-    made = Asked(Api.CHAT, body, _prompt(body["messages"], body.get("tools")), tools)
-    choice = body.get("tool_choice", "auto")
-    if isinstance(choice, dict):
-        made.choice = "required"
-        kind = choice["type"]
-        named = choice["allowed_tools"]["tools"] if kind == "allowed_tools" else [choice]
-        made.allowed = [each["function"]["name"] for each in named]
-    else:
-        made.choice = choice
-    made.parallel = body.get("parallel_tool_calls", True)
-    made.limit = body.get("max_tokens", made.limit)
-    stop = body.get("stop") or []
-    made.stop = [stop] if isinstance(stop, str) else stop
-    wanted = body.get("response_format") or {}
-    if wanted.get("type") == "json_object":
-        made.format = True
-    elif wanted.get("type") == "json_schema":
-        made.format = wanted["json_schema"]["schema"]
-    made.reasoning = body.get("reasoning_effort", "none") != "none"
-    made.to_user = body["messages"][-1]["role"] == "user"
-    return made
-
-
-def _responses(body):
-    tools = [
-        {
-            "name": tool["name"],
-            "parameters": tool.get("parameters"),
-            "custom": tool["type"] == "custom",
-        }
-        for tool in body.get("tools") or ()
-    ]
-    items = body["input"] if isinstance(body["input"], list) else [{"role": "user"}]
-    prompt = _prompt(body["input"], body.get("instructions"), body.get("tools"))
-    made = Asked(Api.RESPONSES, body, prompt, tools)
-    choice = body.get("tool_choice", "auto")
-    if isinstance(choice, dict):
-        made.choice = "required"
-        named = choice["tools"] if choice["type"] == "allowed_tools" else [choice]
-        made.allowed = [each["name"] for each in named]
-    else:
-        made.choice = choice
-    made.parallel = body.get("parallel_tool_calls", True)
-    made.limit = body.get("max_output_tokens", made.limit)
-    wanted = (body.get("text") or {}).get("format") or {}
-    if wanted.get("type") == "json_object":
-        made.format = True
-    elif wanted.get("type") == "json_schema":
-        made.format = wanted["schema"]
-    made.reasoning = (body.get("reasoning") or {}).get("effort", "none") != "none"
-    made.to_user = items[-1].get("role") == "user"
-    return made
-
-
-def _messages(body):
-    tools = [
-        {"name": tool["name"], "parameters": tool["input_schema"]}
-        for tool in body.get("tools") or ()
-    ]
-    prompt = _prompt(body["messages"], body.get("system"), body.get("tools"))
-    made = Asked(Api.MESSAGES, body, prompt, tools)
-    choice = body.get("tool_choice") or {"type": "auto"}
-    kinds = {"any": "required", "tool": "required"}
-    made.choice = kinds.get(choice["type"], choice["type"])
-    made.allowed = [choice["name"]] if choice["type"] == "tool" else []
-    made.parallel = not choice.get("disable_parallel_tool_use", False)
-    made.limit = body["max_tokens"]
-    made.stop = body.get("stop_sequences") or []
-    wanted = (body.get("output_config") or {}).get("format")
-    made.format = wanted["schema"] if wanted else None
-    made.reasoning = (body.get("thinking") or {}).get("type") == "enabled"
-    content = body["messages"][-1]["content"]
-    results = isinstance(content, list) and any(b.get("type") == "tool_result" for b in content)
-    made.to_user = body["messages"][-1]["role"] == "user" and not results
-    return made
+    """Raise InvalidRequest."""
+    read, writer = SURFACES[api].read(body, Reading("reference", omit_hosted=False, client=CLIENT))
+    plan = make_plan(read, QWEN3)
+    _check(read, plan)
+    definitions = [tool.definition for tool in read.tools]
+    format_ = read.content_format and read.content_format.parameters
+    return Asked(
+        api,
+        body,
+        prompt="".join(
+            json.dumps(each, ensure_ascii=False) for each in (read.messages, definitions)
+        ),
+        tools=[
+            {
+                "name": tool.name,
+                "parameters": tool.definition["function"]["parameters"],
+                "custom": tool.custom,
+            }
+            for tool in read.tools
+        ],
+        choice=plan.choice,
+        allowed=[tool.name for tool in plan.candidates if len(plan.candidates) < len(read.tools)],
+        parallel=plan.max_calls != 1,
+        limit=read.sampling.max_tokens or 10**6,
+        stop=[*read.stop],
+        format=True if format_ == {"type": "object"} else format_,
+        reasoning=plan.reasoning == "on",
+        request=read,
+        writer=writer,
+        to_user=read.messages[-1]["role"] == "user",
+    )

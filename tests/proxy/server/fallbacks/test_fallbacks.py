@@ -19,7 +19,6 @@ from tests.support.servers.redis_server import response_store
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
-from toolgate_core.errors import ContextLengthExceeded
 from toolgate_proxy.litellm_host import fallbacks
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server.background import RUNNING
@@ -107,16 +106,6 @@ async def test_neither_an_invalid_request_nor_a_count_of_tokens_moves(gateway, l
     for named, path in counts.items():
         assert (await gateway.ask(body_of(named), path=path)).status == 502
     assert (large.requests, large.counts) == ([], [])
-
-
-@ANY_API
-async def test_prompt_that_is_too_long_has_fallbacks_of_its_own(gateway, large, monkeypatch, api):
-    settings = {"fallbacks": [{"tiny": ["down"]}], "context_window_fallbacks": [{"*": ["large"]}]}
-    configure(gateway, large, monkeypatch, **settings)
-    error = ContextLengthExceeded("Too long.").body()["error"]
-    gateway.backend.scripts["hi"] = Script(("x",), error_status=400, error=error)
-    response = await ask(gateway, api)
-    assert (response.status, response.context.fallback) == (200, "large")
 
 
 @WAYS
