@@ -8,7 +8,7 @@ import jsonschema_rs
 
 from tests.support.apis.messages_api import CLIENT
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.dialects.families.json_objects import QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest, InvalidTools
 from toolgate_core.plan import make_plan
 from toolgate_proxy.api.surface import Reading, Writer
@@ -16,6 +16,7 @@ from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
 from toolgate_verify.terms import Api
 
 Body = dict[str, Any]
+QWEN3 = DIALECTS["qwen3"]
 SURFACES = {Api.CHAT: COMPLETIONS, Api.RESPONSES: RESPONSES, Api.MESSAGES: MESSAGES}
 
 ROLES = ("user", "assistant", "system", "developer", "tool")
