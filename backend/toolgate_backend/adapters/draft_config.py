@@ -61,8 +61,7 @@ def check(config: Any, wanted: int) -> None:
             )
         return
     probe.check_forced_drafts()
-    reason = _unsupported(config, wanted)
-    if reason is not None:
+    if (reason := _unsupported(config, wanted)) is not None:
         raise IncompatibleServer(
             f"TOOLGATE_FORCED_DRAFTS={wanted} is not supported {reason}, or unset "
             "TOOLGATE_FORCED_DRAFTS."
@@ -87,8 +86,7 @@ def _unsupported(config: Any, wanted: int) -> str | None:
         return "for models with recurrent layers, whose states drafts would advance"
     if not is_configured(config) or config.num_speculative_tokens != wanted:
         return f"with this --speculative-config. Start the server with {' '.join(flags(wanted))}"
-    graphs = config.compilation_config.cudagraph_mode.name
-    if graphs not in GRAPHS:
+    if (graphs := config.compilation_config.cudagraph_mode.name) not in GRAPHS:
         return (
             f"with cudagraph_mode={graphs}, whose graphs take no steps with drafts. Add "
             "cudagraph_mode=FULL to --compilation-config"

@@ -50,9 +50,8 @@ def place(states: Any, scheduled: Mapping[str, Sequence[int]], device: Any) -> N
     for row, drafts in zip(table, scheduled.values(), strict=True):
         row[: len(drafts)] = drafts
     rows = np.array([states.req_id_to_index[each] for each in scheduled], dtype=np.int64)
-    states.draft_tokens[async_tensor_h2d(rows, device=device)] = async_tensor_h2d(
-        table, device=device
-    )
+    sent = functools.partial(async_tensor_h2d, device=device)
+    states.draft_tokens[sent(rows)] = sent(table)
 
 
 def _hook_init_speculator(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,16 +67,10 @@ def _hook_init_speculator(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _hook_prepare_inputs(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def prepare_inputs(
-        self: Any,
-        scheduler_output: Any,
-        batch_req_state: Any,
-        batch_desc: Any,
-        num_active_loras: Any,
-    ) -> Any:
+    def prepare_inputs(self: Any, scheduler_output: Any, *others: Any) -> Any:
         scheduled = scheduler_output.scheduled_spec_decode_tokens
         if scheduled and draft_config.is_configured(self.vllm_config):
             place(self.req_states, scheduled, self.device)
-        return original(self, scheduler_output, batch_req_state, batch_desc, num_active_loras)
+        return original(self, scheduler_output, *others)
 
     return prepare_inputs

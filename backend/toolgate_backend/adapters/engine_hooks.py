@@ -135,11 +135,8 @@ def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[
             return original(self, scheduler_output)
         if draft_config.is_configured(config):
             return forced_drafts.fill(self, scheduler_output, grammars, masks.sent)
-        made = GrammarOutput(ids, masks.fill(grammars, drafts))
-        made.num_acceptable_drafts = [
-            len(strip_speculative_padding(drafts.get(each, []))) for each in ids
-        ]
-        return made
+        acceptable = [len(strip_speculative_padding(drafts.get(each, []))) for each in ids]
+        return GrammarOutput(ids, masks.fill(grammars, drafts), acceptable)
 
     return get_grammar_bitmask
 
@@ -159,15 +156,9 @@ def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if self._grammar_bitmask is None and self.backend is None:
             config = self.vllm_config
-            positions = 1 + config.num_speculative_tokens
-            self._grammar_bitmask = torch.full(
-                (
-                    config.scheduler_config.max_num_seqs * positions,
-                    words_per_row(config.model_config.get_vocab_size()),
-                ),
-                -1,
-                dtype=torch.int32,
-            )
+            rows = config.scheduler_config.max_num_seqs * (1 + config.num_speculative_tokens)
+            words = words_per_row(config.model_config.get_vocab_size())
+            self._grammar_bitmask = torch.full((rows, words), -1, dtype=torch.int32)
         ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
         if draft_config.is_configured(self.vllm_config):
             found = {each: requests[each].structured_output_request.grammar for each in ids}

@@ -49,8 +49,8 @@ def fill(
     of the next one, before vLLM schedules it. `sent`: what vLLM sends for some masks."""
     drafts, running = scheduled.scheduled_spec_decode_tokens, len(scheduled.num_scheduled_tokens)
     plans = plan(scheduler.requests, grammars, drafts, scheduler.vllm_config, running)
-    rows = [*chain.from_iterable(each.rows for each in plans)]
-    return GrammarOutput([*grammars], sent(rows), [each.valid for each in plans])
+    masks = sent([*chain.from_iterable(each.rows for each in plans)])
+    return GrammarOutput([*grammars], masks, [each.valid for each in plans])
 
 
 def plan(

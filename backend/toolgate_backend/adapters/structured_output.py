@@ -178,8 +178,7 @@ class FailedSequence:
     def is_terminated(self) -> bool:
         return False
 
-    def reset(self) -> None:
-        pass
+    def reset(self) -> None: ...
 
 
 class StepMasks:

@@ -113,9 +113,8 @@ class JumpForward:
         row, state = ahead.row, ahead.state
         if row.count == 1:
             return int(unpack(row.words)[0])
-        if row.count > FEW_TOKENS or state.phase not in (Phase.TOOL_CALL, Phase.FORMAT):
-            return NONE
-        if state.candidates is None or state.forced:
+        of_grammars = state.phase in (Phase.TOOL_CALL, Phase.FORMAT)
+        if not of_grammars or state.candidates is None or state.forced or row.count > FEW_TOKENS:
             return NONE
         # `ignore`: the bytes of an incomplete character cannot be encoded.
         text = state.candidates.forced()[:FORCED_BYTES].decode(errors="ignore")

@@ -10,7 +10,7 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import empty_grammar
-from ..grammars.graph.shared import Shared
+from ..grammars.graph.node_maker import Shared
 from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings

@@ -10,9 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections import OrderedDict
-
-from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected
 
@@ -48,24 +45,3 @@ def unpack(key: str, blob: str) -> str:
     if packed_key != key:
         raise BlobRejected("the blob belongs to another grammar key")
     return serialized
-
-
-class BlobCache:
-    """The newest blobs up to a total size, for a fleet whose Redis was emptied."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._blobs: OrderedDict[str, str] = OrderedDict()
-        self._bytes = 0
-
-    def put(self, verdict: GrammarVerdict) -> None:
-        if verdict.blob is None or verdict.key in self._blobs:
-            return
-        self._blobs[verdict.key] = verdict.blob
-        self._bytes += len(verdict.blob)
-        while self._bytes > self._capacity:
-            _, dropped = self._blobs.popitem(last=False)
-            self._bytes -= len(dropped)
-
-    def attach(self, verdict: GrammarVerdict) -> GrammarVerdict:
-        return verdict.model_copy(update={"blob": self._blobs.get(verdict.key)})

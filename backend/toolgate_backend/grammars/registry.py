@@ -15,13 +15,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
+from cachetools import LRUCache
+
 from toolgate_core import grammar_key
-from toolgate_core.errors import (
-    BackendUnavailable,
-    ChecksFailed,
-    InvalidRequest,
-    SchemaTooComplex,
-)
+from toolgate_core.errors import BackendUnavailable, ChecksFailed, InvalidRequest, SchemaTooComplex
 from toolgate_core.killable import Limits
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
@@ -29,7 +26,6 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 from ..settings import Settings
 from ..tokens.vocabulary import Vocabulary
 from . import metrics
-from .blob import BlobCache
 from .examination import Examined
 from .quarantine import CPU_SECONDS, WALL_SECONDS, Quarantine
 from .store import grammar_format
@@ -71,8 +67,8 @@ class GrammarRegistry:
         }
         self._capacity = capacity
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
-        self._blobs = BlobCache(blob_cache_bytes)
-        """Apart from the verdicts, because they are large."""
+        self._blobs = LRUCache[str, str](blob_cache_bytes, len)
+        """Apart from the verdicts, because they are large. For a fleet whose Redis was emptied."""
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
         self._clock = clock
@@ -112,7 +108,9 @@ class GrammarRegistry:
                 if key not in refused:
                     self._verdicts.move_to_end(key)
             yield {
-                key: refused.get(key) or self._blobs.attach(self._verdicts[key]) for key in sources
+                key: refused.get(key)
+                or self._verdicts[key].model_copy(update={"blob": self._blobs.get(key)})
+                for key in sources
             }
         finally:
             self._pinned.subtract(list(sources))
@@ -170,7 +168,8 @@ class GrammarRegistry:
             self._retry_at.pop(source.key, None)
             if verdict.code == SchemaTooComplex.code:
                 self._retry_at[source.key] = self._clock() + COMPLEX_RETRY_SECONDS
-            self._blobs.put(verdict)
+            if verdict.blob is not None and len(verdict.blob) <= self._blobs.maxsize:
+                self._blobs[verdict.key] = verdict.blob
             self._verdicts[source.key] = verdict.model_copy(update={"blob": None})
         finally:
             del self._loading[source.key]

@@ -11,7 +11,7 @@ from tests import tools
 from toolgate_backend.enforcement import turn_graph
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.grammars.graph.scouts import Scouts
+from toolgate_backend.grammars.graph.node_maker import Scouts
 from toolgate_backend.tokens import masks
 from toolgate_core.tools import parse_tools
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from tests.support.dialects.model import EndingChoice
-from toolgate_backend.grammars.graph.shared import Shared
+from toolgate_backend.grammars.graph.node_maker import Shared
 from toolgate_backend.grammars.graph.token_graph import TokenGraphs
 from toolgate_backend.grammars.graph.value_bounds import narrowed
 from toolgate_backend.tokens import masks

@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import InitVar, dataclass, field
 from itertools import takewhile
+from threading import Lock
 
 import numpy as np
 
 from toolgate_core.schema.string_languages import StringLanguages
 
 from ...errors import BackendError, NoTokenAllowed
-from ...tokens.masks import BitmaskRow, Row, pack
+from ...tokens.masks import BitmaskRow, Row, Rows, pack
+from ...tokens.units import TokenIndex
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import Matcher
-from ..text_kinds import PlainTable
-from .node import EDGE_BYTES, NODE_BYTES, NOTHING, CountedEdges, Node, Position, PrivateText
-from .scouts import Scouts
-from .shared import Shared
-from .value_bounds import narrowed
+from ..text_kinds import PlainTable, TextKind
+from .node import (
+    EDGE_BYTES,
+    NODE_BYTES,
+    NOTHING,
+    CountedEdges,
+    GraphMemory,
+    Node,
+    Position,
+    PrivateText,
+)
+from .value_bounds import ValueBounds, narrowed
 from .value_places import AnyPlace, mark_of, value_of
+
+
+@dataclass(eq=False)
+class Shared:
+    """What the token graphs of a process share: tokens, rows, tables and memory."""
+
+    unit_bytes: Sequence[bytes]
+    token_index: TokenIndex
+    allowed: BitmaskRow
+    """The tokens that the text of a grammar may have."""
+    refused: frozenset[int]
+    """All special ones that it can't have."""
+    rows: Rows
+    bounds: ValueBounds
+    max_bytes: InitVar[int]
+    wide: int = 4096
+    """Number of tokens from which on a mask of unknown text is not worth a node: what sequences
+    write there hardly ever returns."""
+    _tables: dict[TextKind, PlainTable] = field(default_factory=dict)
+    _making: Lock = field(default_factory=Lock)
+    """Held while a table is made, for which no look-up waits."""
+
+    def __post_init__(self, max_bytes: int) -> None:
+        self.memory = GraphMemory(max_bytes)
+
+    def table(self, kind: TextKind) -> PlainTable:
+        """Return the tokens that go on with a kind of string. The first time, this takes a
+        second."""
+        if kind not in self._tables:
+            with self._making:
+                if kind not in self._tables:
+                    self._tables[kind] = PlainTable(kind, self.unit_bytes, self.allowed)
+        return self._tables[kind]
 
 
 class NodeMaker:
@@ -248,3 +293,72 @@ class NodeMaker:
         """Put back a matcher that is still at a node."""
         if not self.is_outside(node):
             self._scouts.put(node, matcher)
+
+
+MAX_SCOUTS = 64
+"""Maximum number of matchers of one graph."""
+
+
+class Scouts:
+    """The engine's matchers of a graph: those at its nodes, and those of texts that have left it.
+    Not thread-safe.
+
+    A matcher is needed only where no sequence has been: to make a node or a mask. That of the
+    nearest node before it is moved there. Where many tokens may follow and no state is known to
+    return, a graph would grow by whatever is written. There a sequence leaves it, and each token
+    costs a step of the engine."""
+
+    def __init__(self, make: Callable[[], Matcher]) -> None:
+        self._make = make
+        self._matchers: OrderedDict[Node, Matcher] = OrderedDict()
+
+    def take(self, node: Node) -> Matcher:
+        """Return a matcher at a node. Unless the node is private, `put` puts it back, at this node
+        or at another one. Raise BackendError."""
+        if node.private is not None:
+            return self._of_text(node, node.private)
+        return self._moved(self._matchers, node)
+
+    def put(self, node: Node, matcher: Matcher) -> None:
+        """Add a matcher that is at a node."""
+        self._matchers[node] = matcher
+        self._matchers.move_to_end(node)
+        if len(self._matchers) > MAX_SCOUTS:
+            self._matchers.popitem(last=False)
+
+    def clear(self) -> None:
+        self._matchers.clear()
+
+    def _of_text(self, node: Node, text: PrivateText) -> Matcher:
+        """Return the matcher of a private text, which ends at the node."""
+        undone = len(text.tokens) - node.depth
+        if undone:
+            matcher, text.matcher = text.matcher, None
+            text = node.private = PrivateText(text.base, text.tokens[: node.depth], matcher)
+            if matcher is not None:
+                matcher.rollback(undone)
+        if text.matcher is None:
+            text.matcher = advanced(self.fresh(text.base), text.tokens)
+        return text.matcher
+
+    def fresh(self, node: Node) -> Matcher:
+        """Return a new matcher at a node, whose own one stays there. Raise BackendError."""
+        return self._moved({}, node)
+
+    def _moved(self, matchers: dict[Node, Matcher], node: Node) -> Matcher:
+        """Return the nearest one of these matchers before a node, or a new one, at the node."""
+        path: list[int] = []
+        while node.parent is not None and node not in matchers:
+            path.append(node.token)
+            node = node.parent
+        matcher = matchers.pop(node, None) or self._make()
+        return advanced(matcher, reversed(path))
+
+
+def advanced(matcher: Matcher, tokens: Iterable[int]) -> Matcher:
+    """Return a matcher after some more tokens of a known text. Raise BackendError."""
+    for token in tokens:
+        if not matcher.accept(token):
+            matcher.check()
+            raise BackendError("The tokens of a known text could not be read again.")
+    return matcher

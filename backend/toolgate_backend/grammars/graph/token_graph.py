@@ -22,8 +22,7 @@ from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from ..text_kinds import FreeTexts
 from .node import Node, Position
-from .node_maker import NodeMaker
-from .shared import Shared
+from .node_maker import NodeMaker, Shared
 from .value_places import value_of
 
 _BEGUN = re.compile(rb"-|-?\d[\d.eE+-]*")
