@@ -9,17 +9,27 @@ from typing import Any, ClassVar, Generic
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
 from toolgate_core.errors import InvalidTools
-from toolgate_core.tools import OnInvalid, Tool, Words
+from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool
 
 from ..features.feature import F, Used
 from ..request_fields import Fields
 from .shared.content_format import check_plain_only
 from .shared.history import Conversation
+from .shared.known_tools import KNOWN
 from .shared.options import check_stream_options
 from .shared.parameter import ParsedParameters
 from .shared.sampling import make_sampling
 from .shared.template import reasoning_budget, reasoning_mode, template_kwargs
-from .shared.tools import Entry, Form, HostedTools, Taken, other_form, parse_entries, read_toolset
+from .shared.tools import (
+    Entry,
+    Form,
+    HostedTools,
+    Shown,
+    Taken,
+    other_form,
+    parse_entries,
+    read_toolset,
+)
 from .surface import Reading
 
 
@@ -48,18 +58,20 @@ class ApiReader(Generic[F]):
         changes = self.used.asked.history.changes
         return {"omitted_tools": self.hosted.types, "history_changes": changes}
 
-    def own(self, entry: object, path: str) -> Taken:
-        """Read a tool that the client runs. Raise InvalidRequest, InvalidTools and
-        UnsupportedParameter."""
+    def own(self, entry: Any, path: str, namespace: str = "") -> Entry:
+        """Read a tool that the client runs. `namespace`: of the Responses API. Raise
+        InvalidRequest, InvalidTools and UnsupportedParameter."""
         raise NotImplementedError
+
+    def shown(self, entry: dict[str, Any], namespace: str = "") -> Shown | None:
+        """Return a tool that the client runs as the response repeats it."""
+        return None
 
     def read_tools(self, tools: Sequence[object]) -> None:
         """Read the tools of the request. Raise InvalidRequest, InvalidTools and
         UnsupportedParameter, which name the entry."""
-        taken = [self.taken(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
         asked = self.used.asked
-        asked.shown = tuple(each.shown for each in taken if each.shown is not None)
-        entries = [entry for each in taken for entry in each.entries]
+        entries, asked.shown = self.collected(tools, "tools")
         asked.tools = read_toolset(
             [*self.prepared(entries), *self.used.more()],
             self.parsed,
@@ -68,17 +80,46 @@ class ApiReader(Generic[F]):
             optional=self.used.optional,
         )
 
-    def taken(self, entry: object, path: str) -> Taken:
-        """Read an entry of `tools`: of a feature, a hosted tool that is left out, or one that the
-        client runs."""
-        if not isinstance(entry, dict):
+    def collected(
+        self, tools: Iterable[Any], path: str, namespace: str = ""
+    ) -> tuple[list[Entry], list[Shown]]:
+        """Read an array of tools at its path. Return those that the model is offered, and what the
+        response repeats."""
+        entries, repeated = list[Entry](), list[Shown | None]()
+        for at, each in enumerate(tools):
+            place = f"{path}[{at}]"
+            if isinstance(each, dict) and each.get("type") in self.CLIENTS:
+                entries.append(self.client(each, place, namespace))
+                repeated.append(self.shown(each, namespace))
+            else:
+                taken = self.taken(each, place, namespace)
+                entries += taken.entries
+                repeated.append(taken.shown)
+        return entries, [each for each in repeated if each is not None]
+
+    def taken(self, entry: object, path: str, namespace: str) -> Taken:
+        """Read an entry of `tools` of another type: of a feature, a hosted tool that is left out,
+        or one that the client runs."""
+        if namespace or not isinstance(entry, dict):
             return self._offered(entry, path)
-        kind = entry.get("type")
-        if kind in self.CLIENTS:
-            return self.own(entry, path)
-        feature = self.used.of_type(kind)
+        feature = self.used.of_type(entry.get("type"))
         taken = None if feature is None else feature.take(Fields(entry, path))
         return self._offered(entry, path) if taken is None else taken
+
+    def client(self, entry: dict[str, Any], path: str, namespace: str) -> Entry:
+        """Read a tool that the client runs, unless an earlier request had it."""
+        kind = (type(self), namespace, self._reading.open_objects)
+        known = KNOWN.find(kind, entry, self._parsed, namespace)
+        if known is None:
+            return self.own(entry, path, namespace)
+        return Entry(path, known.tool, known.deferred, known.namespace, known.parsed)
+
+    def _parsed(self, entry: dict[str, Any], namespace: str) -> Entry:
+        """Read a tool at any path. A deferred one is parsed when the conversation adds it."""
+        read = self.own(entry, "", namespace)
+        if read.deferred:
+            return read
+        return read._replace(parsed=parse_tool(read.tool, Place(""), self._reading.open_objects))
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -98,8 +139,10 @@ class ApiReader(Generic[F]):
         if (other := other_form(entry, self.API)) is not None:
             raise InvalidTools(f"{path!r} is no tool of {self.API}. {other}", param=path)
 
-    def _offered(self, entry: object, path: str) -> Taken:
-        return Taken() if self.hosted.leaves_out(entry, path) else self.own(entry, path)
+    def _offered(self, entry: Any, path: str) -> Taken:
+        if self.hosted.leaves_out(entry, path):
+            return Taken()
+        return Taken([self.own(entry, path)], self.shown(entry))
 
     def request(
         self,

@@ -170,8 +170,15 @@ def _grammars(
     for tool in plan.grammars:
         key = needed.keys[tool.hash]
         place = places.get(tool.hash) if tool.follows_from_definition else None
-        about = {"owner": needed.owner, "examined": needed.records.get(key)}
-        made.append({"key": key, "tool": place, "report": key in needed.unknown, **about})
+        made.append(
+            {
+                "key": key,
+                "tool": place,
+                "owner": needed.owner,
+                "examined": needed.records.get(key),
+                "report": key in needed.unknown,
+            }
+        )
         if place is None:
             made[-1]["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
     return NEEDED.validate_python(made)

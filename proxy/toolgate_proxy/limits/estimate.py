@@ -206,6 +206,8 @@ SMALL = string.ascii_lowercase.encode() + b" "
 DIGITS = string.digits.encode()
 FIRST_OF_FOUR = bytes(range(0xF0, 0xF8))
 """First bytes of characters of 4 bytes in UTF-8."""
+NEITHER = bytes({*range(256)} - {*DIGITS, *FIRST_OF_FOUR})
+"""All bytes but these."""
 SLICE = 2**20
 """Characters that are counted at once."""
 
@@ -249,7 +251,7 @@ def _slices(texts: Sequence[str]) -> Iterator[bytes]:
 def _sixths(text: bytes) -> int:
     """Return six times the tokens of a text in UTF-8."""
     others = text.translate(None, SMALL)
-    small = len(text) - len(others)
-    digits = len(others) - len(others.translate(None, DIGITS))
-    wide = 4 * (len(others) - len(others.translate(None, FIRST_OF_FOUR)))
-    return 2 * small + 6 * (digits + wide) + 3 * (len(others) - digits - wide)
+    rare = others.translate(None, NEITHER)
+    wide = len(rare.translate(None, DIGITS))
+    small, full = len(text) - len(others), len(rare) + 3 * wide
+    return 2 * small + 6 * full + 3 * (len(others) - full)

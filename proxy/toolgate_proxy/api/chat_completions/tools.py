@@ -16,7 +16,6 @@ from ..shared.tools import (
     DEFERRED,
     MODES,
     Entry,
-    Taken,
     deferred_flag,
     function_entry,
     function_name,
@@ -61,21 +60,20 @@ class ChatReader(ApiReader[ChatFeature]):
             )
         )
 
-    def own(self, entry: object, path: str) -> Taken:
-        """Return a tool without `defer_loading`, which is a member of the tool or of the
-        function."""
+    def own(self, entry: Any, path: str, namespace: str = "") -> Entry:
+        """Read a tool without `defer_loading`, which is a member of the tool or of the function."""
         if not isinstance(entry, dict):
-            return Taken([Entry(path, entry)])
+            return Entry(path, entry)
         self.check_form(entry, path)
         inner = entry.get("function")
         if DEFERRED not in entry and not (isinstance(inner, dict) and DEFERRED in inner):
-            return Taken([Entry(path, entry)])
+            return Entry(path, entry)
         Fields(entry, path).flag(DEFERRED)
         kept = {name: value for name, value in entry.items() if name != DEFERRED}
         if isinstance(inner, dict) and DEFERRED in inner:
             Fields(inner, f"{path}.function").flag(DEFERRED)
             kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
-        return Taken([Entry(path, kept, deferred_flag(entry) is True)])
+        return Entry(path, kept, deferred_flag(entry) is True)
 
 
 def choice_of(values: Mapping[str, Any]) -> ToolChoice:

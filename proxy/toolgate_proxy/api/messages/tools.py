@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidTools
 
-from ...features.feature import Used
 from ...request_fields import Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import DEFERRED, WRITTEN, Taken, function_entry
-from ..surface import Reading
+from ..shared.tools import DEFERRED, WRITTEN, Entry, function_entry
+from ..surface import Client
 from .content import check_fields
 from .feature import MessagesFeature
 from .parameters import CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 
+EAGER, EAGER_BETA = "eager_input_streaming", "fine-grained-tool-streaming-2025-05-14"
 FIELDS = (
     "type",
     "name",
@@ -24,7 +25,7 @@ FIELDS = (
     "input_schema",
     "strict",
     "cache_control",
-    "eager_input_streaming",
+    EAGER,
     "input_examples",
     "defer_loading",
 )
@@ -32,7 +33,6 @@ IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],
 """Further fields, by the values that have no effect."""
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"
-EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
 class MessagesReader(ApiReader[MessagesFeature]):
@@ -42,22 +42,13 @@ class MessagesReader(ApiReader[MessagesFeature]):
     CONSTRAINTS = ("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     WORDS = ((".function", ""), (".parameters", ".input_schema"))
 
-    def __init__(self, used: Used[MessagesFeature], reading: Reading) -> None:
-        super().__init__(used, reading)
-        self.eager: set[str] = set()
-        """Names of the tools whose input is streamed before it is complete."""
-
-    def own(self, entry: object, path: str) -> Taken:
+    def own(self, entry: Any, path: str, namespace: str = "") -> Entry:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         fields = Fields(entry, path)
         function = self._function(fields)
-        eager = fields.flag("eager_input_streaming")
-        if eager is None:
-            eager = EAGER_BETA in self.used.asked.client.headers.get("anthropic-beta", "")
-        if eager:
-            self.eager.add(function["name"])
-        return Taken([function_entry(path, function, deferred=fields.flag(DEFERRED) is True)])
+        fields.flag(EAGER)
+        return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
 
     def _function(self, fields: Fields) -> dict[str, Any]:
         """The function in OpenAI's form, as templates show it."""
@@ -79,6 +70,13 @@ class MessagesReader(ApiReader[MessagesFeature]):
         if entry.get("strict") is not None:
             function["strict"] = entry["strict"]
         return function
+
+
+def eager_tools(tools: Iterable[Any], client: Client) -> frozenset[str]:
+    """Return the names of the tools whose input is streamed before it is complete."""
+    default = EAGER_BETA in client.headers.get("anthropic-beta", "")
+    flags = ((each.get("name"), each.get(EAGER)) for each in tools if isinstance(each, dict))
+    return frozenset(str(name) for name, flag in flags if (default if flag is None else flag))
 
 
 def _own_function(fields: Fields) -> dict[str, Any]:

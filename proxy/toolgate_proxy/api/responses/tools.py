@@ -36,9 +36,7 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
 
     def define_all(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
         """Parse the tools of an item. `path`: of the array."""
-        taken = [self.taken(entry, f"{path}[{at}]") for at, entry in enumerate(tools)]
-        entries = [entry for each in taken for entry in each.entries]
-        return self.parsed(entries, self._reading.on_invalid)
+        return self.parsed(self.collected(tools, path)[0], self._reading.on_invalid)
 
     def prepared(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Without a search, deferred tools are loaded at once."""
@@ -76,21 +74,44 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return entry._replace(namespace=entry.name or "") if is_alone else entry
 
-    def own(self, entry: object, path: str, namespace: str = "") -> Taken:
+    def taken(self, entry: object, path: str, namespace: str) -> Taken:
+        if not namespace and isinstance(entry, dict) and entry.get("type") == "namespace":
+            self.check_form(entry, path)
+            return self._namespace(Fields(entry, path))
+        return super().taken(entry, path, namespace)
+
+    def own(self, entry: Any, path: str, namespace: str = "") -> Entry:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         self.check_form(entry, path)
         kind = entry.get("type")
-        if kind == "namespace" and not namespace:
-            return self._namespace(Fields(entry, path))
         if kind not in self.CLIENTS:
             raise unknown_type(kind, path)
+        fields = Fields(entry, path)
+        check_entry(fields, FIELDS[kind])
+        fields.text("description")
+        # In the order of the request, as templates show it.
+        kept = {
+            name: value
+            for name, value in entry.items()
+            if name in FIELDS[kind] and name != "type" and value is not None
+        }
+        if namespace and isinstance(kept.get("name"), str):
+            kept["name"] = full_name(namespace, kept["name"])
+        if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
+            inner = {key: value for key, value in form.items() if key != "type"}
+            kept["format"] = {"type": "grammar", "grammar": inner}
+        deferred = fields.flag(DEFERRED) is True
+        own = "" if namespace == DEFAULT_NAMESPACE else namespace
+        return Entry(path, {"type": kind, kind: kept}, deferred, own)
+
+    def shown(self, entry: dict[str, Any], namespace: str = "") -> Shown:
         name = entry.get("name")
         name = full_name(namespace, name) if namespace and isinstance(name, str) else name
-        repeated = repeated_entry(entry, FIELDS[kind])
-        if kind == "custom" and repeated["format"] is None:
+        repeated = repeated_entry(entry, FIELDS[entry["type"]])
+        if entry["type"] == "custom" and repeated["format"] is None:
             repeated["format"] = {"type": "text"}
-        return Taken([client_entry(kind, entry, path, namespace)], Shown(repeated, str(name)))
+        return Shown(repeated, str(name))
 
     def _namespace(self, fields: Fields) -> Taken:
         check_entry(fields, FIELDS["namespace"])
@@ -103,36 +124,10 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
             raise InvalidTools(
                 f"{where} must be a non-empty array of functions and custom tools.", param=where
             )
-        taken = [
-            self.own(each, f"{where}[{at}]", name)
-            for at, each in enumerate(inner)
-            if not self.hosted.leaves_out(each, f"{where}[{at}]")
-        ]
+        entries, shown = self.collected(inner, where, name)
         # OpenAI's model of a response requires the description.
         body = {"type": "namespace", "name": name, "description": description or ""}
-        shown = tuple(each.shown for each in taken if each.shown is not None)
-        entries = [entry for each in taken for entry in each.entries]
-        return Taken(entries, Shown(body, inner=shown))
-
-
-def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:
-    fields = Fields(entry, path)
-    check_entry(fields, FIELDS[kind])
-    fields.text("description")
-    # In the order of the request, as templates show it.
-    kept = {
-        name: value
-        for name, value in entry.items()
-        if name in FIELDS[kind] and name != "type" and value is not None
-    }
-    if namespace and isinstance(kept.get("name"), str):
-        kept["name"] = full_name(namespace, kept["name"])
-    if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
-        inner = {key: value for key, value in form.items() if key != "type"}
-        kept["format"] = {"type": "grammar", "grammar": inner}
-    deferred = fields.flag(DEFERRED) is True
-    own = "" if namespace == DEFAULT_NAMESPACE else namespace
-    return Entry(path, {"type": kind, kind: kept}, deferred, own)
+        return Taken(entries, Shown(body, inner=tuple(shown)))
 
 
 def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:

@@ -11,10 +11,19 @@ from typing import Any, Literal, NamedTuple
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.tools import TOOL_NAME, OnInvalid, Place, Tool, Words, parse_tools
+from toolgate_core.tools import (
+    TOOL_NAME,
+    OnInvalid,
+    Place,
+    Tool,
+    Words,
+    parse_tool,
+    parse_tools,
+)
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
+from .known_tools import KNOWN
 
 DEFERRED = "defer_loading"
 MAX_LOADED = 1_000
@@ -112,6 +121,7 @@ class Entry(NamedTuple):
     deferred: bool = False
     namespace: str = ""
     """The namespace of the Responses API, if it has one."""
+    parsed: Tool | None = None
 
     @property
     def name(self) -> str | None:
@@ -155,8 +165,12 @@ def parse_entries(
 ) -> tuple[Tool, ...]:
     """Parse entries, at their own paths. `on_invalid` gets InvalidTools, SchemaNotEnforceable and
     UnsupportedParameter."""
+
+    def read(tool: object) -> Tool:
+        return parse_tool(tool, Place(""), open_objects)
+
     return parse_tools(
-        [entry.tool for entry in entries],
+        [each.parsed or KNOWN.find(open_objects, each.tool, read) or each.tool for each in entries],
         places=[Place(entry.path, entry.namespace, words) for entry in entries],
         open_objects=open_objects,
         on_invalid=on_invalid,
