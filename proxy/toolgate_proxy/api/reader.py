@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Generic
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
-from toolgate_core.errors import InvalidTools
-from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool
+from toolgate_core.errors import InvalidRequest, InvalidTools
+from toolgate_core.tools import (
+    TOOL_NAME,
+    OnInvalid,
+    Place,
+    Tool,
+    Words,
+    parse_tool,
+    parse_tools,
+)
+from toolgate_core.toolset import Toolset
 
 from ..features.feature import F, Used
 from ..request_fields import Fields
@@ -20,16 +30,7 @@ from .shared.options import check_stream_options
 from .shared.parameter import ParsedParameters
 from .shared.sampling import make_sampling
 from .shared.template import reasoning_budget, reasoning_mode, template_kwargs
-from .shared.tools import (
-    Entry,
-    Form,
-    HostedTools,
-    Shown,
-    Taken,
-    other_form,
-    parse_entries,
-    read_toolset,
-)
+from .shared.tools import MAX_LOADED, Entry, Form, HostedTools, Shown, Taken, other_form
 from .surface import Reading
 
 
@@ -50,7 +51,7 @@ class ApiReader(Generic[F]):
     def __init__(self, used: Used[F], reading: Reading) -> None:
         self.used = used
         self.hosted = HostedTools(reading.omit_hosted)
-        self._reading = reading
+        self._reading, self._opens = reading, reading.open_objects
 
     @property
     def noted(self) -> dict[str, Any]:
@@ -71,14 +72,36 @@ class ApiReader(Generic[F]):
         """Read the tools of the request. Raise InvalidRequest, InvalidTools and
         UnsupportedParameter, which name the entry."""
         asked = self.used.asked
-        entries, asked.shown = self.collected(tools, "tools")
-        asked.tools = read_toolset(
-            [*self.prepared(entries), *self.used.more()],
-            self.parsed,
-            hosted=self.hosted,
-            on_invalid=self._reading.on_invalid,
-            optional=self.used.optional,
-        )
+        collected, asked.shown = self.collected(tools, "tools")
+        entries = [*self.prepared(collected), *self.used.more()]
+        left_out, optional = self.hosted.names, self.used.optional
+
+        def leave_out(name: str, error: InvalidRequest) -> None:
+            if name not in optional:
+                self._reading.on_invalid(name, error)
+            left_out.add(name)
+
+        loaded, deferred = list[Entry](), dict[str, list[Entry]]()
+        # If a search was left out that only a provider can run, nothing would add a tool.
+        defers = not self.hosted.has_search and any(entry.deferred for entry in entries)
+        names = {entry.name for entry in entries if not entry.deferred} if defers else set()
+        for entry in entries:
+            name = entry.name if defers and entry.deferred else None
+            # An invalid name is an error, and so are two tools of one name.
+            if name is None or name in names or not TOOL_NAME.fullmatch(name):
+                loaded.append(entry)
+            else:
+                deferred.setdefault(name, []).append(entry)
+        if len(loaded) > MAX_LOADED:
+            raise InvalidRequest(
+                f"'tools' has {len(loaded):,} tools without `defer_loading`, but at most "
+                f"{MAX_LOADED:,} are allowed. Defer some.",
+                param="tools",
+            )
+        later = {name: partial(self._first, each) for name, each in deferred.items()}
+        searchable = [each[0].function for each in deferred.values()]
+        parsed = self.parsed(loaded, leave_out)
+        asked.tools = Toolset(parsed, later, left_out, leave_out, searchable)
 
     def collected(
         self, tools: Iterable[Any], path: str, namespace: str = ""
@@ -108,7 +131,7 @@ class ApiReader(Generic[F]):
 
     def client(self, entry: dict[str, Any], path: str, namespace: str) -> Entry:
         """Read a tool that the client runs, unless an earlier request had it."""
-        kind = (type(self), namespace, self._reading.open_objects)
+        kind = (type(self), namespace, self._opens)
         known = KNOWN.find(kind, entry, self._parsed, namespace)
         if known is None:
             return self.own(entry, path, namespace)
@@ -117,9 +140,7 @@ class ApiReader(Generic[F]):
     def _parsed(self, entry: dict[str, Any], namespace: str) -> Entry:
         """Read a tool at any path. A deferred one is parsed when the conversation adds it."""
         read = self.own(entry, "", namespace)
-        if read.deferred:
-            return read
-        return read._replace(parsed=parse_tool(read.tool, Place(""), self._reading.open_objects))
+        return read if read.deferred else read._replace(parsed=self._tool(read.tool))
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -129,10 +150,23 @@ class ApiReader(Generic[F]):
         """Return the tools of the request in the form in which they are parsed."""
         return entries
 
-    def parsed(self, entries: Iterable[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        return parse_entries(
-            [*entries], on_invalid, open_objects=self._reading.open_objects, words=self.WORDS
+    def parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        """Parse tools at their own places. `on_invalid` gets InvalidTools, SchemaNotEnforceable and
+        UnsupportedParameter."""
+        return parse_tools(
+            [e.parsed or KNOWN.find(self._opens, e.tool, self._tool) or e.tool for e in entries],
+            places=[Place(entry.path, entry.namespace, self.WORDS) for entry in entries],
+            open_objects=self._opens,
+            on_invalid=on_invalid,
         )
+
+    def _first(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
+        """Return the tool; None if it is invalid and left out. Several entries have the same name:
+        they are refused unless they are the same tool."""
+        return next(iter(self.parsed(entries, on_invalid)), None)
+
+    def _tool(self, entry: object) -> Tool:
+        return parse_tool(entry, Place(""), self._opens)
 
     def check_form(self, entry: Mapping[str, Any], path: str) -> None:
         """Raise InvalidTools for a tool in the form of another API."""

@@ -169,16 +169,14 @@ def _grammars(
     made = list[dict[str, Any]]()
     for tool in plan.grammars:
         key = needed.keys[tool.hash]
-        place = places.get(tool.hash) if tool.follows_from_definition else None
-        made.append(
-            {
-                "key": key,
-                "tool": place,
-                "owner": needed.owner,
-                "examined": needed.records.get(key),
-                "report": key in needed.unknown,
-            }
-        )
-        if place is None:
-            made[-1]["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
+        grammar: dict[str, Any] = {"key": key, "owner": needed.owner}
+        if tool.follows_from_definition and tool.hash in places:
+            grammar["tool"] = places[tool.hash]
+        else:
+            grammar["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
+        if key in needed.records:
+            grammar["examined"] = needed.records[key]
+        if key in needed.unknown:
+            grammar["report"] = True
+        made.append(grammar)
     return NEEDED.validate_python(made)

@@ -19,14 +19,12 @@ from ..shared.tools import (
     deferred_flag,
     function_entry,
     function_name,
-    parse_entries,
     read_tool_choice,
 )
 from .feature import ChatFeature
 
 CHOICES = ("none", "auto")
 OFFERED = ("function", "custom")
-FLAT = ((".function", ""),)
 
 
 def is_legacy(values: Mapping[str, Any]) -> bool:
@@ -50,16 +48,6 @@ class ChatReader(ApiReader[ChatFeature]):
     PREFIX = "chatcmpl-"
     CONSTRAINTS = ("tools", "functions", RESPONSE_FORMAT, STRUCTURED_OUTPUTS)
 
-    def functions(self, functions: Sequence[object]) -> None:
-        """Read the deprecated form. Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
-        reading = self._reading
-        entries = [function_entry(f"functions[{at}]", each) for at, each in enumerate(functions)]
-        self.used.asked.tools = Toolset(
-            parse_entries(
-                entries, reading.on_invalid, open_objects=reading.open_objects, words=FLAT
-            )
-        )
-
     def own(self, entry: Any, path: str, namespace: str = "") -> Entry:
         """Read a tool without `defer_loading`, which is a member of the tool or of the function."""
         if not isinstance(entry, dict):
@@ -74,6 +62,16 @@ class ChatReader(ApiReader[ChatFeature]):
             Fields(inner, f"{path}.function").flag(DEFERRED)
             kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
         return Entry(path, kept, deferred_flag(entry) is True)
+
+
+class FunctionsReader(ChatReader):
+    """Reads the deprecated form."""
+
+    WORDS = ((".function", ""),)
+
+    def read_tools(self, tools: Sequence[object]) -> None:
+        entries = [function_entry(f"functions[{at}]", each) for at, each in enumerate(tools)]
+        self.used.asked.tools = Toolset(self.parsed(entries, self._reading.on_invalid))
 
 
 def choice_of(values: Mapping[str, Any]) -> ToolChoice:

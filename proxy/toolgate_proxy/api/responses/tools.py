@@ -49,8 +49,8 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
             return entries
         return [each._replace(deferred=False) if each.deferred else each for each in entries]
 
-    def parsed(self, entries: Iterable[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        return super().parsed(map(self._in_namespace, entries), on_invalid)
+    def parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        return super().parsed([*map(self._in_namespace, entries)], on_invalid)
 
     def chosen(self, fields: Fields) -> str:
         """Return the name of a tool in `tool_choice`. Raise InvalidRequest and

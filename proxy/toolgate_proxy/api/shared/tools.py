@@ -4,26 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.tools import (
-    TOOL_NAME,
-    OnInvalid,
-    Place,
-    Tool,
-    Words,
-    parse_tool,
-    parse_tools,
-)
-from toolgate_core.toolset import Toolset
+from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.tools import Tool
 
 from ...request_fields import Fields, invalid_value, unknown_value
-from .known_tools import KNOWN
 
 DEFERRED = "defer_loading"
 MAX_LOADED = 1_000
@@ -122,6 +112,7 @@ class Entry(NamedTuple):
     namespace: str = ""
     """The namespace of the Responses API, if it has one."""
     parsed: Tool | None = None
+    """The tool at any place, if it was parsed before."""
 
     @property
     def name(self) -> str | None:
@@ -152,77 +143,9 @@ class Taken(NamedTuple):
     """None: the API does not repeat tools, or the entry is left out."""
 
 
-Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
-
-
 def function_entry(path: str, function: object, *, deferred: bool = False) -> Entry:
     """Return the entry of a function without an object around it."""
     return Entry(path, {"type": "function", "function": function}, deferred)
-
-
-def parse_entries(
-    entries: Sequence[Entry], on_invalid: OnInvalid, *, open_objects: bool, words: Words = ()
-) -> tuple[Tool, ...]:
-    """Parse entries, at their own paths. `on_invalid` gets InvalidTools, SchemaNotEnforceable and
-    UnsupportedParameter."""
-
-    def read(tool: object) -> Tool:
-        return parse_tool(tool, Place(""), open_objects)
-
-    return parse_tools(
-        [each.parsed or KNOWN.find(open_objects, each.tool, read) or each.tool for each in entries],
-        places=[Place(entry.path, entry.namespace, words) for entry in entries],
-        open_objects=open_objects,
-        on_invalid=on_invalid,
-    )
-
-
-def read_toolset(
-    entries: Sequence[Entry],
-    parse: Parse,
-    *,
-    hosted: HostedTools,
-    on_invalid: OnInvalid,
-    optional: Container[str] = (),
-) -> Toolset:
-    """Return the tools of a request. A deferred entry is parsed when it is added. If a search was
-    left out that only a provider can run, nothing would add them, so they are loaded at once.
-    `optional`: names of tools that are left out if they are invalid, whatever `on_invalid` does
-    with others.
-
-    Raise InvalidRequest."""
-    left_out = hosted.names
-
-    def leave_out(name: str, error: InvalidRequest) -> None:
-        if name not in optional:
-            on_invalid(name, error)
-        left_out.add(name)
-
-    loaded, deferred = list[Entry](), dict[str, list[Entry]]()
-    defers = not hosted.has_search and any(entry.deferred for entry in entries)
-    names = {entry.name for entry in entries if not entry.deferred} if defers else set()
-    for entry in entries:
-        name = entry.name if defers and entry.deferred else None
-        # An invalid name is an error, and so are two tools of one name.
-        if name is None or name in names or not TOOL_NAME.fullmatch(name):
-            loaded.append(entry)
-        else:
-            deferred.setdefault(name, []).append(entry)
-    if len(loaded) > MAX_LOADED:
-        raise InvalidRequest(
-            f"'tools' has {len(loaded):,} tools without `defer_loading`, but at most "
-            f"{MAX_LOADED:,} are allowed. Defer some.",
-            param="tools",
-        )
-    parsed = {name: partial(_first, parse, each) for name, each in deferred.items()}
-    searchable = [each[0].function for each in deferred.values()]
-    return Toolset(parse(loaded, leave_out), parsed, left_out, leave_out, searchable)
-
-
-def _first(parse: Parse, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
-    """Return the tool; None if it is invalid and left out. Several entries have the same name:
-    they are refused unless they are the same tool."""
-    return next(iter(parse(entries, on_invalid)), None)
 
 
 def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:
