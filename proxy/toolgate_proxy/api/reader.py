@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Generic
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
-from toolgate_core.errors import InvalidRequest, InvalidTools
-from toolgate_core.tools import (
-    TOOL_NAME,
-    OnInvalid,
-    Place,
-    Tool,
-    Words,
-    parse_tool,
-    parse_tools,
-)
-from toolgate_core.toolset import Toolset
+from toolgate_core.errors import InvalidTools
+from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool, parse_tools
 
 from ..features.feature import F, Used
 from ..request_fields import Fields
 from .shared.content_format import check_plain_only
 from .shared.history import Conversation
-from .shared.known_tools import KNOWN
 from .shared.options import check_stream_options
 from .shared.parameter import ParsedParameters
 from .shared.sampling import make_sampling
 from .shared.template import reasoning_budget, reasoning_mode, template_kwargs
-from .shared.tools import MAX_LOADED, Entry, Form, HostedTools, Shown, Taken, other_form
+from .shared.tools import (
+    KNOWN,
+    Entry,
+    Form,
+    HostedTools,
+    Shown,
+    Taken,
+    other_form,
+    read_toolset,
+)
 from .surface import Reading
 
 
@@ -74,34 +72,8 @@ class ApiReader(Generic[F]):
         asked = self.used.asked
         collected, asked.shown = self.collected(tools, "tools")
         entries = [*self.prepared(collected), *self.used.more()]
-        left_out, optional = self.hosted.names, self.used.optional
-
-        def leave_out(name: str, error: InvalidRequest) -> None:
-            if name not in optional:
-                self._reading.on_invalid(name, error)
-            left_out.add(name)
-
-        loaded, deferred = list[Entry](), dict[str, list[Entry]]()
-        # If a search was left out that only a provider can run, nothing would add a tool.
-        defers = not self.hosted.has_search and any(entry.deferred for entry in entries)
-        names = {entry.name for entry in entries if not entry.deferred} if defers else set()
-        for entry in entries:
-            name = entry.name if defers and entry.deferred else None
-            # An invalid name is an error, and so are two tools of one name.
-            if name is None or name in names or not TOOL_NAME.fullmatch(name):
-                loaded.append(entry)
-            else:
-                deferred.setdefault(name, []).append(entry)
-        if len(loaded) > MAX_LOADED:
-            raise InvalidRequest(
-                f"'tools' has {len(loaded):,} tools without `defer_loading`, but at most "
-                f"{MAX_LOADED:,} are allowed. Defer some.",
-                param="tools",
-            )
-        later = {name: partial(self._first, each) for name, each in deferred.items()}
-        searchable = [each[0].function for each in deferred.values()]
-        parsed = self.parsed(loaded, leave_out)
-        asked.tools = Toolset(parsed, later, left_out, leave_out, searchable)
+        on_invalid, optional = self._reading.on_invalid, self.used.optional
+        asked.tools = read_toolset(entries, self.parsed, on_invalid, self.hosted, optional)
 
     def collected(
         self, tools: Iterable[Any], path: str, namespace: str = ""
@@ -159,11 +131,6 @@ class ApiReader(Generic[F]):
             open_objects=self._opens,
             on_invalid=on_invalid,
         )
-
-    def _first(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
-        """Return the tool; None if it is invalid and left out. Several entries have the same name:
-        they are refused unless they are the same tool."""
-        return next(iter(self.parsed(entries, on_invalid)), None)
 
     def _tool(self, entry: object) -> Tool:
         return parse_tool(entry, Place(""), self._opens)

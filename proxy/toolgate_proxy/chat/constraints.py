@@ -169,14 +169,11 @@ def _grammars(
     made = list[dict[str, Any]]()
     for tool in plan.grammars:
         key = needed.keys[tool.hash]
-        grammar: dict[str, Any] = {"key": key, "owner": needed.owner}
+        about = {"examined": needed.records.get(key), "report": key in needed.unknown}
+        grammar: dict[str, Any] = {"key": key, "owner": needed.owner, **about}
         if tool.follows_from_definition and tool.hash in places:
             grammar["tool"] = places[tool.hash]
         else:
             grammar["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
-        if key in needed.records:
-            grammar["examined"] = needed.records[key]
-        if key in needed.unknown:
-            grammar["report"] = True
         made.append(grammar)
     return NEEDED.validate_python(made)

@@ -17,7 +17,7 @@ import orjson
 from ..keys.key import Limits
 from ..keys.limit_kinds import OUTPUT_KINDS, Tokens
 from ..pdf import is_pdf, wrapped
-from ..request_fields import as_integer
+from ..request_fields import as_integer, without_deferred
 
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
@@ -57,7 +57,6 @@ SUMMARY = "compaction"
 """Type of an item, or of a block of a message, that has a summary of the conversation before it."""
 ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
-DEFERRED = "defer_loading"
 OUTPUT = 1024
 """Tokens reserved for the response to a request without a maximum, but at most a quarter of the
 smallest limit, so that a small limit can be used at all. What was too much is given back at its
@@ -96,7 +95,7 @@ def _prompt(body: Mapping[str, Any]) -> int:
         if name in entries:
             tokens += _collect(entries[name], texts)
         elif name in TEXTS:
-            texts.append(_written([*_loaded(value)] if isinstance(value, list) else value))
+            texts.append(_written([*without_deferred(value)] if isinstance(value, list) else value))
     return tokens + text_tokens(texts)
 
 
@@ -141,20 +140,6 @@ def _collect(value: object, texts: list[str]) -> int:
         elif each is not None:
             texts.append("0")
     return tokens
-
-
-def _loaded(entries: Sequence[Any]) -> Iterator[Any]:
-    """Yield the entries without deferred tools, which are no part of the prompt."""
-    for entry in entries:
-        if isinstance(entry, dict):
-            function = entry.get("function")
-            if entry.get(DEFERRED) is True:
-                continue
-            if isinstance(function, dict) and function.get(DEFERRED) is True:
-                continue
-            if isinstance(nested := entry.get("tools"), list):
-                entry = {**entry, "tools": [*_loaded(nested)]}
-        yield entry
 
 
 def _written(value: object) -> str:

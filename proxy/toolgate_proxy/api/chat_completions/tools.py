@@ -9,11 +9,10 @@ from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import DEFERRED, Fields, invalid_value, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import RESPONSE_FORMAT, STRUCTURED_OUTPUTS
 from ..shared.tools import (
-    DEFERRED,
     MODES,
     Entry,
     deferred_flag,

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from ...features.feature import Feature
-from ...request_fields import Fields
+from ...request_fields import DEFERRED, Fields
 from ..shared.history import Content, Turns
-from ..shared.tools import DEFERRED
 from .content import check_fields
 
 Event = dict[str, Any]

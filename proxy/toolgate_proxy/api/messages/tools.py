@@ -8,10 +8,10 @@ from typing import Any
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidTools
 
-from ...request_fields import Fields, unknown_value
+from ...request_fields import DEFERRED, Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import DEFERRED, WRITTEN, Entry, function_entry
+from ..shared.tools import WRITTEN, Entry, function_entry
 from ..surface import Client
 from .content import check_fields
 from .feature import MessagesFeature

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from toolgate_core.deltas import CallStart
 
 from ...features.feature import Feature
-from ...request_fields import Fields
-from ..shared.tools import DEFERRED, Shown
+from ...request_fields import DEFERRED, Fields
+from ..shared.tools import Shown
 from .output_items import Call, Event, Item
 from .turns import ItemTurns
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidTools
 from toolgate_core.tools import OnInvalid, Tool
 
-from ...request_fields import Fields
+from ...request_fields import DEFERRED, Fields
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import DEFERRED, Entry, Shown, Taken
+from ..shared.tools import Entry, Shown, Taken
 from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -84,10 +84,13 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         self.check_form(entry, path)
-        kind = entry.get("type")
+        fields, kind = Fields(entry, path), entry.get("type")
+        if not isinstance(kind, str):
+            problem = 'must be a string, for example "function".'
+            raise fields.refusal("type", problem, InvalidTools)
         if kind not in self.CLIENTS:
-            raise unknown_type(kind, path)
-        fields = Fields(entry, path)
+            known = 'Use the type "function", "custom" or "namespace".'
+            raise fields.refusal("type", f"is {kind!r}, which is not supported. {known}")
         check_entry(fields, FIELDS[kind])
         fields.text("description")
         # In the order of the request, as templates show it.
@@ -128,17 +131,6 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         # OpenAI's model of a response requires the description.
         body = {"type": "namespace", "name": name, "description": description or ""}
         return Taken(entries, Shown(body, inner=tuple(shown)))
-
-
-def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:
-    path = f"{path}.type"
-    if not isinstance(kind, str):
-        return InvalidTools(f'{path!r} must be a string, for example "function".', param=path)
-    return UnsupportedParameter(
-        f'{path!r} is {kind!r}, which is not supported. Use the type "function", "custom" or '
-        '"namespace".',
-        param=path,
-    )
 
 
 def full_name(namespace: str, name: str) -> str:
