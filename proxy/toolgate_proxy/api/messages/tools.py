@@ -14,7 +14,7 @@ from ..shared.content_format import STRUCTURED_OUTPUTS
 from ..shared.tools import WRITTEN, Entry, function_entry
 from ..surface import Client
 from .content import check_fields
-from .feature import MessagesFeature
+from .feature import MessagesFeature, check_entry
 from .parameters import CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 
 EAGER, EAGER_BETA = "eager_input_streaming", "fine-grained-tool-streaming-2025-05-14"
@@ -29,8 +29,6 @@ FIELDS = (
     "input_examples",
     "defer_loading",
 )
-IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],)}
-"""Further fields, by the values that have no effect."""
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"
 
@@ -56,17 +54,14 @@ class MessagesReader(ApiReader[MessagesFeature]):
         self.check_form(entry, fields.place)
         kind = fields.text("type")
         feature = self.used.of_type(kind)
-        known = None if feature is None or kind is None else feature.known(fields, kind)
-        if kind is not None and kind != "custom" and known is None:
-            written = WRITTEN["the Messages API"]
-            problem = f"is {kind!r}, which is not supported. Write the tool as {written}."
-            raise fields.refusal("type", problem)
-        ignored = [each for each, values in IGNORED_VALUES.items() if entry.get(each) in values]
-        fields.check_known((*(known or FIELDS), *ignored))
-        if feature is None or known is None:
+        function = None if feature is None or kind is None else feature.function(fields, kind)
+        if function is None:
+            if kind not in self.CLIENTS:
+                written = WRITTEN["the Messages API"]
+                problem = f"is {kind!r}, which is not supported. Write the tool as {written}."
+                raise fields.refusal("type", problem)
+            check_entry(fields, FIELDS)
             function = _own_function(fields)
-        else:
-            function = feature.function(fields)
         if entry.get("strict") is not None:
             function["strict"] = entry["strict"]
         return function
