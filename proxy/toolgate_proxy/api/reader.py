@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Generic
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
-from toolgate_core.errors import InvalidTools
 from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool, parse_tools
 
 from ..features.feature import F, Used
@@ -26,7 +25,6 @@ from .shared.tools import (
     HostedTools,
     Shown,
     Taken,
-    other_form,
     read_toolset,
 )
 from .surface import Reading
@@ -134,11 +132,6 @@ class ApiReader(Generic[F]):
 
     def _tool(self, entry: object) -> Tool:
         return parse_tool(entry, Place(""), self._opens)
-
-    def check_form(self, entry: Mapping[str, Any], path: str) -> None:
-        """Raise InvalidTools for a tool in the form of another API."""
-        if (other := other_form(entry, self.API)) is not None:
-            raise InvalidTools(f"{path!r} is no tool of {self.API}. {other}", param=path)
 
     def _offered(self, entry: Any, path: str) -> Taken:
         if self.hosted.leaves_out(entry, path):

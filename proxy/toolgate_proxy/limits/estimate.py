@@ -189,10 +189,8 @@ def files_beyond_estimate(texts: Sequence[str]) -> int:
 
 SMALL = string.ascii_lowercase.encode() + b" "
 DIGITS = string.digits.encode()
-FIRST_OF_FOUR = bytes(range(0xF0, 0xF8))
-"""First bytes of characters of 4 bytes in UTF-8."""
-NEITHER = bytes({*range(256)} - {*DIGITS, *FIRST_OF_FOUR})
-"""All bytes but these."""
+OTHERS = bytes({*range(256)} - {*DIGITS, *range(0xF0, 0xF8)})
+"""All bytes but digits and the first bytes of characters of 4 bytes in UTF-8."""
 SLICE = 2**20
 """Characters that are counted at once."""
 
@@ -236,7 +234,7 @@ def _slices(texts: Sequence[str]) -> Iterator[bytes]:
 def _sixths(text: bytes) -> int:
     """Return six times the tokens of a text in UTF-8."""
     others = text.translate(None, SMALL)
-    rare = others.translate(None, NEITHER)
+    rare = others.translate(None, OTHERS)
     wide = len(rare.translate(None, DIGITS))
     small, full = len(text) - len(others), len(rare) + 3 * wide
     return 2 * small + 6 * full + 3 * (len(others) - full)

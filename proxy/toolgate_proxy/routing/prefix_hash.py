@@ -27,7 +27,8 @@ HEAD_FIELDS = ("cache_salt", "tools", "functions", "system", "instructions")
 MARK = "cache_control"
 """Clients move it to the last message of a conversation."""
 BILLING = "x-anthropic-billing-header:"
-"""Beginning of a system block of Claude Code, with a value that changes with each request."""
+"""Beginning of a block that Claude Code puts before its system prompt, for Anthropic's accounting.
+It changes with each request, so no prefix of the prompt could be cached, and is no part of it."""
 LEADING_ROLES = ("system", "developer")
 KEY = "prompt_cache_key"
 """The client's name for requests that share a prefix, in OpenAI's APIs."""

@@ -15,6 +15,7 @@ from ..shared.content_format import RESPONSE_FORMAT, STRUCTURED_OUTPUTS
 from ..shared.tools import (
     MODES,
     Entry,
+    check_form,
     deferred_flag,
     function_entry,
     function_name,
@@ -51,7 +52,7 @@ class ChatReader(ApiReader[ChatFeature]):
         """Read a tool without `defer_loading`, which is a member of the tool or of the function."""
         if not isinstance(entry, dict):
             return Entry(path, entry)
-        self.check_form(entry, path)
+        check_form(entry, self.API, path)
         inner = entry.get("function")
         if DEFERRED not in entry and not (isinstance(inner, dict) and DEFERRED in inner):
             return Entry(path, entry)

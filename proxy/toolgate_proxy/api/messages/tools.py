@@ -11,7 +11,7 @@ from toolgate_core.errors import InvalidTools
 from ...request_fields import DEFERRED, Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import WRITTEN, Entry, function_entry
+from ..shared.tools import WRITTEN, Entry, check_form, function_entry
 from ..surface import Client
 from .content import check_fields
 from .feature import MessagesFeature, check_entry
@@ -41,17 +41,11 @@ class MessagesReader(ApiReader[MessagesFeature]):
     WORDS = ((".function", ""), (".parameters", ".input_schema"))
 
     def own(self, entry: Any, path: str, namespace: str = "") -> Entry:
+        """The function is in OpenAI's form, as templates show it."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
+        check_form(entry, self.API, path)
         fields = Fields(entry, path)
-        function = self._function(fields)
-        fields.flag(EAGER)
-        return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
-
-    def _function(self, fields: Fields) -> dict[str, Any]:
-        """The function in OpenAI's form, as templates show it."""
-        entry = fields.values
-        self.check_form(entry, fields.place)
         kind = fields.text("type")
         feature = self.used.of_type(kind)
         function = None if feature is None or kind is None else feature.function(fields, kind)
@@ -64,7 +58,8 @@ class MessagesReader(ApiReader[MessagesFeature]):
             function = _own_function(fields)
         if entry.get("strict") is not None:
             function["strict"] = entry["strict"]
-        return function
+        fields.flag(EAGER)
+        return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
 
 
 def eager_tools(tools: Iterable[Any], client: Client) -> frozenset[str]:

@@ -12,7 +12,7 @@ from toolgate_core.tools import OnInvalid, Tool
 from ...request_fields import DEFERRED, Fields
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import Entry, Shown, Taken
+from ..shared.tools import Entry, Shown, Taken, check_form
 from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -76,14 +76,14 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
 
     def taken(self, entry: object, path: str, namespace: str) -> Taken:
         if not namespace and isinstance(entry, dict) and entry.get("type") == "namespace":
-            self.check_form(entry, path)
+            check_form(entry, self.API, path)
             return self._namespace(Fields(entry, path))
         return super().taken(entry, path, namespace)
 
     def own(self, entry: Any, path: str, namespace: str = "") -> Entry:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        self.check_form(entry, path)
+        check_form(entry, self.API, path)
         fields, kind = Fields(entry, path), entry.get("type")
         if not isinstance(kind, str):
             problem = 'must be a string, for example "function".'

@@ -38,8 +38,6 @@ HOSTED = re.compile(
 """Types of hosted tools: those that OpenAI or Anthropic runs or defines, and that no model here can
 be offered. Those of Anthropic's server tools end with a date. They are in a response header, so no
 other text may pass for one."""
-SEARCH = "tool_search"
-"""Beginning of the types of tools that search for deferred tools."""
 
 
 @dataclass
@@ -65,7 +63,7 @@ class HostedTools:
     @property
     def has_search(self) -> bool:
         """Whether a tool that searches for deferred tools was left out."""
-        return any(kind.startswith(SEARCH) for kind in self.types)
+        return any(kind.startswith("tool_search") for kind in self.types)
 
     def leaves_out(self, entry: object, path: str) -> bool:
         """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
@@ -108,11 +106,6 @@ class Entry(NamedTuple):
     @property
     def name(self) -> str | None:
         return function_name(self.tool)
-
-    @property
-    def function(self) -> Mapping[str, Any]:
-        function: Mapping[str, Any] = function_of(self.tool)
-        return function
 
 
 MAX_KNOWN_LENGTH, MAX_KNOWN_BYTES = 16_000, 8_000_000
@@ -218,15 +211,14 @@ def read_toolset(
             f"{MAX_LOADED:,} are allowed. Defer some.",
             param="tools",
         )
-    parsed = {name: partial(_first, parse, each) for name, each in deferred.items()}
-    searchable = [each[0].function for each in deferred.values()]
+
+    def first(given: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
+        # Several entries of one name are refused, unless they are the same tool.
+        return next(iter(parse(given, on_invalid)), None)
+
+    parsed = {name: partial(first, each) for name, each in deferred.items()}
+    searchable = [function_of(each[0].tool) for each in deferred.values()]
     return Toolset(parse(loaded, leave_out), parsed, left_out, leave_out, searchable)
-
-
-def _first(parse: Parse, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
-    """Return the tool; None if it is invalid and left out. Several entries have the same name:
-    they are refused unless they are the same tool."""
-    return next(iter(parse(entries, on_invalid)), None)
 
 
 def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:
@@ -307,9 +299,8 @@ def form_of(tool: Mapping[str, object]) -> Form | None:
     return "the Responses API" if "parameters" in tool else None
 
 
-def other_form(tool: Mapping[str, object], expected: Form) -> str | None:
-    """Sentences for an error, if a tool has the form of another API than `expected`."""
-    found = form_of(tool)
-    if found is None or found == expected:
-        return None
-    return f"It has the form of {found}. Write it as {WRITTEN[expected]}."
+def check_form(tool: Mapping[str, object], expected: Form, path: str) -> None:
+    """Raise InvalidTools for a tool in the form of another API than `expected`."""
+    if (found := form_of(tool)) not in (None, expected):
+        other = f"It has the form of {found}. Write it as {WRITTEN[expected]}."
+        raise InvalidTools(f"{path!r} is no tool of {expected}. {other}", param=path)
