@@ -83,10 +83,9 @@ def _tools(message: wire.Message | None) -> bytes | None:
     """Return the tools of a prompt as JSON, in a third of the time that pydantic takes; None
     without any, and for those that are left to pydantic."""
     prompt = _prompt(message)
-    try:
+    with suppress(orjson.JSONEncodeError):
         return orjson.dumps(prompt.tools) if prompt is not None and prompt.tools else None
-    except orjson.JSONEncodeError:
-        return None
+    return None
 
 
 def _without_long(message: wire.Message | None, mark: str, long: list[str]) -> wire.Message | None:

@@ -62,19 +62,19 @@ class ResponseStream(WholeResponse):
     sequence number."""
 
     _sent = 0
-    _tools: orjson.Fragment
-    """Those of the request, which are in three events."""
+    _tools: Mapping[str, Any] | None = None
+    """Those of the request as JSON, which are in three events."""
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         first: list[bytes] = []
         if not self._sent:
             start = self._body.at_start()
-            self._tools = orjson.Fragment(orjson.dumps(start["tools"]))
-            first = self._numbered(first_events({**start, "tools": self._tools}))
+            self._tools = {"tools": orjson.Fragment(orjson.dumps(start["tools"]))}
+            first = self._numbered(first_events({**start, **self._tools}))
         return b"".join((*first, *self._numbered(self._output.add(events))))
 
     def end(self) -> bytes:
-        return b"".join(self._numbered([last_event({**self.body(), "tools": self._tools})]))
+        return b"".join(self._numbered([last_event({**self.body(), **(self._tools or {})})]))
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
         """Return the last event, of a failed response. `error`: the error object."""
