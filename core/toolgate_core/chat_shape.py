@@ -33,16 +33,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-def body_of(
-    op: str,
-    message: BaseModel | None,
-    model: str,
-    *,
-    tools: bytes | None = None,
-    sealed: bool = False,
-) -> bytes:
-    """Return the body of a message. `model`: for messages that do not name one. `tools`: the JSON
-    of the prompt's tools, if it is known. Raise what pydantic's serializer raises."""
+def body_of(op: str, message: BaseModel | None, model: str, *, sealed: bool = False) -> bytes:
+    """Return the body of a message. `model`: for messages that do not name one. Raise what
+    pydantic's serializer raises."""
     prompt = getattr(message, "prompt", None)
     apart = {"prompt", "model", "stream"}
     rest = b"{}" if message is None else to_json(message, exclude_none=True, exclude=apart)
@@ -59,6 +52,7 @@ def body_of(
         inner.append(b'"prompt":' + to_json(prompt, exclude_none=True, exclude=left_out))
     if sealed:
         inner = [b'"%b":%b' % (SEALED.encode(), to_json((b"{%b}" % b",".join(inner)).decode()))]
+    tools = None if sealed else getattr(prompt, "_tools_json", None)
     included = {*PROMPT} if tools is None else {"messages"}
     shown = b"" if prompt is None else to_json(prompt, exclude_none=True, include=included)
     outer.append(shown[1:-1] if len(shown) > 2 else b'"messages":[]')

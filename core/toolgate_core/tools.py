@@ -77,6 +77,8 @@ class Tool:
     """Of the tool, or of the content's schema."""
     corrections: tuple[Correction, ...] = ()
     """The slips in the given schema that are read as they were meant."""
+    json: bytes | None = field(default=None, compare=False)
+    """The definition as JSON, if it is known."""
 
     @property
     def namespace(self) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic
+
+import orjson
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
@@ -131,7 +134,8 @@ class ApiReader(Generic[F]):
         )
 
     def _tool(self, entry: object) -> Tool:
-        return parse_tool(entry, Place(""), self._opens)
+        tool = parse_tool(entry, Place(""), self._opens)
+        return replace(tool, json=orjson.dumps(tool.definition))
 
     def _offered(self, entry: Any, path: str) -> Taken:
         if self.hosted.leaves_out(entry, path):

@@ -55,8 +55,7 @@ def encoded(
     mark, long = secrets.token_hex(16), list[str]()
     short = _without_long(message, mark, long)
     try:
-        tools = None if sealed else _tools(message)
-        content = body_of(op, short, model, tools=tools, sealed=sealed)
+        content = body_of(op, short, model, sealed=sealed)
     except PydanticSerializationError:
         assert message is not None
         raise _invalid(message) from None
@@ -77,15 +76,6 @@ def _check_text(message: wire.Message | None, limits: wire.Limits, size: float) 
 def _prompt(message: wire.Message | None) -> wire.ChatPrompt | None:
     prompt = getattr(message, "prompt", None)
     return prompt if isinstance(prompt, wire.ChatPrompt) else None
-
-
-def _tools(message: wire.Message | None) -> bytes | None:
-    """Return the tools of a prompt as JSON, in a third of the time that pydantic takes; None
-    without any, and for those that are left to pydantic."""
-    prompt = _prompt(message)
-    with suppress(orjson.JSONEncodeError):
-        return orjson.dumps(prompt.tools) if prompt is not None and prompt.tools else None
-    return None
 
 
 def _without_long(message: wire.Message | None, mark: str, long: list[str]) -> wire.Message | None:
