@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -57,8 +57,7 @@ class HostedTools:
     @property
     def names(self) -> set[str]:
         """The names of those that were left out and have one."""
-        names = (each.values.get("name") for each in self._left_out)
-        return {name for name in names if isinstance(name, str)}
+        return {name for each in self._left_out if isinstance(name := each.values.get("name"), str)}
 
     @property
     def has_search(self) -> bool:
@@ -111,7 +110,6 @@ class Entry(NamedTuple):
 MAX_KNOWN_LENGTH, MAX_KNOWN_BYTES = 16_000, 8_000_000
 """Most bytes of the JSON of a tool of earlier requests, and of all. What was read takes about
 twenty times as much memory."""
-T = TypeVar("T")
 
 
 class KnownTools:
@@ -122,18 +120,16 @@ class KnownTools:
         self._read: dict[Hashable, dict[bytes, Any]] = {}
         self._bytes = 0
 
-    def find(
-        self, kind: Hashable, entry: object, read: Callable[..., T], *arguments: str
-    ) -> T | None:
-        """Return what `read` returns for an entry of `tools`, and for the arguments. It must depend
-        on the entry and on `kind` alone, and nobody may change it. Return None for an entry that is
-        invalid or too large."""
+    def find(self, kind: Hashable, entry: object, read: Callable[..., Any], *more: str) -> Any:
+        """Return what `read` returns for an entry of `tools` and `more`. It must depend on `kind`
+        and the entry alone, and nobody may change it. Return None for an entry that is invalid or
+        too large."""
         try:
             text = orjson.dumps(entry)
             found = self._read.get(kind, {}).get(text)
             if found is None and (size := len(text) + len(str(kind))) <= MAX_KNOWN_LENGTH:
                 given = orjson.loads(text)
-                found = read(given, *arguments), given if b"null" in text else None
+                found = read(given, *more), given if b"null" in text else None
                 if self._bytes + size > MAX_KNOWN_BYTES:
                     self._read, self._bytes = {}, 0
                 self._read.setdefault(kind, {})[text] = found
