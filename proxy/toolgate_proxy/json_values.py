@@ -3,7 +3,6 @@ its nesting, long integers, and JSON in texts."""
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 from itertools import chain
@@ -115,8 +114,6 @@ def _read(content: bytes) -> Any:
             "other entries."
         )
     has_long = LONG_INTEGER in content.translate(AS_ZEROS)
-    collects = gc.isenabled()
-    gc.disable()  # which takes longer than the parser: it looks at the new values again and again
     try:
         # Refuses more than MAX_DEPTH levels, and does not copy its input.
         read = pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
@@ -129,9 +126,6 @@ def _read(content: bytes) -> Any:
         if read is None:
             raise InvalidRequest("The body is not valid JSON.") from error
         check_nesting(read)
-    finally:
-        if collects:
-            gc.enable()
     return _without_long_integers(read) if has_long else read
 
 
