@@ -163,12 +163,12 @@ class Taken(NamedTuple):
     """None: the API does not repeat tools, or the entry is left out."""
 
 
+Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
+
+
 def function_entry(path: str, function: object, *, deferred: bool = False) -> Entry:
     """Return the entry of a function without an object around it."""
     return Entry(path, {"type": "function", "function": function}, deferred)
-
-
-Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
 
 
 def typed(kind: str, description: str, **more: Any) -> dict[str, Any]:
