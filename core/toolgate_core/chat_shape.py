@@ -52,8 +52,12 @@ def body_of(op: str, message: BaseModel | None, model: str, *, sealed: bool = Fa
         inner.append(b'"prompt":' + to_json(prompt, exclude_none=True, exclude=left_out))
     if sealed:
         inner = [b'"%b":%b' % (SEALED.encode(), to_json((b"{%b}" % b",".join(inner)).decode()))]
-    shown = b"" if prompt is None else to_json(prompt, exclude_none=True, include={*PROMPT})
+    tools = None if sealed else getattr(prompt, "_tools_json", None)
+    included = {*PROMPT} if tools is None else {"messages"}
+    shown = b"" if prompt is None else to_json(prompt, exclude_none=True, include=included)
     outer.append(shown[1:-1] if len(shown) > 2 else b'"messages":[]')
+    if tools is not None:
+        outer.append(b'"tools":' + tools)
     inner.insert(0, b'"op":' + to_json(op))
     return b'{%b,"%b":{%b}}' % (b",".join(outer), MEMBER.encode(), b",".join(inner))
 

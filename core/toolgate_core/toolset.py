@@ -92,9 +92,7 @@ class Toolset:
         if not self._begun:
             self._beginning[tool.name] = tool
             return None
-        if earlier is None or (earlier.definition, earlier.hash) != (tool.definition, tool.hash):
-            return tool
-        return None
+        return None if earlier is not None and earlier.is_same(tool) else tool
 
     def remove(self, name: str) -> None:
         """Raise KeyError if there is no tool of this name."""

@@ -6,7 +6,7 @@ A field that is missing and a field that is null both read as None, as in OpenAI
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +14,7 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import unknown_member
 
+DEFERRED = "defer_loading"
 MAX_SHOWN_LENGTH = 40
 """Longest string that an error message repeats."""
 NEAR = 0.6
@@ -102,6 +103,20 @@ class Fields:
         if value is not None and not isinstance(value, list):
             raise self.wrong(name, "an array")
         return value
+
+
+def without_deferred(entries: Iterable[Any]) -> Iterator[Any]:
+    """Yield the entries of `tools` without deferred ones, which are no part of the prompt."""
+    for entry in entries:
+        if isinstance(entry, dict):
+            function = entry.get("function")
+            if entry.get(DEFERRED) is True:
+                continue
+            if isinstance(function, dict) and function.get(DEFERRED) is True:
+                continue
+            if isinstance(nested := entry.get("tools"), list):
+                entry = {**entry, "tools": [*without_deferred(nested)]}
+        yield entry
 
 
 def copied(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,13 +146,6 @@ def test_a_dialect_is_detected_by_its_marker_tokens():
     assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
 
 
-def test_a_cached_tool_equals_a_new_one():
-    first, second = (parse_tools([tools.TAGS])[0] for _ in range(2))
-    assert (first.parameters, first.hash) == (second.parameters, second.hash)
-    [renamed] = parse_tools([{**tools.TAGS, "function": tools.TAGS["function"] | {"name": "x"}}])
-    assert renamed.hash != first.hash
-
-
 @pytest.mark.parametrize(("strict", "read"), [(None, False), (False, False), (True, True)])
 def test_strict_is_parsed(strict, read):
     entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": strict}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from ..errors import SchemaTooComplex
 from .message import Count, Many, Message, Request
@@ -149,6 +149,8 @@ class ChatPrompt(Message):
     tools: tuple[dict[str, Any], ...] | None = None
     template_kwargs: dict[str, Any] = Field(default_factory=dict)
     tokenizing: Tokenizing = Tokenizing()
+    _tools_json: bytes | None = PrivateAttr(None)
+    """The tools as JSON, if it is known."""
 
 
 class TokensPrompt(Message):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic
+
+import orjson
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
-from toolgate_core.errors import InvalidTools
-from toolgate_core.tools import OnInvalid, Tool, Words
+from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool, parse_tools
 
 from ..features.feature import F, Used
 from ..request_fields import Fields
@@ -19,7 +21,7 @@ from .shared.options import check_stream_options
 from .shared.parameter import ParsedParameters
 from .shared.sampling import make_sampling
 from .shared.template import reasoning_budget, reasoning_mode, template_kwargs
-from .shared.tools import Entry, Form, HostedTools, Taken, other_form, parse_entries, read_toolset
+from .shared.tools import KNOWN, Entry, Form, HostedTools, Shown, Taken, read_toolset
 from .surface import Reading
 
 
@@ -40,7 +42,7 @@ class ApiReader(Generic[F]):
     def __init__(self, used: Used[F], reading: Reading) -> None:
         self.used = used
         self.hosted = HostedTools(reading.omit_hosted)
-        self._reading = reading
+        self._reading, self._opens = reading, reading.open_objects
 
     @property
     def noted(self) -> dict[str, Any]:
@@ -48,37 +50,50 @@ class ApiReader(Generic[F]):
         changes = self.used.asked.history.changes
         return {"omitted_tools": self.hosted.types, "history_changes": changes}
 
-    def own(self, entry: object, path: str) -> Taken:
-        """Read a tool that the client runs. Raise InvalidRequest, InvalidTools and
-        UnsupportedParameter."""
+    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
+        """Read a tool that the client runs. `namespace`: of the Responses API. Raise
+        InvalidRequest, InvalidTools and UnsupportedParameter."""
         raise NotImplementedError
 
     def read_tools(self, tools: Sequence[object]) -> None:
         """Read the tools of the request. Raise InvalidRequest, InvalidTools and
         UnsupportedParameter, which name the entry."""
-        taken = [self.taken(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
         asked = self.used.asked
-        asked.shown = tuple(each.shown for each in taken if each.shown is not None)
-        entries = [entry for each in taken for entry in each.entries]
-        asked.tools = read_toolset(
-            [*self.prepared(entries), *self.used.more()],
-            self.parsed,
-            hosted=self.hosted,
-            on_invalid=self._reading.on_invalid,
-            optional=self.used.optional,
-        )
+        collected, asked.shown = self.collected(tools, "tools")
+        entries = [*self.prepared(collected), *self.used.more()]
+        on_invalid, optional = self._reading.on_invalid, self.used.optional
+        asked.tools = read_toolset(entries, self.parsed, on_invalid, self.hosted, optional)
 
-    def taken(self, entry: object, path: str) -> Taken:
+    def collected(
+        self, tools: Iterable[object], path: str, namespace: str = ""
+    ) -> tuple[list[Entry], tuple[Shown, ...]]:
+        """Read an array of tools at its path. Return those that the model is offered, and what the
+        response repeats."""
+        taken = [self.taken(each, f"{path}[{at}]", namespace) for at, each in enumerate(tools)]
+        shown = tuple(each.shown for each in taken if each.shown is not None)
+        return [entry for each in taken for entry in each.entries], shown
+
+    def taken(self, entry: Any, path: str, namespace: str) -> Taken:
         """Read an entry of `tools`: of a feature, a hosted tool that is left out, or one that the
-        client runs."""
-        if not isinstance(entry, dict):
-            return self._offered(entry, path)
-        kind = entry.get("type")
+        client runs. What an earlier request had is not read again."""
+        kind = entry.get("type") if isinstance(entry, dict) else ""
         if kind in self.CLIENTS:
-            return self.own(entry, path)
-        feature = self.used.of_type(kind)
+            cached = (type(self), namespace, self._opens)
+            known = KNOWN.find(cached, entry, self._at_any_path, namespace)
+            if known is None:
+                return self.own(entry, path, namespace)
+            [read] = known.entries
+            return Taken([Entry(path, *read[1:])], known.shown)
+        feature = None if namespace else self.used.of_type(kind)
         taken = None if feature is None else feature.take(Fields(entry, path))
-        return self._offered(entry, path) if taken is None else taken
+        return self._offered(entry, path, namespace) if taken is None else taken
+
+    def _at_any_path(self, entry: dict[str, Any], namespace: str) -> Taken:
+        """Read a tool of the client. A deferred one is parsed when the conversation adds it."""
+        taken = self.own(entry, "", namespace)
+        [read] = taken.entries
+        parsed = None if read.deferred else self._tool(read.tool)
+        return Taken([read._replace(parsed=parsed)], taken.shown)
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -88,18 +103,23 @@ class ApiReader(Generic[F]):
         """Return the tools of the request in the form in which they are parsed."""
         return entries
 
-    def parsed(self, entries: Iterable[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        return parse_entries(
-            [*entries], on_invalid, open_objects=self._reading.open_objects, words=self.WORDS
+    def parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        """Parse tools at their own places. `on_invalid` gets InvalidTools, SchemaNotEnforceable and
+        UnsupportedParameter."""
+        return parse_tools(
+            [e.parsed or KNOWN.find(self._opens, e.tool, self._tool) or e.tool for e in entries],
+            places=[Place(entry.path, entry.namespace, self.WORDS) for entry in entries],
+            open_objects=self._opens,
+            on_invalid=on_invalid,
         )
 
-    def check_form(self, entry: Mapping[str, Any], path: str) -> None:
-        """Raise InvalidTools for a tool in the form of another API."""
-        if (other := other_form(entry, self.API)) is not None:
-            raise InvalidTools(f"{path!r} is no tool of {self.API}. {other}", param=path)
+    def _tool(self, entry: object) -> Tool:
+        tool = parse_tool(entry, Place(""), self._opens)
+        return replace(tool, json=orjson.dumps(tool.definition))
 
-    def _offered(self, entry: object, path: str) -> Taken:
-        return Taken() if self.hosted.leaves_out(entry, path) else self.own(entry, path)
+    def _offered(self, entry: Any, path: str, namespace: str = "") -> Taken:
+        is_left_out = self.hosted.leaves_out(entry, path)
+        return Taken() if is_left_out else self.own(entry, path, namespace)
 
     def request(
         self,

@@ -164,9 +164,11 @@ def _grammars(
     made = list[dict[str, Any]]()
     for tool in plan.grammars:
         key = needed.keys[tool.hash]
-        place = places.get(tool.hash) if tool.follows_from_definition else None
-        about = {"owner": needed.owner, "examined": needed.records.get(key)}
-        made.append({"key": key, "tool": place, "report": key in needed.unknown, **about})
-        if place is None:
-            made[-1]["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
+        about = {"examined": needed.records.get(key), "report": key in needed.unknown}
+        grammar: dict[str, Any] = {"key": key, "owner": needed.owner, **about}
+        if tool.follows_from_definition and tool.hash in places:
+            grammar["tool"] = places[tool.hash]
+        else:
+            grammar["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
+        made.append(grammar)
     return NEEDED.validate_python(made)

@@ -82,12 +82,16 @@ class Preparation:
 
 
 def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
-    return wire.ChatPrompt(
+    prompt = wire.ChatPrompt(
         messages=request.messages,
         tools=tuple(tool.definition for tool in request.prompt_tools) or None,
         template_kwargs=request.template_kwargs or {},
         tokenizing=request.tokenizing,
     )
+    known = [tool.json for tool in request.prompt_tools if tool.json is not None]
+    if known and len(known) == len(request.prompt_tools):
+        prompt._tools_json = b"[%b]" % b",".join(known)
+    return prompt
 
 
 def prepared(request: ChatRequest, info: wire.Info) -> Prepared:

@@ -40,7 +40,7 @@ class Asked:
     """The number of items of the conversation that are not the request's own."""
     tools: Toolset = field(default_factory=Toolset)
     """After the request's own tools were read. The conversation adds others."""
-    shown: tuple[Shown, ...] = ()
+    shown: Sequence[Shown] = ()
     """The tools of the request as the response repeats them."""
 
 

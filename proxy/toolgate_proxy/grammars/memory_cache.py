@@ -47,13 +47,15 @@ class MemoryCache:
     def __init__(self) -> None:
         self._verdicts: OrderedDict[str, _Known] = OrderedDict()
 
-    def verdict(self, key: str) -> wire.GrammarVerdict | None:
-        """Return the verdict if it is known."""
-        known = self._verdicts.pop(key, None)
-        if known is None or known.until <= time.monotonic():
-            return None
-        self._verdicts[key] = known  # as the last one
-        return known.verdict
+    def verdicts(self, keys: Iterable[str]) -> dict[str, wire.GrammarVerdict]:
+        """Return the verdicts that are known, by key."""
+        found, now = dict[str, wire.GrammarVerdict](), time.monotonic()
+        for key in keys:
+            known = self._verdicts.pop(key, None)
+            if known is not None and known.until > now:
+                self._verdicts[key] = known  # as the last one
+                found[key] = known.verdict
+        return found
 
     def lacked(self, keys: Iterable[str], replicas: Replicas) -> list[str]:
         """Return the keys whose records a replica of an address may lack, which count as sent. A

@@ -87,9 +87,9 @@ class GrammarService:
                 "`tool_choice`.",
                 param="tools",
             )
-        key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
-        verdicts = {key: self._memory.verdict(key) for key in key_of.values()}
-        new = [tool for tool in candidates if verdicts[key_of[tool.hash]] is None]
+        key_of = grammar_keys(candidates, info)
+        verdicts = self._memory.verdicts(key_of.values())
+        new = [tool for tool in candidates if key_of[tool.hash] not in verdicts]
         invalid: set[str] = set()
 
         def left_out(name: str, error: InvalidRequest) -> None:
@@ -107,7 +107,7 @@ class GrammarService:
             self._memory.remember(record)
         verdicts |= records
         for tool in candidates:
-            verdict = verdicts[key_of[tool.hash]]
+            verdict = verdicts.get(key_of[tool.hash])
             if verdict is None or tool.name in invalid:
                 continue
             if verdict.status == "refused":
@@ -115,11 +115,11 @@ class GrammarService:
             elif (refused := _strict_error(tool, verdict.residual)) is not None:
                 left_out(tool.name, refused)
         kept = {tool.hash: key_of[tool.hash] for tool in candidates if tool.name not in invalid}
-        unknown = frozenset(key for key in kept.values() if verdicts[key] is None)
+        unknown = frozenset(kept.values() - verdicts.keys())
         residual = {
-            tool_hash: verdict.residual
+            tool_hash: verdicts[key].residual
             for tool_hash, key in kept.items()
-            if (verdict := verdicts[key]) is not None and verdict.residual
+            if key in verdicts and verdicts[key].residual
         }
         opaque = sha256(owner.encode()).hexdigest()[:16]
         return NeededGrammars(kept, residual, unknown, records, opaque)
@@ -147,7 +147,7 @@ class GrammarService:
         self, verdicts: Iterable[wire.GrammarVerdict], tools: Iterable[Tool], info: wire.Info
     ) -> None:
         """Remember the verdicts of a backend on grammars of a request, also for other processes."""
-        asked = {grammar_key(tool, info) for tool in tools}
+        asked = {*grammar_keys(tools, info).values()}
         found = [verdict for verdict in verdicts if verdict.key in asked]
         for verdict in found:
             self._memory.remember(verdict)
@@ -172,7 +172,7 @@ class GrammarService:
         """Load tools that passed `check_tool` at the backend, before requests need them. Return the
         verdicts, among them refusals, by tool hash. Raise the backend's errors."""
         info = await self._backend.info()
-        key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
+        key_of = grammar_keys(tools, info)
         sources = (
             wire.GrammarSource(key=key_of[tool.hash], name=tool.name, parameters=tool.parameters)
             for tool in tools
@@ -192,13 +192,19 @@ class GrammarService:
         return {} if cache is None or not keys else await cache.find(keys)
 
 
-def grammar_key(tool: Tool, info: wire.Info) -> str:
-    return keys.grammar_key(
-        tool.hash,
+def grammar_keys(tools: Iterable[Tool], info: wire.Info) -> dict[str, str]:
+    """Return the grammar keys of tools at a backend, by tool hash."""
+    end = keys.grammar_key(
+        "",
         dialect=info.dialect,
         tokenizer=info.tokenizer,
         grammar_format=info.grammar_format,
     )
+    return {tool.hash: tool.hash + end for tool in tools}
+
+
+def grammar_key(tool: Tool, info: wire.Info) -> str:
+    return grammar_keys([tool], info)[tool.hash]
 
 
 def refusal_of(verdict: wire.GrammarVerdict) -> type[SchemaNotEnforceable]:

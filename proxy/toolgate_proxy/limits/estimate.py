@@ -15,7 +15,7 @@ import orjson
 
 from ..keys.key import Limits
 from ..keys.limit_kinds import OUTPUT_KINDS, Tokens
-from ..request_fields import as_integer
+from ..request_fields import as_integer, without_deferred
 
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
@@ -50,7 +50,6 @@ SUMMARY = "compaction"
 """Type of an item, or of a block of a message, that has a summary of the conversation before it."""
 ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
-DEFERRED = "defer_loading"
 OUTPUT = 1024
 """Tokens reserved for the response to a request without a maximum, but at most a quarter of the
 smallest limit, so that a small limit can be used at all. What was too much is given back at its
@@ -89,7 +88,7 @@ def _prompt(body: Mapping[str, Any]) -> int:
         if name in entries:
             tokens += _collect(entries[name], texts)
         elif name in TEXTS:
-            texts.append(_written([*_loaded(value)] if isinstance(value, list) else value))
+            texts.append(_written([*without_deferred(value)] if isinstance(value, list) else value))
     return tokens + text_tokens(texts)
 
 
@@ -135,20 +134,6 @@ def _collect(value: object, texts: list[str]) -> int:
     return tokens
 
 
-def _loaded(entries: Sequence[Any]) -> Iterator[Any]:
-    """Yield the entries without deferred tools, which are no part of the prompt."""
-    for entry in entries:
-        if isinstance(entry, dict):
-            function = entry.get("function")
-            if entry.get(DEFERRED) is True:
-                continue
-            if isinstance(function, dict) and function.get(DEFERRED) is True:
-                continue
-            if isinstance(nested := entry.get("tools"), list):
-                entry = {**entry, "tools": [*_loaded(nested)]}
-        yield entry
-
-
 def _written(value: object) -> str:
     """Return a value as a chat template writes it: a text, or JSON."""
     if isinstance(value, str):
@@ -179,8 +164,8 @@ def files_beyond_estimate(texts: Sequence[str]) -> int:
 
 SMALL = string.ascii_lowercase.encode() + b" "
 DIGITS = string.digits.encode()
-FIRST_OF_FOUR = bytes(range(0xF0, 0xF8))
-"""First bytes of characters of 4 bytes in UTF-8."""
+OTHERS = bytes({*range(256)} - {*DIGITS, *range(0xF0, 0xF8)})
+"""All bytes but digits and the first bytes of characters of 4 bytes in UTF-8."""
 SLICE = 2**20
 """Characters that are counted at once."""
 
@@ -224,7 +209,7 @@ def _slices(texts: Sequence[str]) -> Iterator[bytes]:
 def sixths(text: bytes) -> int:
     """Return six times the tokens of a text in UTF-8."""
     others = text.translate(None, SMALL)
-    small = len(text) - len(others)
-    digits = len(others) - len(others.translate(None, DIGITS))
-    wide = 4 * (len(others) - len(others.translate(None, FIRST_OF_FOUR)))
-    return 2 * small + 6 * (digits + wide) + 3 * (len(others) - digits - wide)
+    rare = others.translate(None, OTHERS)
+    wide = len(rare.translate(None, DIGITS))
+    small, full = len(text) - len(others), len(rare) + 3 * wide
+    return 2 * small + 6 * full + 3 * (len(others) - full)

@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from ..request_fields import without_deferred
+
 MIN_BYTES = 1024
 """Minimum size of a prefix, about 250 tokens. Shorter prompts are computed quickly without a
 cache."""
@@ -25,7 +27,8 @@ HEAD_FIELDS = ("cache_salt", "tools", "functions", "system", "instructions")
 MARK = "cache_control"
 """Clients move it to the last message of a conversation."""
 BILLING = "x-anthropic-billing-header:"
-"""Beginning of a system block of Claude Code, with a value that changes with each request."""
+"""Beginning of a block that Claude Code puts before its system prompt, for Anthropic's accounting.
+It changes with each request, so no prefix of the prompt could be cached, and is no part of it."""
 LEADING_ROLES = ("system", "developer")
 KEY = "prompt_cache_key"
 """The client's name for requests that share a prefix, in OpenAI's APIs."""
@@ -111,11 +114,7 @@ def _without_marks(value: object) -> object:
     part of the prompt's beginning: fields of Anthropic's API, and deferred tools. Claude Code adds
     those that it has found to its tools."""
     if isinstance(value, list):
-        return [
-            _without_marks(_in_prompt(each))
-            for each in value
-            if not (_is_billing(each) or _is_deferred(each))
-        ]
+        return [_without_marks(each) for each in without_deferred(value) if not _is_billing(each)]
     if isinstance(value, Mapping) and (MARK in value or isinstance(value.get("content"), list)):
         return {
             name: _without_marks(inner) if name == "content" else inner
@@ -125,20 +124,9 @@ def _without_marks(value: object) -> object:
     return value
 
 
-def _in_prompt(tool: object) -> object:
-    """Return a tool; a namespace without its deferred tools."""
-    if isinstance(tool, Mapping) and isinstance(inner := tool.get("tools"), list):
-        return {**tool, "tools": [each for each in inner if not _is_deferred(each)]}
-    return tool
-
-
 def _is_billing(block: object) -> bool:
     text = block.get("text") if isinstance(block, Mapping) else None
     return isinstance(text, str) and text.startswith(BILLING)
-
-
-def _is_deferred(tool: object) -> bool:
-    return isinstance(tool, Mapping) and tool.get("defer_loading") is True
 
 
 def _hash(data: bytes | bytearray, owner: str) -> bytes:

@@ -11,6 +11,7 @@ from openai.types.responses import ResponseInputItemParam
 from tests.support.apis.messages_api import SEAL
 from tests.support.apis.value_examples import tool_types
 from toolgate_core.chat_request import HistoryChange
+from toolgate_core.toolset import Toolset
 from toolgate_proxy.api.messages.opaque import original_id, shown_id, sign
 from toolgate_proxy.api.responses.items import FIELDS
 from toolgate_proxy.api.shared.history import (
@@ -18,8 +19,8 @@ from toolgate_proxy.api.shared.history import (
     NO_RESULT,
     UNKNOWN,
     History,
+    Turns,
     text_of,
-    with_results,
 )
 from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.request_fields import Fields
@@ -46,10 +47,12 @@ def result(call_id, text, name=None):
 
 def paired(*messages):
     """The messages, their paths, and what was changed, at which."""
-    history = History()
-    pairs = with_results([(each, f"m{at}") for at, each in enumerate(messages)], history)
-    notes = [f"{change.kind} {change.path}" for change in history.changes]
-    return [message for message, _ in pairs], [path for _, path in pairs], notes
+    turns = Turns(History(), Toolset())
+    for at, each in enumerate(messages):
+        turns.begin(each, f"m{at}")
+    made = turns.finished()
+    notes = [f"{change.kind} {change.path}" for change in turns.history.changes]
+    return [*made.messages], [*made.paths], notes
 
 
 ONE, TWO = called(("a", "f")), called(("a", "f"), ("b", "g"))

@@ -1,7 +1,9 @@
 """Which tools of a request are offered: those that a provider would run, deferred ones, those that
 the conversation adds. A prompt in which tools are found grows only at its end."""
 
+import copy
 import json
+import math
 from typing import get_args
 
 import jinja2
@@ -15,7 +17,8 @@ from toolgate_backend.endpoint.histories import AddedTools
 from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.schema.preparation.prepare import prepare
-from toolgate_proxy.api.shared.tools import HostedTools
+from toolgate_proxy.api.shared import tools as shared_tools
+from toolgate_proxy.api.shared.tools import HostedTools, KnownTools
 from toolgate_proxy.chat.constraints import chat_prompt
 from toolgate_proxy.chat.invalid_tools import without
 from toolgate_proxy.context import Notes
@@ -302,3 +305,46 @@ def test_the_client_runs_them_where_hosted_tools_are_refused():
     remote = {"type": "shell", "environment": {"type": "container_auto"}}
     with pytest.raises(UnsupportedParameter):
         parsed("responses", {"tools": [remote, function("responses")]}, omit_hosted=False)
+
+
+def offered(api, *schemas):
+    """Tools with these schemas, as one request after the other reads them."""
+    member = "input_schema" if api == "messages" else "parameters"
+    bodies = [{"tools": [function(api, **{member: each})]} for each in schemas]
+    return [parsed(api, copy.deepcopy(each)).tools[0] for each in bodies]
+
+
+@each_api()
+def test_a_tool_of_an_earlier_request_is_the_same_at_its_new_place(api):
+    tools = [function(api, "look", description="Looks."), function(api, "other")]
+    sent = copy.deepcopy(tools)
+    first = parsed(api, {"tools": sent}).tools
+    for entry in (sent[0], sent[0].get("function", {})):
+        entry["description"] = "Changed after it was read."
+    again = parsed(api, {"tools": tools[::-1]}).tools[::-1]
+    assert again == first
+    assert "Looks." in str(again[0].definition)
+    assert [tool.param.partition(".")[0] for tool in again] == ["tools[1]", "tools[0]"]
+
+
+@each_api()
+def test_tools_that_differ_in_anything_are_not_mixed_up(api):
+    values = [1, True, 1.5, "1", None]
+    schemas = [{**SCHEMA, "properties": {"a": {"enum": [each]}}} for each in values]
+    schemas += [{**SCHEMA, "properties": {name: {} for name in names}} for names in ("ab", "ba")]
+    first, again = offered(api, *schemas), offered(api, *schemas)
+    assert [str(tool.definition) for tool in first] == [str(tool.definition) for tool in again]
+    assert len({str(tool.definition) for tool in first}) == len(schemas)
+    with pytest.raises(InvalidTools):  # written as null, too
+        offered(api, {**SCHEMA, "properties": {"a": {"enum": [math.nan]}}})
+
+
+def test_known_tools_are_bounded(monkeypatch):
+    monkeypatch.setattr(shared_tools, "MAX_KNOWN_LENGTH", 100)
+    monkeypatch.setattr(shared_tools, "MAX_KNOWN_BYTES", 300)
+    known, read = KnownTools(), []
+    for at in [*range(50), 49]:
+        assert known.find("kind", ["x" * 60, at], lambda entry: read.append(entry) or entry)
+    assert len(read) == 50
+    assert sum(map(len, known._read["kind"])) <= 300
+    assert known.find("kind", "x" * 101, list) is None

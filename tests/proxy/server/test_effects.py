@@ -29,6 +29,7 @@ from toolgate_proxy.features.client_tools.responses import (
     OUTPUT_FIELDS,
 )
 from toolgate_proxy.features.client_tools.table import COMMON_FIELDS, TABLE
+from toolgate_proxy.features.custom_tools import ENTRY
 from toolgate_proxy.server.request_scope import own_headers
 
 TABLES = {
@@ -197,13 +198,10 @@ TOOL_MEMBERS = [
     *(("chat", "function", name) for name in ("name", "description", "parameters", "strict")),
     *(
         ("responses", kind, name)
-        for kind, names in responses_tools.FIELDS.items()
+        for kind, names in (responses_tools.FIELDS | {"custom": ENTRY}).items()
         for name in (*names, *IGNORED_FIELDS)
     ),
-    *(
-        ("messages", "custom", name)
-        for name in (*messages_tools.FIELDS, *messages_tools.IGNORED_VALUES)
-    ),
+    *(("messages", "custom", name) for name in (*messages_tools.FIELDS, "allowed_callers")),
     *(
         ("messages", kind, name)
         for kind, tool in TABLE.items()

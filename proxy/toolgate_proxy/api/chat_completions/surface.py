@@ -21,7 +21,7 @@ from ..surface import Counting, Reading, Stateless
 from .messages import parse_messages
 from .output import ChatWriter
 from .parameters import BY_NAME, with_extra_body
-from .tools import ChatReader, choice_of, is_legacy
+from .tools import ChatReader, FunctionsReader, choice_of, is_legacy
 
 PATH = re.compile(
     r"(?:/v1)?(?:/chat/completions"
@@ -37,11 +37,8 @@ def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, ChatWr
     legacy = is_legacy(values)
     choice = choice_of(values)
     used = Used(CHAT, Asked(reading.client, values, choice=choice))
-    reader = ChatReader(used, reading)
-    if "functions" in values:
-        reader.functions(values["functions"])
-    else:
-        reader.read_tools(values.get("tools", ()))
+    reader = (FunctionsReader if "functions" in values else ChatReader)(used, reading)
+    reader.read_tools(values.get("functions", values.get("tools", ())))
     conversation = parse_messages(values.get("messages"), used, reader.define)
     if legacy:
         given["parallel_tool_calls"] = False

@@ -10,18 +10,17 @@ from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import DEFERRED, Fields, invalid_value, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import RESPONSE_FORMAT, STRUCTURED_OUTPUTS
 from ..shared.tools import (
-    DEFERRED,
     MODES,
     Entry,
     Taken,
+    check_form,
     deferred_flag,
     function_entry,
     function_name,
-    parse_entries,
     read_tool_choice,
 )
 from .feature import ChatFeature
@@ -29,7 +28,6 @@ from .feature import ChatFeature
 CHOICES = ("none", "auto")
 NAMED = ("function", "custom")
 """Types of objects in `tool_choice` that name a tool."""
-FLAT = ((".function", ""),)
 
 
 def is_legacy(values: Mapping[str, Any]) -> bool:
@@ -53,27 +51,16 @@ class ChatReader(ApiReader[ChatFeature]):
     PREFIX = "chatcmpl-"
     CONSTRAINTS = ("tools", "functions", RESPONSE_FORMAT, STRUCTURED_OUTPUTS)
 
-    def functions(self, functions: Sequence[object]) -> None:
-        """Read the deprecated form. Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
-        reading = self._reading
-        entries = [function_entry(f"functions[{at}]", each) for at, each in enumerate(functions)]
-        self.used.asked.tools = Toolset(
-            parse_entries(
-                entries, reading.on_invalid, open_objects=reading.open_objects, words=FLAT
-            )
-        )
-
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """As for all APIs. The definition may be the only one of a feature's type."""
         self.used.of_type(definition.get("type") if isinstance(definition, dict) else None)
         return super().define(definition, path)
 
-    def own(self, entry: object, path: str) -> Taken:
-        """Return a tool without `defer_loading`, which is a member of the tool or of the
-        function."""
+    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
+        """Read a tool without `defer_loading`, which is a member of the tool or of the function."""
         if not isinstance(entry, dict):
             return Taken([Entry(path, entry)])
-        self.check_form(entry, path)
+        check_form(entry, self.API, path)
         inner = entry.get("function")
         if DEFERRED not in entry and not (isinstance(inner, dict) and DEFERRED in inner):
             return Taken([Entry(path, entry)])
@@ -83,6 +70,16 @@ class ChatReader(ApiReader[ChatFeature]):
             Fields(inner, f"{path}.function").flag(DEFERRED)
             kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
         return Taken([Entry(path, kept, deferred_flag(entry) is True)])
+
+
+class FunctionsReader(ChatReader):
+    """Reads the deprecated form."""
+
+    WORDS = ((".function", ""),)
+
+    def read_tools(self, tools: Sequence[object]) -> None:
+        entries = [function_entry(f"functions[{at}]", each) for at, each in enumerate(tools)]
+        self.used.asked.tools = Toolset(self.parsed(entries, self._reading.on_invalid))
 
 
 def choice_of(values: Mapping[str, Any]) -> ToolChoice:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from toolgate_core.errors import UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
+from ...routing.prefix_hash import BILLING
 from ..shared.history import Part
 from ..shared.tool_changes import ADDITION, REMOVAL, Define, ToolChanges, text_part
 
@@ -119,11 +120,6 @@ def refuse_citations(fields: Fields) -> None:
     if citations.get("enabled"):
         problem = "is enabled, but open models do not write citations. Remove it."
         raise fields.refusal("citations", problem)
-
-
-BILLING = "x-anthropic-billing-header:"
-"""Beginning of a block that Claude Code puts before its system prompt, for Anthropic's accounting.
-It changes with each request, so that no prefix of the prompt could be cached."""
 
 
 def read_system(

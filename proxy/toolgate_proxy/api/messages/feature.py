@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 from ...features import feature as features
 from ...features.feature import Feature
-from ...request_fields import Fields
+from ...request_fields import DEFERRED, Fields
 from ..shared.history import Content, Turns
-from ..shared.tools import DEFERRED
 from .content import check_fields
 
 Event = dict[str, Any]
@@ -38,6 +37,12 @@ class Block(Protocol):
 
 
 CLIENTS, GATEWAYS = Use("tool_use"), Use("server_tool_use", "srv")
+
+
+def check_entry(entry: Fields, known: Sequence[str]) -> None:
+    """Check an entry of `tools`. `known`: its fields. Raise UnsupportedParameter."""
+    ignored = ("allowed_callers",) if entry.values.get("allowed_callers") == ["direct"] else ()
+    entry.check_known((*known, *ignored))
 
 
 class Output(features.Output):
@@ -78,15 +83,11 @@ class MessagesFeature(Feature[Output]):
     """By type of blocks with calls that the gateway or another service ran: the names of the tools;
     None: all names."""
 
-    def known(self, entry: Fields, kind: str) -> Sequence[str] | None:
-        """Return the fields of an entry for a tool that the client runs and whose schema the
-        feature has; None for other types. Raise UnsupportedParameter."""
+    def function(self, entry: Fields, kind: str) -> dict[str, Any] | None:
+        """Return the function for an entry of a tool that the client runs and whose schema the
+        feature has; None for other types. Raise InvalidRequest, InvalidTools and
+        UnsupportedParameter."""
         return None
-
-    def function(self, entry: Fields) -> dict[str, Any]:
-        """Return the function for an entry whose fields are known. Raise InvalidRequest and
-        InvalidTools."""
-        raise NotImplementedError
 
     def begin(self, messages: Sequence[object]) -> int:
         """Return the place of the first message that is part of the conversation."""

@@ -20,7 +20,7 @@ from .messages import parse_messages
 from .opaque import sign
 from .parameters import BY_NAME
 from .response import MessagesWriter
-from .tools import FORMAT, OLD_FORMAT, MessagesReader, read_tool_choice
+from .tools import FORMAT, OLD_FORMAT, MessagesReader, eager_tools, read_tool_choice
 
 
 def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, MessagesWriter]:
@@ -54,7 +54,7 @@ def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, Messag
     return request, MessagesWriter(
         request,
         tuple(used),
-        frozenset(reader.eager),
+        eager_tools(values.get("tools", ()), reading.client),
         thinking.get("display") == "omitted",
         _signer(reading.client),
         conversation.part_paths,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidTools
 
-from ...features.feature import Used
-from ...request_fields import Fields, unknown_value
+from ...request_fields import DEFERRED, Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import DEFERRED, WRITTEN, Taken, function_entry
-from ..surface import Reading
+from ..shared.tools import WRITTEN, Taken, check_form, function_entry
+from ..surface import Client
 from .content import check_fields
-from .feature import MessagesFeature
+from .feature import MessagesFeature, check_entry
 from .parameters import CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 
+EAGER, EAGER_BETA = "eager_input_streaming", "fine-grained-tool-streaming-2025-05-14"
 FIELDS = (
     "type",
     "name",
@@ -24,15 +25,12 @@ FIELDS = (
     "input_schema",
     "strict",
     "cache_control",
-    "eager_input_streaming",
+    EAGER,
     "input_examples",
     "defer_loading",
 )
-IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],)}
-"""Further fields, by the values that have no effect."""
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"
-EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
 class MessagesReader(ApiReader[MessagesFeature]):
@@ -42,43 +40,33 @@ class MessagesReader(ApiReader[MessagesFeature]):
     CONSTRAINTS = ("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     WORDS = ((".function", ""), (".parameters", ".input_schema"))
 
-    def __init__(self, used: Used[MessagesFeature], reading: Reading) -> None:
-        super().__init__(used, reading)
-        self.eager: set[str] = set()
-        """Names of the tools whose input is streamed before it is complete."""
-
-    def own(self, entry: object, path: str) -> Taken:
+    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
+        """The function is in OpenAI's form, as templates show it."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
+        check_form(entry, self.API, path)
         fields = Fields(entry, path)
-        function = self._function(fields)
-        eager = fields.flag("eager_input_streaming")
-        if eager is None:
-            eager = EAGER_BETA in self.used.asked.client.headers.get("anthropic-beta", "")
-        if eager:
-            self.eager.add(function["name"])
-        return Taken([function_entry(path, function, deferred=fields.flag(DEFERRED) is True)])
-
-    def _function(self, fields: Fields) -> dict[str, Any]:
-        """The function in OpenAI's form, as templates show it."""
-        entry = fields.values
-        self.check_form(entry, fields.place)
         kind = fields.text("type")
         feature = self.used.of_type(kind)
-        known = None if feature is None or kind is None else feature.known(fields, kind)
-        if kind is not None and kind != "custom" and known is None:
-            written = WRITTEN["the Messages API"]
-            problem = f"is {kind!r}, which is not supported. Write the tool as {written}."
-            raise fields.refusal("type", problem)
-        ignored = [each for each, values in IGNORED_VALUES.items() if entry.get(each) in values]
-        fields.check_known((*(known or FIELDS), *ignored))
-        if feature is None or known is None:
+        function = None if feature is None or kind is None else feature.function(fields, kind)
+        if function is None:
+            if kind not in self.CLIENTS:
+                written = WRITTEN["the Messages API"]
+                problem = f"is {kind!r}, which is not supported. Write the tool as {written}."
+                raise fields.refusal("type", problem)
+            check_entry(fields, FIELDS)
             function = _own_function(fields)
-        else:
-            function = feature.function(fields)
         if entry.get("strict") is not None:
             function["strict"] = entry["strict"]
-        return function
+        fields.flag(EAGER)
+        return Taken([function_entry(path, function, deferred=fields.flag(DEFERRED) is True)])
+
+
+def eager_tools(tools: Iterable[Any], client: Client) -> frozenset[str]:
+    """Return the names of the tools whose input is streamed before it is complete."""
+    default = EAGER_BETA in client.headers.get("anthropic-beta", "")
+    flags = ((each.get("name"), each.get(EAGER)) for each in tools if isinstance(each, dict))
+    return frozenset(str(name) for name, flag in flags if (default if flag is None else flag))
 
 
 def _own_function(fields: Fields) -> dict[str, Any]:

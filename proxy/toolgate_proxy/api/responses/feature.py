@@ -9,8 +9,8 @@ from toolgate_core.deltas import CallStart
 
 from ...features import feature as features
 from ...features.feature import Feature
-from ...request_fields import Fields
-from ..shared.tools import DEFERRED, Shown, Taken
+from ...request_fields import DEFERRED, Fields
+from ..shared.tools import Shown, Taken
 from .output_items import Call, Event, Item
 from .turns import ItemTurns
 

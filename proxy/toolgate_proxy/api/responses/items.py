@@ -130,10 +130,11 @@ def called_name(fields: Fields, tools: Toolset) -> str:
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
-    """The encrypted text, or the text of the reasoning, or of its summary if it has none."""
+    """The encrypted text, unless it was changed, or encrypted for another key or service. Otherwise
+    the text of the reasoning, or of its summary if it has none."""
     encrypted = fields.text("encrypted_content")
     if encrypted is not None:
-        text = decrypted(seal, encrypted)
+        text = None if seal is None else seal.open_text(encrypted, purpose=PURPOSE)
         if text is not None:
             return text
         history.note("left_out", fields.path("encrypted_content"))
@@ -150,8 +151,3 @@ send back. Clients that store nothing here keep it between the turns."""
 
 def encrypt(seal: OwnerSeal, text: str) -> str:
     return seal.seal_text(text, purpose=PURPOSE)
-
-
-def decrypted(seal: OwnerSeal | None, encrypted: str) -> str | None:
-    """Return the text; None if it was changed, or encrypted for another key or service."""
-    return None if seal is None else seal.open_text(encrypted, purpose=PURPOSE)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import orjson
+
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
@@ -60,15 +62,19 @@ class ResponseStream(WholeResponse):
     sequence number."""
 
     _sent = 0
+    _tools: Mapping[str, Any] | None = None
+    """Those of the request as JSON, which are in three events."""
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         first: list[bytes] = []
         if not self._sent:
-            first = self._numbered(first_events(self._body.at_start()))
+            start = self._body.at_start()
+            self._tools = {"tools": orjson.Fragment(orjson.dumps(start["tools"]))}
+            first = self._numbered(first_events({**start, **self._tools}))
         return b"".join((*first, *self._numbered(self._output.add(events))))
 
     def end(self) -> bytes:
-        return b"".join(self._numbered([last_event(self.body())]))
+        return b"".join(self._numbered([last_event({**self.body(), **(self._tools or {})})]))
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
         """Return the last event, of a failed response. `error`: the error object."""
@@ -187,7 +193,7 @@ def _is_kept(item: object) -> bool:
 class ResponsesWriter(Writer):
     values: Mapping[str, Any] = field(default_factory=dict)
     """The parameters of the request."""
-    tools: tuple[Shown, ...] = ()
+    tools: Sequence[Shown] = ()
     features: tuple[ResponsesFeature, ...] = ()
     """Those of the request."""
     input: Any = None

@@ -91,17 +91,6 @@ def too_long() -> RequestTooLarge:
     )
 
 
-def missing(response_id: str, previous: str) -> PreviousResponseNotFound:
-    """The error if a response is not stored: `previous` or one before it. IDs are shown in ASCII,
-    because JSON can't hold half a surrogate pair."""
-    what = f"Previous response with id {previous!a} not found."
-    if response_id != previous:
-        what = (
-            f"The response {response_id!a}, which {previous!a} continues, is not stored any more."
-        )
-    return PreviousResponseNotFound(f"{what} Send the earlier items in `input`.", param=PREVIOUS)
-
-
 def _is_reference(item: object) -> bool:
     """Clients may leave the type out: an item that has only an ID is a reference."""
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
@@ -121,8 +110,14 @@ class StoredHistory:
         conversation = await self._responses.conversation(self._owner, previous)
         if conversation.too_long:
             raise too_long()
-        if conversation.missing is not None:
-            raise missing(conversation.missing, previous)
+        if (missing := conversation.missing) is not None:
+            # In ASCII, because JSON can't hold half a surrogate pair.
+            what = f"Previous response with id {previous!a} not found."
+            if missing != previous:
+                about = f"The response {missing!a}, which {previous!a} continues,"
+                what = f"{about} is not stored any more."
+            message = f"{what} Send the earlier items in `input`."
+            raise PreviousResponseNotFound(message, param=PREVIOUS)
         _check_continuable(conversation.turns)
         self._found |= {turn.id: turn for turn in conversation.turns}
         return conversation.items

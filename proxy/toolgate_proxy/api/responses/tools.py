@@ -9,10 +9,10 @@ from typing import Any
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool
 
-from ...request_fields import Fields
+from ...request_fields import DEFERRED, Fields
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import DEFERRED, Entry, Shown, Taken
+from ..shared.tools import Entry, Shown, Taken, check_form
 from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -35,9 +35,7 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
 
     def define_all(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
         """Parse the tools of an item. `path`: of the array."""
-        taken = [self.taken(entry, f"{path}[{at}]") for at, entry in enumerate(tools)]
-        entries = [entry for each in taken for entry in each.entries]
-        return self.parsed(entries, self._reading.on_invalid)
+        return self.parsed(self.collected(tools, path)[0], self._reading.on_invalid)
 
     def prepared(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Without a search, deferred tools are loaded at once."""
@@ -50,8 +48,8 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
             return entries
         return [each._replace(deferred=False) if each.deferred else each for each in entries]
 
-    def parsed(self, entries: Iterable[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        return super().parsed(map(self._in_namespace, entries), on_invalid)
+    def parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        return super().parsed([*map(self._in_namespace, entries)], on_invalid)
 
     def chosen(self, fields: Fields) -> str:
         """Return the name of a tool in `tool_choice`. Raise InvalidRequest and
@@ -75,10 +73,10 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return entry._replace(namespace=entry.name or "") if is_alone else entry
 
-    def own(self, entry: object, path: str, namespace: str = "") -> Taken:
+    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        self.check_form(entry, path)
+        check_form(entry, self.API, path)
         kind, fields = entry.get("type"), Fields(entry, path)
         if kind == "namespace" and not namespace:
             return self._namespace(fields)
@@ -101,15 +99,9 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
             raise InvalidTools(
                 f"{where} must be a non-empty array of functions and custom tools.", param=where
             )
-        taken = [
-            self.own(each, f"{where}[{at}]", name)
-            for at, each in enumerate(inner)
-            if not self.hosted.leaves_out(each, f"{where}[{at}]")
-        ]
+        entries, shown = self.collected(inner, where, name)
         # OpenAI's model of a response requires the description.
         body = {"type": "namespace", "name": name, "description": description or ""}
-        shown = tuple(each.shown for each in taken if each.shown is not None)
-        entries = [entry for each in taken for entry in each.entries]
         return Taken(entries, Shown(body, inner=shown))
 
 

@@ -242,12 +242,19 @@ class Turns:
             self.begin({**message}, path)
 
     def finished(self) -> Conversation:
-        """Return the messages with each result after its call."""
+        """Return the messages with each result after its call. A result belongs to the call with
+        its id, otherwise to a call before it that has no result: one of its name, or the first one.
+        A last message with calls may have no results yet."""
         for turn in self._turns:
             if turn.parts:
                 turn.message["content"] = joined(turn.parts)
         part_paths = {id(turn.message): turn.part_paths for turn in self._turns}
-        pairs = with_results([(turn.message, turn.path) for turn in self._turns], self.history)
+        pairs: list[Placed] = [(turn.message, turn.path) for turn in self._turns]
+        if any(message["role"] == "tool" or message.get("tool_calls") for message, _ in pairs):
+            pairing = _Pairing(self.history)
+            for message, path in pairs:
+                pairing.add(message, path)
+            pairs = [*pairing.finished()]
         return Conversation(
             messages=tuple(message for message, _ in pairs),
             paths=tuple(path for _, path in pairs),
@@ -260,27 +267,9 @@ UNKNOWN = "unknown"
 """The name of a call that is not in the history, if its result has none."""
 
 
-def with_results(given: Iterable[Placed], history: History) -> list[Placed]:
-    """The messages with each result after its call. A result belongs to the call with its id,
-    otherwise to a call before it that has no result: one of its name, or the first one. A last
-    message with calls may have no results yet."""
-    placed = [*given]
-    if not any(message["role"] == "tool" or message.get("tool_calls") for message, _ in placed):
-        return placed
-    pairing = _Pairing(history)
-    for message, path in placed:
-        pairing.add(message, path)
-    return [*pairing.finished()]
-
-
-def tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    """Return a call as messages have it. `arguments`: as JSON."""
+def tool_call(call_id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
+    """Return a call as messages have it. `arguments`: as JSON; none if only the result is known."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def lost_call(call_id: str, name: str) -> dict[str, Any]:
-    """A call of which only the result is known."""
-    return tool_call(call_id, name, "{}")
 
 
 @dataclass
@@ -385,7 +374,7 @@ class _Pairing:
             if calls is not None and calls.answer(message, path):
                 continue
             self._history.note("lost_call", path)
-            call = lost_call(message.get("tool_call_id") or "", message.get("name") or UNKNOWN)
+            call = tool_call(message.get("tool_call_id") or "", message.get("name") or UNKNOWN)
             lost = {"role": "assistant", "content": None, "tool_calls": [call]}
             self._begin(lost, path).add_result(0, message, path)
         self._unassigned.clear()

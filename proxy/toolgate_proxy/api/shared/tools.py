@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple
+
+import orjson
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.tools import TOOL_NAME, OnInvalid, Place, Tool, Words, parse_tools
+from toolgate_core.tools import TOOL_NAME, OnInvalid, Tool
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import DEFERRED, Fields, invalid_value, unknown_value
 
-DEFERRED = "defer_loading"
 MAX_LOADED = 1_000
 """Most tools of a request that are not deferred."""
 MAX_TOOLS = 10_001
@@ -37,16 +38,6 @@ HOSTED = re.compile(
 """Types of hosted tools: those that OpenAI or Anthropic runs or defines, and that no model here can
 be offered. Those of Anthropic's server tools end with a date. They are in a response header, so no
 other text may pass for one."""
-SEARCH = "tool_search"
-"""Beginning of the types of tools that search for deferred tools."""
-
-
-@dataclass(frozen=True)
-class _LeftOut:
-    kind: str
-    name: object
-    """Anthropic's tools have names, by which a choice refers to them."""
-    path: str
 
 
 @dataclass
@@ -55,27 +46,28 @@ class HostedTools:
     request. `omit`: leave them out instead of refusing them."""
 
     omit: bool
-    _left_out: list[_LeftOut] = field(default_factory=list)
+    _left_out: list[Fields] = field(default_factory=list)
+    """Anthropic's tools have names, by which a choice refers to them."""
 
     @property
     def types(self) -> tuple[str, ...]:
         """The types of those that were left out, each once."""
-        return tuple(dict.fromkeys(each.kind for each in self._left_out))
+        return tuple(dict.fromkeys(each.values["type"] for each in self._left_out))
 
     @property
     def names(self) -> set[str]:
         """The names of those that were left out and have one."""
-        return {each.name for each in self._left_out if isinstance(each.name, str)}
+        return {name for each in self._left_out if isinstance(name := each.values.get("name"), str)}
 
     @property
     def has_search(self) -> bool:
         """Whether a tool that searches for deferred tools was left out."""
-        return any(each.kind.startswith(SEARCH) for each in self._left_out)
+        return any(kind.startswith("tool_search") for kind in self.types)
 
     def leaves_out(self, entry: object, path: str) -> bool:
         """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
         kind = entry.get("type") if isinstance(entry, dict) else None
-        if not isinstance(entry, dict) or not isinstance(kind, str) or not _is_hosted(kind):
+        if not isinstance(entry, dict) or not isinstance(kind, str) or not HOSTED.fullmatch(kind):
             return False
         if not self.omit:
             raise UnsupportedParameter(
@@ -83,7 +75,7 @@ class HostedTools:
                 "it, or offer a function.",
                 param=path,
             )
-        self._left_out.append(_LeftOut(kind, entry.get("name"), path))
+        self._left_out.append(Fields(entry, path))
         return True
 
     def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
@@ -91,17 +83,12 @@ class HostedTools:
         if not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in offered):
             return
         for each in self._left_out:
-            if choice.name == each.name:
+            if choice.name == each.values.get("name"):
                 raise InvalidTools(
                     f"'tool_choice' requires a call, but this gateway does not have the hosted "
-                    f"tool {each.kind!r}. Offer a function.",
-                    param=each.path,
+                    f"tool {each.values['type']!r}. Offer a function.",
+                    param=each.place,
                 )
-
-
-@lru_cache(maxsize=256)
-def _is_hosted(kind: str) -> bool:
-    return HOSTED.fullmatch(kind) is not None
 
 
 class Entry(NamedTuple):
@@ -112,15 +99,49 @@ class Entry(NamedTuple):
     deferred: bool = False
     namespace: str = ""
     """The namespace of the Responses API, if it has one."""
+    parsed: Tool | None = None
+    """The tool at any place, if it was parsed before."""
 
     @property
     def name(self) -> str | None:
         return function_name(self.tool)
 
-    @property
-    def function(self) -> Mapping[str, Any]:
-        function: Mapping[str, Any] = function_of(self.tool)
-        return function
+
+MAX_KNOWN_LENGTH, MAX_KNOWN_BYTES = 16_000, 8_000_000
+"""Most bytes of the JSON of a tool of earlier requests, and of all. What was read takes about
+twenty times as much memory."""
+
+
+class KnownTools:
+    """What was read of the tools of earlier requests. Clients send the same tools with every
+    request, and to read one anew takes ten times as long as to find it here."""
+
+    def __init__(self) -> None:
+        self._read: dict[Hashable, dict[bytes, Any]] = {}
+        self._bytes = 0
+
+    def find(self, kind: Hashable, entry: object, read: Callable[..., Any], *more: str) -> Any:
+        """Return what `read` returns for an entry of `tools` and `more`. It must depend on `kind`
+        and the entry alone, and nobody may change it. Return None for an entry that is invalid or
+        too large."""
+        try:
+            text = orjson.dumps(entry)
+            found = self._read.get(kind, {}).get(text)
+            if found is None and (size := len(text) + len(str(kind))) <= MAX_KNOWN_LENGTH:
+                given = orjson.loads(text)
+                found = read(given, *more), given if b"null" in text else None
+                if self._bytes + size > MAX_KNOWN_BYTES:
+                    self._read, self._bytes = {}, 0
+                self._read.setdefault(kind, {})[text] = found
+                self._bytes += size
+        except (InvalidRequest, RecursionError, TypeError, ValueError):
+            return None
+        known, written = found or (None, None)
+        # A number that is not finite is written as null, too.
+        return known if written is None or written == entry else None
+
+
+KNOWN = KnownTools()
 
 
 class Shown(NamedTuple):
@@ -166,26 +187,12 @@ def closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     }
 
 
-def parse_entries(
-    entries: Sequence[Entry], on_invalid: OnInvalid, *, open_objects: bool, words: Words = ()
-) -> tuple[Tool, ...]:
-    """Parse entries, at their own paths. `on_invalid` gets InvalidTools, SchemaNotEnforceable and
-    UnsupportedParameter."""
-    return parse_tools(
-        [entry.tool for entry in entries],
-        places=[Place(entry.path, entry.namespace, words) for entry in entries],
-        open_objects=open_objects,
-        on_invalid=on_invalid,
-    )
-
-
 def read_toolset(
     entries: Sequence[Entry],
     parse: Parse,
-    *,
-    hosted: HostedTools,
     on_invalid: OnInvalid,
-    optional: Container[str] = (),
+    hosted: HostedTools,
+    optional: Container[str],
 ) -> Toolset:
     """Return the tools of a request. A deferred entry is parsed when it is added. If a search was
     left out that only a provider can run, nothing would add them, so they are loaded at once.
@@ -216,15 +223,14 @@ def read_toolset(
             f"{MAX_LOADED:,} are allowed. Defer some.",
             param="tools",
         )
-    parsed = {name: partial(_first, parse, each) for name, each in deferred.items()}
-    searchable = [each[0].function for each in deferred.values()]
+
+    def first(given: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
+        # Several entries of one name are refused, unless they are the same tool.
+        return next(iter(parse(given, on_invalid)), None)
+
+    parsed = {name: partial(first, each) for name, each in deferred.items()}
+    searchable = [function_of(each[0].tool) for each in deferred.values()]
     return Toolset(parse(loaded, leave_out), parsed, left_out, leave_out, searchable)
-
-
-def _first(parse: Parse, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
-    """Return the tool; None if it is invalid and left out. Several entries have the same name:
-    they are refused unless they are the same tool."""
-    return next(iter(parse(entries, on_invalid)), None)
 
 
 def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:
@@ -305,9 +311,8 @@ def form_of(tool: Mapping[str, object]) -> Form | None:
     return "the Responses API" if "parameters" in tool else None
 
 
-def other_form(tool: Mapping[str, object], expected: Form) -> str | None:
-    """Sentences for an error, if a tool has the form of another API than `expected`."""
-    found = form_of(tool)
-    if found is None or found == expected:
-        return None
-    return f"It has the form of {found}. Write it as {WRITTEN[expected]}."
+def check_form(tool: Mapping[str, object], expected: Form, path: str) -> None:
+    """Raise InvalidTools for a tool in the form of another API than `expected`."""
+    if (found := form_of(tool)) not in (None, expected):
+        other = f"It has the form of {found}. Write it as {WRITTEN[expected]}."
+        raise InvalidTools(f"{path!r} is no tool of {expected}. {other}", param=path)

@@ -18,10 +18,10 @@ from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.output_items import Call, Event, Item, RunCall, item_added, item_done
 from ...api.responses.turns import ItemTurns
 from ...api.shared.history import History
-from ...api.shared.tools import DEFERRED, Shown, Taken
+from ...api.shared.tools import Shown, Taken
 from ...background import finished
 from ...kept_values import KeptValues
-from ...request_fields import Fields
+from ...request_fields import DEFERRED, Fields
 from ...sealing import OwnerSeal, SealBroken
 from ..feature import Asked
 from .servers import (

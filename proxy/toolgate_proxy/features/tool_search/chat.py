@@ -20,14 +20,13 @@ from ...api.chat_completions.feature import ChatFeature
 from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import (
-    DEFERRED,
     Entry,
     Taken,
     deferred_flag,
     function_entry,
     function_name,
 )
-from ...request_fields import Fields
+from ...request_fields import DEFERRED, Fields
 from ..feature import Asked
 from .search import QUERY, TYPE, Method, ToolSearch, method_of, search_function
 
