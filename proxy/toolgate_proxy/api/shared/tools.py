@@ -107,7 +107,7 @@ class Entry(NamedTuple):
         return function_name(self.tool)
 
 
-MAX_KNOWN_LENGTH, MAX_KNOWN_BYTES = 16_000, 8_000_000
+MAX_KNOWN_LENGTH, MAX_KNOWN_BYTES = 16_000, 2_000_000
 """Most bytes of the JSON of a tool of earlier requests, and of all. What was read takes about
 twenty times as much memory."""
 
