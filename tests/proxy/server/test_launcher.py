@@ -151,12 +151,15 @@ async def test_startup_registers_the_selection_hook_and_prints_each_models_route
     app = FastAPI()
     lifespan.extend_lifespan(app)
     gc.unfreeze()  # what was frozen after the tests were collected
+    thresholds = gc.get_threshold()
     try:
         async with app.router.lifespan_context(app):
             assert any(isinstance(each, SelectionHook) for each in litellm.callbacks)
             assert gc.get_freeze_count() > len(gc.get_objects())
+            assert gc.get_threshold()[0] == lifespan.NEW_OBJECTS
     finally:
         gc.unfreeze()
+        gc.set_threshold(*thresholds)
     *shown, responses = capsys.readouterr().out.splitlines()
     assert shown == [
         "Model mocked: LiteLLM's route, because of `mock_response` in litellm_params.",
