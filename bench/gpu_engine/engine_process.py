@@ -83,6 +83,7 @@ class MeasuredEngine:
         from bench.engine_steps.clocks import CpuTimes
 
         self._setup, self._steps, self._times = setup, options.steps, CpuTimes()
+        self._rehearsal = options.rehearsal
         self._config = _configuration(setup, options)
         self._core = EngineCore(self._config, Executor.get_class(self._config), log_stats=True)
         self._runner = self._core.model_executor.driver_worker.worker.model_runner
@@ -131,8 +132,10 @@ class MeasuredEngine:
             load_grammars(self._core.toolgate_load, self._core.toolgate_verdicts, tools)
 
     def block(self, wanted: BlockOfRequests) -> Block:
-        steps = self._steps * (PROFILED_STEPS if wanted.profiled else 1)
-        load, settle = self._loads[wanted.text], wanted.round > 0
+        # A step of a rehearsal takes seconds, and its figures mean nothing.
+        long = not self._rehearsal
+        steps = self._steps * (PROFILED_STEPS if wanted.profiled and long else 1)
+        load, settle = self._loads[wanted.text], wanted.round > 0 and long
         return self._engine.block(load, wanted.kind, wanted.streams, steps, settle=settle)
 
 
