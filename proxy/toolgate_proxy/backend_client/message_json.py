@@ -153,8 +153,6 @@ def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
     """Return the parameter with the value that is not valid JSON, and that value."""
     if isinstance(message, wire.LoadGrammars):
         return "tools", [source.parameters for source in message.grammars]
-    if isinstance(message, wire.WalkInstances):
-        return "instances", list(message.instances)
     if (prompt := _prompt(message)) is not None:
         for at, each in enumerate(prompt.messages):
             if not _is_json(wire.ChatPrompt(messages=(each,))):
