@@ -11,8 +11,8 @@ from typing import Any, Literal
 import jsonschema
 import jsonschema_rs
 
+from tests.support.schemas.causes import Form, Kind, Text, cause_of, closed_out, written
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.instances import Form, Kind, Text, cause_of, closed_out, written
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
