@@ -40,5 +40,6 @@ SETTINGS = {
 
 COMMANDS = {
     "chat": "The page of the gateway has a playground; `toolgate launch` starts agents.",
+    "parse": "The playground of the gateway's page shows what a text breaks.",
     "audit": "Receipts were removed. `toolgate verify URL` tests what an endpoint enforces.",
 }
