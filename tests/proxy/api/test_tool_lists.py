@@ -22,9 +22,8 @@ from toolgate_proxy.api.shared.tools import HostedTools, KnownTools
 from toolgate_proxy.chat.constraints import chat_prompt
 from toolgate_proxy.chat.invalid_tools import without
 from toolgate_proxy.context import Notes
-from toolgate_proxy.features.client_tools.messages import TOOLSETS
+from toolgate_proxy.features.client_tools.messages import TABLE, TOOLSETS
 from toolgate_proxy.features.client_tools.responses import BUILTIN_TOOLS, BY_TYPE
-from toolgate_proxy.features.client_tools.table import TABLE
 
 from .kit import HI, SCHEMA, TURNS, each_api, field_of, function, names, parsed, refused, rows
 

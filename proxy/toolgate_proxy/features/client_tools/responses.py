@@ -16,9 +16,7 @@ from ...api.responses.turns import ItemTurns
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...request_fields import Fields
 from ..feature import Asked
-from .apply_patch import APPLY_PATCH
-from .shell import LOCAL_SHELL, SHELL
-from .tool import BuiltinTool, Member
+from .builtin import APPLY_PATCH, LOCAL_SHELL, SHELL, BuiltinTool, Member
 
 BUILTIN_TOOLS = (SHELL, LOCAL_SHELL, APPLY_PATCH)
 BY_TYPE = {tool.type: tool for tool in BUILTIN_TOOLS}

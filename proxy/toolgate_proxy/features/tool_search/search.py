@@ -15,7 +15,7 @@ from toolgate_core.toolset import Toolset
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import closed, typed
 from ...chat.tool_calls import begin_series
-from .pool import search
+from .index import search
 
 Method = Literal["bm25", "regex"]
 TYPE = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")

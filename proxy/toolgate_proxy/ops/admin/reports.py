@@ -14,9 +14,8 @@ from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.schema.preparation.advice import advice_on
 from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.schema.preparation.prepare import prepare
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import Tool, check_tool, parse_tools
 
-from ...grammars.tool_check import check_tool
 from ...settings import Settings
 from .tools import as_chat_tool
 
