@@ -21,7 +21,7 @@ from . import CommandFailed
 
 COMMANDS = {
     "serve": "serve",
-    "demo": "demo.command",
+    "demo": "demo",
     "launch": "launch",
     "proxy": "proxy",
     "backend": "proxy",
