@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ...api.shared.tools import closed, typed
+import yaml
+
 from ...request_fields import Fields
 
-LIMIT = {"minimum": 1, "maximum": 2**31 - 1}
-"""Of a number of milliseconds or characters."""
+OFFERED = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 Event = dict[str, Any]
 Member = dict[str, Any]
 
@@ -24,9 +25,6 @@ Member = dict[str, Any]
 class BuiltinTool:
     type: str
     """Of the entry in `tools`. It is also the name by which the model calls the tool."""
-    describe: Callable[[Fields], str]
-    """Returns the description for the model. The argument is the entry."""
-    parameters: dict[str, Any]
     call: str
     """The type of the items of its calls. That of results ends with `_output`."""
     prefix: str
@@ -43,12 +41,21 @@ class BuiltinTool:
     """Returns the member without the texts that the events below add."""
     deltas: Callable[[Member], Iterator[Event]] = lambda _: iter(())
     """The events between the beginning and the end of a call's item, without the item's place."""
+    more_words: Callable[[Fields], str] = lambda _: ""
+    """Returns what the description for the model ends with. The argument is the entry."""
     is_client_run: Callable[[Mapping[str, Any]], bool] = lambda _: True
     """Whether the client runs the tool of this entry, and not the provider."""
     fields: tuple[str, ...] = ()
     """Further fields of the entry."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further members of a call's item."""
+
+    def function(self, entry: Fields) -> dict[str, Any]:
+        """Return what the model is offered for an entry. Raise InvalidRequest and
+        UnsupportedParameter."""
+        description, parameters = OFFERED[self.type].values()
+        words = description + self.more_words(entry)
+        return {"name": self.type, "description": words, "parameters": parameters}
 
     @property
     def output(self) -> str:
@@ -61,32 +68,16 @@ def present(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: given[name] for name in names if given.get(name) is not None}
 
 
-WORDS = (
-    "Runs commands in a shell, one after another, and returns what they print and their exit "
-    "codes. Commands can't ask for input."
-)
-SKILLS = "There are instructions for some tasks. Read the file before you do such a task:"
+SKILLS = " There are instructions for some tasks. Read the file before you do such a task:"
 CONTAINERS = ("container_auto", "container_reference")
 """Types of environments that OpenAI runs."""
 LIMITS = ("timeout_ms", "max_output_length")
-PARAMETERS = closed(
-    {
-        "commands": typed(
-            "array", "The commands, in their order.", items={"type": "string"}, minItems=1
-        ),
-        "timeout_ms": typed("integer", "Milliseconds after which the commands are ended.", **LIMIT),
-        "max_output_length": typed(
-            "integer", "Most characters of output that are returned.", **LIMIT
-        ),
-    },
-    "commands",
-)
 
 
-def _describe(entry: Fields) -> str:
+def _skills(entry: Fields) -> str:
     given = entry.mapping("environment")
     if given is None:
-        return WORDS
+        return ""
     environment = Fields(given, entry.path("environment"))
     environment.check_known(("type", "skills"))
     if environment.text("type") != "local":
@@ -95,7 +86,7 @@ def _describe(entry: Fields) -> str:
         _skill(each, f"{environment.path('skills')}[{at}]")
         for at, each in enumerate(environment.items("skills") or ())
     ]
-    return "\n".join([f"{WORDS} {SKILLS}", *skills]) if skills else WORDS
+    return "\n".join([SKILLS, *skills]) if skills else ""
 
 
 def _skill(given: object, path: str) -> str:
@@ -151,8 +142,6 @@ def _printed(chunk: Mapping[str, Any]) -> str:
 
 SHELL = BuiltinTool(
     type="shell",
-    describe=_describe,
-    parameters=PARAMETERS,
     call="shell_call",
     prefix="sh",
     member="action",
@@ -161,33 +150,14 @@ SHELL = BuiltinTool(
     to_text=_to_text,
     begun=lambda action: {**action, "commands": []},
     deltas=_deltas,
+    more_words=_skills,
     is_client_run=_is_client_run,
     fields=("environment",),
     more={"environment": {"type": "local"}},
 )
 
 
-LOCAL_WORDS = (
-    "Runs one program on the user's computer and returns what it prints. `command` has the program "
-    'and its arguments: ["ls", "-l"], or ["bash", "-lc", "ls | head"] for the syntax of a shell.'
-)
 OPTIONS = ("timeout_ms", "user", "working_directory")
-LOCAL_PARAMETERS = closed(
-    {
-        "command": typed(
-            "array", "The program and its arguments.", items={"type": "string"}, minItems=1
-        ),
-        "working_directory": typed(
-            "string", "The directory in which it runs, if not the usual one."
-        ),
-        "timeout_ms": typed("integer", "Milliseconds after which it is ended.", **LIMIT),
-        "env": typed(
-            "object", "Further environment variables.", additionalProperties={"type": "string"}
-        ),
-        "user": typed("string", "The user that runs it, if not the usual one."),
-    },
-    "command",
-)
 
 
 def _to_exec(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -211,8 +181,6 @@ def _exec_text(item: Mapping[str, Any]) -> str:
 
 LOCAL_SHELL = BuiltinTool(
     type="local_shell",
-    describe=lambda _: LOCAL_WORDS,
-    parameters=LOCAL_PARAMETERS,
     call="local_shell_call",
     prefix="lsh",
     member="action",
@@ -222,29 +190,7 @@ LOCAL_SHELL = BuiltinTool(
 )
 
 
-PATCH_WORDS = """Creates, updates or deletes one file.
-`create_file`: each line of `diff` is `+` and a line of the new file.
-`update_file`: `diff` has one or more sections. A section begins with the line `@@`, or with `@@ ` \
-and a line of the file above the change, such as the head of its function. Then come about three \
-lines before the change, the change, and about three lines after it. Each line begins with a space \
-(it stays), `-` (it is removed) or `+` (it is added). Lines are as in the file, with their \
-indentation. There are no line numbers and no names of files.
-`delete_file` has no `diff`."""
 PATCH_FIELDS = ("type", "path", "diff")
-DIFFS = ("create_file", "update_file")
-PATH = typed("string", "Path of the file in the workspace.", minLength=1)
-
-
-def _operation(kind: str) -> dict[str, Any]:
-    diff = {"diff": {"type": "string", "minLength": 1}} if kind in DIFFS else {}
-    return closed({"type": {"type": "string", "const": kind}, "path": PATH, **diff})
-
-
-OPERATION: dict[str, Any] = {
-    "type": "object",  # templates read the type of each argument
-    "description": "The change.",
-    "anyOf": [_operation(kind) for kind in (*DIFFS, "delete_file")],
-}
 
 
 def _patch_deltas(operation: Member) -> Iterator[Event]:
@@ -265,8 +211,6 @@ def _patch_text(item: Mapping[str, Any]) -> str:
 
 APPLY_PATCH = BuiltinTool(
     type="apply_patch",
-    describe=lambda _: PATCH_WORDS,
-    parameters=closed({"operation": OPERATION}),
     call="apply_patch_call",
     prefix="apc",
     member="operation",

@@ -56,13 +56,8 @@ class ClientToolsInResponses(ResponsesFeature):
         fields = ("type", *tool.fields)
         check_entry(entry, fields)
         self.offered.add(tool.type)
-        function = {
-            "name": tool.type,
-            "description": tool.describe(entry),
-            "parameters": tool.parameters,
-        }
         shown = Shown(repeated_entry(entry.values, fields), tool.type)
-        return Taken([function_entry(entry.place, function)], shown)
+        return Taken([function_entry(entry.place, tool.function(entry))], shown)
 
     def chosen(self, choice: Fields) -> str:
         return str(choice.values["type"])
