@@ -15,8 +15,8 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
+from toolgate_proxy.ops.admin.judgement import judge
 from toolgate_proxy.ops.admin.routes import prewarmed, report_by_backends, router
-from toolgate_proxy.ops.admin.unconstrained import judge
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService

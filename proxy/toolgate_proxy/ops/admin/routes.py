@@ -8,7 +8,7 @@
 `POST /toolgate/tools`          `PastedTools` → `tools` in the form of chat completions, and types
                                 of hosted tools that were `omitted`, because they have no schema
 `POST /toolgate/unconstrained`  a body of chat completions → server-sent events: `{"text": …}` for
-                                each token, and at the end `{"judgement": Judgement}`
+                                each token, and at the end `{"judgement": judgement.Judgement}`
 
 All require the master key. A virtual key must not fill the backends' caches or read other traffic.
 """
