@@ -100,7 +100,7 @@ class Replica:
         self.counted = Counted()
         self._registry = GrammarRegistry(
             self,  # type: ignore[arg-type]
-            self,  # type: ignore[arg-type]
+            self,
             dialect=INFO.dialect,
             tokenizer=INFO.tokenizer,
             grammar_format=INFO.grammar_format,

@@ -14,8 +14,7 @@ import jsonschema_rs
 
 from bench.exactness.cases import Case, neighbours, small_values
 from bench.exactness.engines import Engines, Masks
-from tests.support.schemas.judge import CANONICAL, COMPACT
-from toolgate_backend.grammars.instances import Form, Text, cause_of, written
+from tests.support.schemas.judge import CANONICAL, COMPACT, Form, Text, cause_of, written
 from toolgate_core.schema.walk import subschemas
 
 MAX_TEXT = 6_000

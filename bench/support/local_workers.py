@@ -5,7 +5,6 @@ from typing import Any
 
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
-from toolgate_backend.grammars.examination import Examined
 from toolgate_backend.grammars.registry import Examiner, GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
@@ -48,9 +47,6 @@ class NoExaminer:
     """For schemas that were all examined."""
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
-        raise NotImplementedError
-
-    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined:
         raise NotImplementedError
 
 

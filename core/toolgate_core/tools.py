@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from .schema.canonical import EMPTY_PARAMETERS, TEXT, canonical_parameters, cano
 from .schema.closed_objects import with_open_objects
 from .schema.corrections import Correction, corrected, corrections
 from .schema.keywords import ASSERTIONS, DEFINITIONS
+from .schema.limits import check_limits
+from .text_size import half_pair_in
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}. MCP servers also use dots and longer names. None of these
@@ -90,6 +93,15 @@ class Tool:
         """The path of its schema or grammar in the request's body."""
         inner = "custom.format.grammar.definition" if self.custom else "function.parameters"
         return self.place.own(f"{self.place.path}.{inner}") if self.name else self.place.path
+
+    @property
+    def subject(self) -> str:
+        """What errors about its schema or grammar begin with."""
+        if self.custom:
+            return f"The grammar of {self.name!r}"
+        return (
+            f"The parameters of {self.name!r}" if self.name else "The keywords of response_format"
+        )
 
     @property
     def follows_from_definition(self) -> bool:
@@ -262,3 +274,16 @@ def _name_of(entry: object) -> str | None:
     function = fields.get("function", fields.get("custom"))
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) and TOOL_NAME.fullmatch(name) else None
+
+
+def check_tool(tool: Tool) -> None:
+    """Check a new tool before a backend sees its schema. Raise SchemaTooComplex, and InvalidTools
+    for text that is not Unicode (a lone surrogate), which can't be sent to a backend."""
+    check_limits(tool.parameters, param=tool.param)
+    try:
+        json.dumps(tool.parameters, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidTools(
+            f"{tool.subject} contain {half_pair_in(tool.parameters)}. Remove or replace it.",
+            param=tool.param,
+        ) from error

@@ -92,14 +92,6 @@ def parse(
     return message
 
 
-def needs_tools(dialect: Dialect) -> bool:
-    """Return whether calls begin with the name of a tool, so that they cannot be found without
-    tools."""
-    return dialect.calls is not None and not (
-        dialect.calls.begin or isinstance(dialect.calls.call[0], str)
-    )
-
-
 def _without_end(text: str, dialect: Dialect) -> str:
     """Return `text` without its end-of-turn token. Raises NotInDialect for text after that."""
     found = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]

@@ -51,7 +51,6 @@ MESSAGES = {
     ),
     "count": wire.CountTokens(model="tiny", prompt=CHAT),
     "grammars": wire.LoadGrammars(grammars=(SOURCE,)),
-    "instances": wire.WalkInstances(grammar=SOURCE, instances=({"a": None}, 1.5)),
 }
 
 
@@ -61,7 +60,7 @@ def shaped(message: wire.Message | None, op: str = "generate", model: str = "oth
 
 @pytest.mark.parametrize(("name", "message"), MESSAGES.items(), ids=MESSAGES)
 def test_a_message_is_the_same_behind_the_shape(name, message):
-    op = name if name in ("count", "grammars", "instances") else "generate"
+    op = name if name in ("count", "grammars") else "generate"
     body = shaped(message, op)
     assert type(message).model_validate(message_in(body)) == message
 
@@ -91,7 +90,7 @@ def test_any_messages_are_the_same_behind_the_shape(messages):
 
 @pytest.mark.parametrize(("name", "message"), MESSAGES.items(), ids=MESSAGES)
 def test_a_sealed_message_is_the_same_behind_a_router_that_writes_it_anew(name, message):
-    op = name if name in ("count", "grammars", "instances") else "generate"
+    op = name if name in ("count", "grammars") else "generate"
     body = rewritten(body_of(op, message, "other", sealed=True))
     found = type(message).model_validate(message_in(body))
     assert found.model_dump_json(exclude={"prompt": {"messages"}}) == message.model_dump_json(
@@ -101,7 +100,7 @@ def test_a_sealed_message_is_the_same_behind_a_router_that_writes_it_anew(name, 
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message_that_a_router_wrote_anew_says_so(name):
-    op = name if name in ("count", "grammars", "instances") else "generate"
+    op = name if name in ("count", "grammars") else "generate"
     body = body_of(op, MESSAGES[name], "other")
     assert message_in(rewritten(body))["rewritten"] is True
     assert "rewritten" not in message_in(json.loads(body))
@@ -176,7 +175,7 @@ def test_routers_choose_the_step_but_change_no_sampling(message, changes, expect
     assert found == message.model_copy(update=expected)
 
 
-@pytest.mark.parametrize("op", ["count", "grammars", "instances"])
+@pytest.mark.parametrize("op", ["count", "grammars"])
 def test_messages_without_a_prompt_to_compute_have_no_steps(op):
     body = shaped(MESSAGES[op], op) | {"max_tokens": 1, "kv_transfer_params": PREFILL}
     assert type(MESSAGES[op]).model_validate(message_in(body)) == MESSAGES[op]

@@ -12,7 +12,7 @@ from tests.long.fleet.redis_server import RedisServer
 from tests.long.fleet.scenario import Profile, simulate
 from tests.long.outcomes import Outcome
 from tests.support.effort import rotating
-from toolgate_proxy.grammars.redis_cache import RedisCache
+from toolgate_proxy.grammars.verdicts import RedisCache
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.limits.limiter import Leases, Limiter
 

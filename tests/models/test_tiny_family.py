@@ -26,7 +26,6 @@ from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.turn_text import Message
 from toolgate_core.wire import MarkIds
-from toolgate_proxy.ops.dialects import body_of
 
 from .family_template import PASS_BACK, chat_template, turn_texts, write_macro
 from .tiny_family import MarkTokens, build, end_tokens, tokenizer
@@ -88,7 +87,7 @@ def turn_of(name: str, golden: Golden) -> str:
     return whole[len(before) : -len(end)]
 
 
-def segment(name: str, marks: MarkTokens, text: str) -> dict[str, Any]:
+def segment(name: str, marks: MarkTokens, text: str) -> Message:
     """The message of `text`, in the tokens of the model."""
     dialect, made = DIALECTS[name], model(name, marks)
     added = made.get_added_vocab()
@@ -105,7 +104,7 @@ def segment(name: str, marks: MarkTokens, text: str) -> dict[str, Any]:
         at = max(at, end)
     for event in segmenter.finish("stop"):
         message.add(event)
-    return body_of(message)
+    return message
 
 
 @pytest.mark.exhaustive
@@ -116,14 +115,14 @@ def test_the_segmenter_reads_what_the_template_writes(name: str, marks: MarkToke
     assert found.dialect.name == name, found.reason
     for golden in WITH_CALLS[name].goldens:
         read = segment(name, marks, turn_of(name, golden))
-        assert (read["content"], read.get("reasoning_content")) == (
-            golden.content,
-            golden.reasoning,
-        )
-        calls = read.get("tool_calls", [])
-        made = [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls]
+        assert (read.content, read.reasoning) == (golden.content or "", golden.reasoning or "")
+        made = [
+            (call.name, json.loads(arguments))
+            for call, arguments in zip(read.calls, read.arguments, strict=True)
+        ]
         assert made == [(call.name, call.arguments) for call in golden.calls]
-        assert all(call.id in (None, c["id"]) for call, c in zip(golden.calls, calls, strict=True))
+        pairs = zip(golden.calls, read.calls, strict=True)
+        assert all(call.id in (None, c.id) for call, c in pairs)
 
 
 @pytest.mark.exhaustive

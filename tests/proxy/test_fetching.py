@@ -6,7 +6,7 @@ import pytest
 
 from tests.proxy.kit import beside
 from tests.support.effort import rotating
-from toolgate_proxy.features.web.page_text import PageText, page_text
+from toolgate_proxy.features.web.fetch import PageText, page_text
 from toolgate_proxy.public_fetch import is_public
 
 ROWS = beside(__file__)

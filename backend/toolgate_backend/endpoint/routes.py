@@ -1,4 +1,4 @@
-"""The routes /v1/toolgate/{info,status,grammars,instances,count,generate} on vLLM's own app.
+"""The routes /v1/toolgate/{info,status,grammars,count,generate} on vLLM's own app.
 
 Gateways reach them through `POST /v1/chat/completions` (toolgate_core/chat_shape.py). The
 key of the backend protects all routes of the server: vLLM's `--api-key` protects only paths that
@@ -70,11 +70,6 @@ async def status(raw_request: Request) -> Response:
 @router.post("/grammars")
 async def load_grammars(raw_request: Request) -> Response:
     return await _answered(wire.LoadGrammars, Service.load_grammars, raw_request)
-
-
-@router.post("/instances")
-async def walk_instances(raw_request: Request) -> Response:
-    return await _answered(wire.WalkInstances, Service.walk_instances, raw_request)
 
 
 @router.post("/count")

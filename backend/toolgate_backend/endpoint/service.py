@@ -33,7 +33,7 @@ from ..grammars.registry import make_registry
 from ..settings import Settings, settings
 from ..tokens.units import mark_unit, units
 from ..tokens.vocabulary import Vocabulary, from_model_config
-from .admission import InFlightRequests, check_instances, needed_sources
+from .admission import InFlightRequests, needed_sources
 from .kv_transfer import (
     data_parallel_rank,
     engine_request_id,
@@ -234,12 +234,6 @@ class Service:
         self._require_calls(wanted)
         verdicts = await self._registry.load(wanted.grammars)
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
-
-    async def walk_instances(self, wanted: wire.WalkInstances) -> wire.InstanceWalks:
-        """Walk instances through a tool's masks, in the quarantine and under its limits."""
-        self._require_calls(wanted)
-        check_instances(wanted.instances, self._vocabulary.dialect)
-        return await self._registry.walk(wanted.grammar, wanted.instances)
 
     def _require_calls(self, wanted: wire.Request) -> None:
         self._require_same(wanted)

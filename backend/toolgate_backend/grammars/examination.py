@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.killable import Work
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import GrammarVerdict, InstanceWalk
+from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected
 from ..tokens.call_form import CallForm
@@ -45,14 +45,6 @@ class CompileJob(BaseModel):
     name: str
     parameters: str
     """Canonical JSON, in ASCII."""
-    instances: tuple[Any, ...] | None = None
-    """JSON values to walk through the masks of the grammar, which is then not measured."""
-
-
-class Examined(BaseModel):
-    verdict: GrammarVerdict
-    walks: tuple[InstanceWalk, ...] = ()
-    """One for each of the job's instances."""
 
 
 def work(setup: bytes) -> Work:
@@ -71,28 +63,14 @@ def work(setup: bytes) -> Work:
     return Work(CompileJob, lambda job: examine(compiler, job), warm_up)
 
 
-def examine(compiler: Compiler, job: CompileJob) -> Iterator[Examined]:
+def examine(compiler: Compiler, job: CompileJob) -> Iterator[GrammarVerdict]:
     """The verdict, and then the verdict with the measurements for budgets, and with a blob if that
     is worth it."""
     outcome = compiler.compile(job.key, job.name, job.parameters)
     verdict, grammar = outcome.verdict, outcome.grammar
-    if job.instances is not None:
-        yield Examined(verdict=verdict, walks=_walks(compiler, job, verdict, grammar))
-        return
-    yield Examined(verdict=verdict)
+    yield verdict
     if grammar is not None:
-        yield Examined(verdict=_measured(compiler, job, verdict, grammar))
-
-
-def _walks(
-    compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar | None
-) -> tuple[InstanceWalk, ...]:
-    if grammar is None or compiler.form.json_of(job.name) is None:
-        return ()
-    schema = json.loads(verdict.rewritten or job.parameters)
-    return tuple(
-        compiler.walker.walk(grammar, job.name, schema, each) for each in job.instances or ()
-    )
+        yield _measured(compiler, job, verdict, grammar)
 
 
 def _measured(

@@ -1,168 +1,15 @@
-"""Instances of a schema under its masks: whether a model could write them, and if not, why.
-
-A model writes a value in its own order of members, with its own white space and its own notation of
-numbers. The forms here are those that a grammar may or may not allow.
-"""
+"""Whether the grammar of a tool allows a value, by which a compiled grammar is read back
+(read_back.py)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Literal
-
-import jsonschema_rs
-
-from toolgate_core.pointer import escape
-from toolgate_core.schema.closed_objects import close_objects
-from toolgate_core.schema.patterns import matches
-from toolgate_core.schema.walk import at_pointer, pointer_of_ref
-from toolgate_core.wire import InstanceWalk
+from typing import Any
 
 from ..tokens.call_form import CallForm
 from .engines.engine import CompiledGrammar
-
-
-@dataclass(frozen=True)
-class Form:
-    """How a value is written."""
-
-    separators: tuple[str, str] = (", ", ": ")
-    plain_numbers: bool = False
-    """Numbers without exponents and without `.0`."""
-    schema_order: bool = False
-
-
-@dataclass
-class Text:
-    """A text and its parts: (begin, end, JSON Pointer) of each value and member name, in bytes. A
-    separator is part of what follows it."""
-
-    data: bytes = b""
-    spans: list[tuple[int, int, str]] = field(default_factory=list)
-
-    def pointer_at(self, offset: int) -> str:
-        """Return the JSON Pointer of the innermost part at a byte."""
-        inside = [span for span in self.spans if span[0] <= offset < span[1]]
-        return min(inside, key=lambda span: span[1] - span[0])[2] if inside else ""
-
-
-def written(value: Any, form: Form, schema: Any) -> Text:
-    """`schema`: the schema whose order of members `schema_order` means."""
-    if form.schema_order:
-        value = ordered(value, [schema], schema)
-    text = Text()
-    parts = bytearray()
-    for part in _parts(value, form, "", text, parts):
-        parts += part.encode("utf-8", "surrogatepass")
-    return replace(text, data=bytes(parts))
-
-
-def _parts(value: Any, form: Form, pointer: str, text: Text, parts: bytearray) -> Iterator[str]:
-    begin = len(parts)
-    if isinstance(value, dict):
-        yield "{"
-        for at, (name, member) in enumerate(value.items()):
-            inside = f"{pointer}/{escape(name)}"
-            named = len(parts)
-            if at:
-                yield form.separators[0]
-            yield json.dumps(name, ensure_ascii=False)
-            text.spans.append((named, len(parts), inside))
-            yield form.separators[1]
-            yield from _parts(member, form, inside, text, parts)
-        yield "}"
-    elif isinstance(value, list):
-        yield "["
-        for at, item in enumerate(value):
-            if at:
-                text.spans.append(
-                    (len(parts), len(parts) + len(form.separators[0]), f"{pointer}/{at}")
-                )
-                yield form.separators[0]
-            yield from _parts(item, form, f"{pointer}/{at}", text, parts)
-        yield "]"
-    else:
-        yield _scalar(value, form)
-    text.spans.append((begin, len(parts), pointer))
-
-
-def _scalar(value: Any, form: Form) -> str:
-    if isinstance(value, float) and form.plain_numbers:
-        return format(Decimal(repr(value)).normalize(), "f")
-    return json.dumps(value, ensure_ascii=False)
-
-
-def nodes_at(value: Any, schema: Any, steps: list[str]) -> list[dict[str, Any]]:
-    """Return the subschemas without combinations that bear on the part of a value at `steps`, the
-    parts of a JSON Pointer."""
-    schemas = [schema]
-    for step in steps:
-        nodes = [node for each in schemas for node in _applying(value, each, schema)]
-        if isinstance(value, list):
-            value, schemas = value[int(step)], _of_item(int(step), nodes)
-        else:
-            value, schemas = value[step], _of_member(step, nodes)
-    return [node for each in schemas for node in _applying(value, each, schema)]
-
-
-def ordered(value: Any, schemas: list[Any], root: Any) -> Any:
-    """Return a value with its members in the order of the schemas that the engine was given."""
-    nodes = [node for schema in schemas for node in _applying(value, schema, root)]
-    if isinstance(value, dict):
-        for node in nodes:
-            for listed in node.get("enum", [node.get("const")]):
-                if isinstance(listed, dict) and jsonschema_rs.is_valid({"const": listed}, value):
-                    return listed
-        names = [name for node in nodes for name in node.get("properties", ())]
-        names += [name for node in nodes for name in node.get("required", ())]
-        names = [name for name in dict.fromkeys([*names, *value]) if name in value]
-        return {n: ordered(value[n], _of_member(n, nodes), root) for n in names}
-    if isinstance(value, list):
-        return [ordered(v, _of_item(at, nodes), root) for at, v in enumerate(value)]
-    return value
-
-
-def _applying(value: Any, schema: Any, root: Any) -> Iterator[dict[str, Any]]:
-    """Yield the subschemas without combinations that bear on a value."""
-    pending, seen = [schema], set()
-    while pending:
-        node = pending.pop(0)
-        if not isinstance(node, dict) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        target = pointer_of_ref(node.get("$ref"))
-        if target is not None:
-            pending.append(at_pointer(root, target))
-        pending.extend(node.get("allOf", ()))
-        pending.extend(b for b in node.get("anyOf", ()) if _valid(value, b, root))
-
-
-def _valid(value: Any, branch: Any, root: Any) -> bool:
-    whole = {"$defs": root.get("$defs", {}), "allOf": [branch]}
-    try:
-        return bool(jsonschema_rs.is_valid(whole, value, validate_formats=True))
-    except (ValueError, jsonschema_rs.ValidationError):
-        return True
-
-
-def _of_member(name: str, nodes: list[dict[str, Any]]) -> list[Any]:
-    found = []
-    for node in nodes:
-        own = [s for n, s in node.get("properties", {}).items() if n == name]
-        own += [s for p, s in node.get("patternProperties", {}).items() if matches(p, name)]
-        found += own or [node.get("additionalProperties", True)]
-    return found
-
-
-def _of_item(at: int, nodes: list[dict[str, Any]]) -> list[Any]:
-    prefixes = [node.get("prefixItems", []) for node in nodes]
-    return [
-        prefix[at] if at < len(prefix) else node.get("items", True)
-        for node, prefix in zip(nodes, prefixes, strict=True)
-    ]
 
 
 class InstanceWalker:
@@ -176,139 +23,40 @@ class InstanceWalker:
         self._token_bytes = token_bytes
         self._byte_tokens = {text[0]: at for at, text in enumerate(token_bytes) if len(text) == 1}
 
-    def walk(
-        self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], value: Any
-    ) -> InstanceWalk:
-        """`schema` is the one that the engine was given. The arguments must be JSON."""
-        separators, refused_at = self._json(grammar, name, schema)
-        cause = cause_of(value, Form(separators), schema, refused_at, separators)
-        if cause is None:
-            return InstanceWalk(accepted=True)
-        rule = cause.keyword if cause.kind == "keyword" else cause.kind
-        return InstanceWalk(accepted=False, pointer=cause.pointer, rule=rule)
-
     def accepts(
         self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], value: Any
     ) -> bool:
         """Return whether a grammar of JSON allows a value, with its members in this order."""
-        separators, refused_at = self._json(grammar, name, schema)
-        form = Form(separators, plain_numbers=True)
-        return refused_at(written(value, form, schema)) is None
-
-    def _json(
-        self, grammar: CompiledGrammar, name: str, schema: dict[str, Any]
-    ) -> tuple[tuple[str, str], Callable[[Text], int | None]]:
-        """Return the separators of a grammar of JSON, and what reads a text by it."""
         codec = self._form.json_of(name)
         assert codec is not None
         before, after = self._form.grammar_texts(name, schema)
-
-        def refused_at(text: Text) -> int | None:
-            return self._refused_at(grammar, before, text, after)
-
-        return (codec.item_separator, codec.key_separator), refused_at
+        text = _written(value, codec.item_separator, codec.key_separator)
+        matcher = grammar.matcher()
+        try:
+            tokens = self._encode(before + text + after)
+        except UnicodeEncodeError:  # a lone surrogate, which no token spells
+            return False
+        return all(matcher.accept(token) for token in tokens) and matcher.complete
 
     def _encode(self, text: str) -> list[int]:
         """Return the tokens of a text; single bytes if the tokenizer would change it, as those do
         that normalise Unicode."""
-        tokens, data = self._tokens_of(text), text.encode()
+        data, tokens = text.encode(), self._tokens_of(text)
         if b"".join(self._token_bytes[token] for token in tokens) == data:
             return tokens
         return [self._byte_tokens[byte] for byte in data if byte in self._byte_tokens]
 
-    def _refused_at(
-        self, grammar: CompiledGrammar, before: str, text: Text, after: str
-    ) -> int | None:
-        """Return the first byte that is refused; None if the text is allowed."""
-        try:
-            whole = before + text.data.decode() + after
-        except UnicodeDecodeError:  # a lone surrogate, which no token spells
-            return 0
-        matcher = grammar.matcher()
-        last = max(0, len(text.data) - 1)
-        offset = -len(before.encode())
-        for token in self._encode(whole):
-            spelled = self._token_bytes[token]
-            if not matcher.accept(token):
-                for byte in spelled:  # a refused token leaves the state unchanged
-                    if byte not in self._byte_tokens or not matcher.accept(self._byte_tokens[byte]):
-                        break
-                    offset += 1
-                return max(0, min(offset, last))
-            offset += len(spelled)
-        return None if matcher.complete else last
 
-
-Kind = Literal["white_space", "member_order", "number_form", "closed_object", "keyword"]
-
-KEYWORDS = (
-    *("format", "pattern", "const", "enum", "multipleOf"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-    *("not", "oneOf", "anyOf", "allOf", "if", "dependentSchemas", "dependentRequired"),
-    *("patternProperties", "propertyNames", "unevaluatedProperties", "additionalProperties"),
-    *("prefixItems", "items", "contains", "uniqueItems", "required", "properties", "$ref", "type"),
-)
-"""The first of these at the place of a refusal is named as its cause."""
-
-
-@dataclass(frozen=True)
-class Cause:
-    kind: Kind
-    keyword: str
-    pointer: str
-    """JSON Pointer in the instance, where the first token is refused."""
-
-
-def cause_of(
-    value: Any,
-    form: Form,
-    schema: dict[str, Any],
-    refused_at: Callable[[Text], int | None],
-    separators: tuple[str, str] = (", ", ": "),
-) -> Cause | None:
-    """Return why a text of a valid value is refused. `refused_at` gives the byte of the first
-    refused token, None for a text that is allowed. `schema` is the one that the engine was given,
-    `separators` are those of the dialect. None: the text is allowed."""
-    text = written(value, form, schema)
-    offset = refused_at(text)
-    if offset is None:
-        return None
-    pointer = text.pointer_at(offset)
-    steps: tuple[tuple[Kind, str, Form], ...] = (
-        ("white_space", "", form := replace(form, separators=separators)),
-        ("member_order", "properties", form := replace(form, schema_order=True)),
-        ("number_form", "type", form := replace(form, plain_numbers=True)),
-    )
-    for kind, keyword, form in steps:
-        if refused_at(written(value, form, schema)) is None:
-            return Cause(kind, keyword, pointer)
-    offset = refused_at(written(value, form, schema))
-    assert offset is not None
-    pointer = written(value, form, schema).pointer_at(offset)
-    if closed_out(schema, value):
-        return Cause("closed_object", "additionalProperties", pointer)
-    return Cause("keyword", _keyword(value, schema, pointer), pointer)
-
-
-def closed_out(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether a value is invalid only because objects that declare properties are closed."""
-    try:
-        return jsonschema_rs.is_valid(schema, value) and not jsonschema_rs.is_valid(
-            close_objects(schema), value
+def _written(value: Any, comma: str, colon: str) -> str:
+    """Return a value as JSON, with numbers without exponents and without `.0`."""
+    if isinstance(value, dict):
+        members = (
+            json.dumps(name, ensure_ascii=False) + colon + _written(member, comma, colon)
+            for name, member in value.items()
         )
-    except (ValueError, jsonschema_rs.ValidationError):
-        return False
-
-
-def _keyword(value: Any, schema: dict[str, Any], pointer: str) -> str:
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-    while True:
-        try:
-            present = {keyword for node in nodes_at(value, schema, steps) for keyword in node}
-        except (KeyError, IndexError, TypeError, ValueError):
-            present = set()
-        named = next((keyword for keyword in KEYWORDS if keyword in present), None)
-        if named or not steps:
-            return named or ""
-        steps.pop()
+        return f"{{{comma.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{comma.join(_written(item, comma, colon) for item in value)}]"
+    if isinstance(value, float):
+        return format(Decimal(repr(value)).normalize(), "f")
+    return json.dumps(value, ensure_ascii=False)

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from toolgate_core.errors import ChecksFailed
 from toolgate_core.host_probe import usable_cores
@@ -24,7 +22,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 from ..tokens.vocabulary import Vocabulary
 from . import examination, metrics
 from .compiler import NICENESS
-from .examination import CompileJob, CompilerSetup, Examined
+from .examination import CompileJob, CompilerSetup
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +56,7 @@ class Quarantine:
     ) -> None:
         self.pool = WorkerPool(
             f"{examination.__name__}:{examination.work.__name__}",
-            Examined,
+            GrammarVerdict,
             limits,
             task="compile new tool schemas",
             workers=(workers or default_workers()) + 1,
@@ -83,28 +81,22 @@ class Quarantine:
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
         """Return the verdict, with `compile_ms`, and with `load_ms` and `blob` if they were
         measured. Raise ChecksFailed, which is not a verdict on the schema."""
-        return (await self.walk(source, None)).verdict
-
-    async def walk(self, source: GrammarSource, instances: Sequence[Any] | None) -> Examined:
-        """Return the verdict, and the walks of JSON values through the masks. Compiling and walking
-        together have the limits of one schema. Raise ChecksFailed."""
         job = CompileJob(
             key=source.key,
             name=source.name,
             parameters=canonical_json(source.parameters),
-            instances=tuple(instances) if instances is not None else None,
         )
         try:
-            examined = await self.pool.run(job, source.owner)
+            verdict = await self.pool.run(job, source.owner)
         except LimitExceeded as exceeded:
             return self._refusal(job, exceeded.limit)
         except ChecksFailed as failed:
             logger.error("Toolgate: a tool schema could not be compiled: %s", failed)
             raise
-        metrics.compiled(examined.verdict, place="quarantine")
-        return examined
+        metrics.compiled(verdict, place="quarantine")
+        return verdict
 
-    def _refusal(self, job: CompileJob, limit: Limit) -> Examined:
+    def _refusal(self, job: CompileJob, limit: Limit) -> GrammarVerdict:
         metrics.QUARANTINE_KILLS.labels(limit).inc()
         cpu_seconds, wall_seconds, memory_bytes = self.pool.limits
         takes = {
@@ -114,4 +106,4 @@ class Quarantine:
             "crash": "crashes the grammar engine",
         }
         reason = f"compiling it {takes[limit]}. Split the tool or simplify its schema"
-        return Examined(verdict=GrammarVerdict.too_complex(job.key, reason))
+        return GrammarVerdict.too_complex(job.key, reason)

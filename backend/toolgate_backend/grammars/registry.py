@@ -13,7 +13,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from cachetools import LRUCache
 
@@ -21,12 +21,11 @@ from toolgate_core import grammar_key
 from toolgate_core.errors import BackendUnavailable, ChecksFailed, InvalidRequest, SchemaTooComplex
 from toolgate_core.killable import Limits
 from toolgate_core.schema.limits import check_limits
-from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
+from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from ..settings import Settings
 from ..tokens.vocabulary import Vocabulary
 from . import metrics
-from .examination import Examined
 from .quarantine import CPU_SECONDS, WALL_SECONDS, Quarantine
 from .store import grammar_format
 from .worker_rpc import Rpc, WorkerRpc
@@ -41,8 +40,6 @@ class Examiner(Protocol):
     """The check of new schemas before the workers compile them (quarantine.py)."""
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict: ...
-
-    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined: ...
 
 
 class GrammarRegistry:
@@ -115,18 +112,6 @@ class GrammarRegistry:
         finally:
             self._pinned.subtract(list(sources))
             self._pinned += Counter()  # removes the zeros
-
-    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> InstanceWalks:
-        """Walk instances through the masks of a tool, which is not loaded. Raises InvalidRequest
-        and BackendUnavailable as `held` does."""
-        refusal = _over_limits(source)
-        if refusal is not None:
-            return InstanceWalks(verdict=refusal)
-        try:
-            examined = await self._quarantine.walk(self.checked(source), instances)
-        except ChecksFailed as error:
-            raise _not_compiled() from error
-        return InstanceWalks(verdict=examined.verdict, walks=examined.walks)
 
     async def _load(self, sources: Sequence[GrammarSource]) -> None:
         for source in sources:

@@ -3,7 +3,6 @@
 `POST /v1/toolgate/info`      → `Info`; also GET
 `GET  /v1/toolgate/status`    → `Status`
 `POST /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
-`POST /v1/toolgate/instances` `WalkInstances` → `InstanceWalks`
 `POST /v1/toolgate/count`     `CountTokens` → `TokenCount`
 `POST /v1/toolgate/generate`  `GenerateRequest` → an SSE stream of `StreamEvent`s, one JSON object a
 `data:` line. Lines that begin with a colon are keep-alives. With `stream=false` the response is one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import aiohttp
@@ -27,9 +27,9 @@ from .. import metrics
 from ..background import without_owner
 from ..discovery import PinnedResolver, addressed, without_password
 from ..settings import Settings
-from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
+from .body import GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
-from .faults import SAME_RELEASE, asked_again, backend_error, repeats, unresponsive, within
+from .faults import SAME_RELEASE, backend_error, repeats, unresponsive, within
 from .message_json import Pieces, encoded
 from .replicas import Replicas
 
@@ -122,21 +122,6 @@ class Backend:
         message = wire.LoadGrammars(grammars=tuple(sources), fingerprint=info.fingerprint)
         verdicts = await self._json("grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
-
-    @asked_again
-    async def walk_instances(
-        self, source: wire.GrammarSource, instances: Sequence[Any]
-    ) -> wire.InstanceWalks:
-        """Walk instances through the masks of a tool."""
-        message = wire.WalkInstances(grammar=source, instances=tuple(instances))
-        walks = await self._json("instances", message, GRAMMARS)
-        result = _checked(wire.InstanceWalks, walks, "a walk of instances")
-        if result.verdict.status == "ready" and len(result.walks) != len(message.instances):
-            raise BackendFailed(
-                f"The backend walked {len(result.walks)} of {len(message.instances)} instances. "
-                f"{ADVICE}"
-            )
-        return result
 
     async def count(self, request: wire.CountTokens) -> int:
         """Return the number of tokens of a prompt. Raises the backend's refusal."""

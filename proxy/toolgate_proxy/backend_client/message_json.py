@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
 import orjson
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from toolgate_core import wire
 from toolgate_core.chat_shape import body_of
@@ -79,37 +79,25 @@ def _prompt(message: wire.Message | None) -> wire.ChatPrompt | None:
 
 
 def _without_long(message: wire.Message | None, mark: str, long: list[str]) -> wire.Message | None:
-    """Return the message with `mark` in place of its long strings, which are added to `long`; the
-    message itself if it is not valid."""
+    """Return the message with `mark` in place of its long strings, which are added to `long`."""
     prompt = _prompt(message)
-    if message is None or prompt is None or not _has_long(prompt.messages):
+    if message is None or prompt is None:
         return message
     with suppress(RecursionError):
         messages = tuple(_marked(each, mark, long) for each in prompt.messages)
-        if all(map(_is_valid, long)):
-            short = prompt.model_copy(update={"messages": messages})
-            return message.model_copy(update={"prompt": short})
+        if not long:
+            return message
+        short = prompt.model_copy(update={"messages": messages})
+        return message.model_copy(update={"prompt": short})
     long.clear()
     return message
 
 
-def _has_long(messages: Iterable[Any]) -> bool:
-    waiting = [*messages]
-    while waiting:
-        each = waiting.pop()
-        for member in each.values() if isinstance(each, dict) else each:
-            if isinstance(member, str):
-                if len(member) >= LONG:
-                    return True
-            elif isinstance(member, (dict, list, tuple)):
-                waiting.append(member)
-    return False
-
-
 def _marked(value: Any, mark: str, long: list[str]) -> Any:
-    """Return the value with `mark` in place of its long strings, which are added to `long`."""
+    """Return the value with `mark` in place of its long strings, which are added to `long`. One
+    that is not valid Unicode stays, so that JSON can't represent the message."""
     if isinstance(value, str):
-        if len(value) < LONG:
+        if len(value) < LONG or not _is_valid(value):
             return value
         long.append(value)
         return mark
@@ -131,7 +119,8 @@ def _is_valid(text: str) -> bool:
 
 
 def _invalid(message: wire.Message) -> InvalidRequest:
-    param, value = _unencodable(message)
+    found = ((param, value) for param, value in _parts(message) if not _is_json(value))
+    param, value = next(found, (None, None))
     what = "The request" if param is None else repr(param)
     problem = half_pair_in(value) or "a value that is nested too deeply"
     return InvalidRequest(
@@ -141,28 +130,22 @@ def _invalid(message: wire.Message) -> InvalidRequest:
     )
 
 
-def _is_json(message: wire.Message) -> bool:
-    try:
-        message.model_dump_json(exclude_none=True)
-    except PydanticSerializationError:
-        return False
-    return True
-
-
-def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
-    """Return the parameter with the value that is not valid JSON, and that value."""
+def _parts(message: wire.Message) -> Iterator[tuple[str, Any]]:
+    """Yield what a message has of a request's parameters, with their names."""
     if isinstance(message, wire.LoadGrammars):
-        return "tools", [source.parameters for source in message.grammars]
-    if isinstance(message, wire.WalkInstances):
-        return "instances", list(message.instances)
+        yield "tools", [source.parameters for source in message.grammars]
     if (prompt := _prompt(message)) is not None:
         for at, each in enumerate(prompt.messages):
-            if not _is_json(wire.ChatPrompt(messages=(each,))):
-                return f"messages[{at}]", each
-        own = {"tools": [*(prompt.tools or ())], "template_kwargs": prompt.template_kwargs}
-        for param, name in (("tools", "tools"), ("chat_template_kwargs", "template_kwargs")):
-            if not _is_json(wire.ChatPrompt.model_validate({"messages": (), name: own[name]})):
-                return param, own[name]
+            yield f"messages[{at}]", each
+        yield "tools", prompt.tools
+        yield "chat_template_kwargs", prompt.template_kwargs
     if isinstance(message, wire.GenerateRequest):
-        return "bad_words", list(message.sampling.bad_words or ())
-    return None, None
+        yield "bad_words", list(message.sampling.bad_words or ())
+
+
+def _is_json(value: object) -> bool:
+    try:
+        to_json(value)
+    except ValueError:
+        return False
+    return True

@@ -23,14 +23,12 @@ from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
-from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.tools import OnInvalid, Tool, check_tool, refuse
 
 from .. import metrics
 from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE, asked_again
-from .memory_cache import MemoryCache
-from .redis_cache import RedisCache
-from .tool_check import check_tool, subject
+from .verdicts import MemoryCache, RedisCache
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,7 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool) -> SchemaNotEnforceable:
     pointer = "" if tool.custom else verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
     return refusal_of(verdict)(
-        f"{subject(tool)} can't be enforced{where}: {verdict.reason}",
+        f"{tool.subject} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
         param=tool.param,
     )
@@ -231,12 +229,12 @@ def _strict_error(
     if not residual or not (tool.strict or not tool.name):
         return None
     if tool.custom:
-        message = f"{subject(tool)} can't be enforced. Simplify it."
+        message = f"{tool.subject} can't be enforced. Simplify it."
         return SchemaNotEnforceable(message, pointer="", param=tool.param)
     instead = ", or remove `strict`; calls are then validated before they are sent"
     keyword, pointer = residual[0].keyword, residual[0].pointer
     return SchemaNotEnforceable(
-        f"{subject(tool)} contain {keyword!r} (at {pointer}), which masks can't enforce. "
+        f"{tool.subject} contain {keyword!r} (at {pointer}), which masks can't enforce. "
         f"Rewrite the schema without it{instead if tool.name else ''}.",
         pointer=pointer,
         param=tool.param,

@@ -21,7 +21,7 @@ from . import CommandFailed
 
 COMMANDS = {
     "serve": "serve",
-    "demo": "demo.command",
+    "demo": "demo",
     "launch": "launch",
     "proxy": "proxy",
     "backend": "proxy",
@@ -31,7 +31,6 @@ COMMANDS = {
     "prewarm": "schema",
     "doctor": "doctor",
     "dialects": "dialects",
-    "parse": "dialects",
     "verify": "proxy",
 }
 """The modules of the commands in this package, in the order of `toolgate --help`. The command has

@@ -52,7 +52,7 @@ def prewarm(files: Files, url: gateways.Url = gateways.DEFAULT_URL, model: Model
     Grammars that the gateways do not know are compiled. Requires TOOLGATE_MASTER_KEY. The exit
     status is 1 unless all tools are ready."""
     all_ready = True
-    for backend in _ask(url, "prewarm", tools=_tools(files), model=model):
+    for backend in _ask(url, "prewarm", _tools(files), model):
         typer.echo(backend["backend"])
         for tool in map(SchemaReport.model_validate, backend["tools"]):
             all_ready &= tool.status == "ready"
@@ -64,7 +64,7 @@ def prewarm(files: Files, url: gateways.Url = gateways.DEFAULT_URL, model: Model
     epilog=examples(
         "toolgate schema tools.json",
         "toolgate schema tools.json --dialect glm47",
-        "toolgate schema tools.json --url http://127.0.0.1:4000 --instance arguments.json",
+        "toolgate schema tools.json --url http://127.0.0.1:4000",
     )
 )
 def schema(
@@ -81,79 +81,31 @@ def schema(
             "forms of calls it holds. Not with --url.",
         ),
     ] = None,
-    instance: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="JSON file with the arguments of a call, or a list of them: can the model write "
-            "them, and are they valid? Requires --url. Repeatable.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
-    tool: Annotated[
-        str | None, typer.Option(help="The tool of the instances, if there are several.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one line of JSON for each instance.")
-    ] = False,
 ) -> None:
     """Report which tools are fully enforced by masks.
 
     For other tools, lists the keywords that are only validated, and how to change the schema. What
     masks enforce depends on the form in which the model writes calls. The exit status is 1 unless
-    all tools are fully enforced. --url requires TOOLGATE_MASTER_KEY.
-
-    With --instance, it is 1 unless all instances are valid and masks allow them."""
-    for wrong, hint in (
-        (as_json and not instance, "--json prints instances. Set --instance."),
-        (instance and url is None, "--instance needs the masks of a backend. Set --url."),
-        (dialect and url, "The backends know their dialects. Set --dialect without --url."),
-    ):
-        if wrong:
-            raise typer.BadParameter(hint)
+    all tools are fully enforced. --url requires TOOLGATE_MASTER_KEY."""
+    if dialect and url:
+        raise typer.BadParameter("The backends know their dialects. Set --dialect without --url.")
     if url is None:
         found, note = reports_without_gateway(_tools(files), settings(), dialect)
         if note:
             typer.echo(note, err=True)
-        raise typer.Exit(_print_reports(found))
-    values = _read_instances(instance or (), tool)
-    response = _ask(url, "schema", tools=_tools(files), model=model, instances=values)
-    backends = [BackendSchemas.model_validate(each) for each in response]
-    status = 0
-    if not as_json:
-        status = _print_reports([report for each in backends for report in each.tools])
-    for same in zip(*(each.instances for each in backends), strict=True):
-        # One line for each instance, or more if backends differ.
-        typer.echo("\n".join(dict.fromkeys(each.line(as_json) for each in same)))
-    told = [report for each in backends for report in each.instances]
-    if told:
-        right = all(report.accepted and report.valid and not report.error for report in told)
-        status = 0 if right else 1
-    raise typer.Exit(status)
-
-
-def _print_reports(found: Sequence[SchemaReport]) -> int:
-    """Return the exit status."""
+    else:
+        backends = map(BackendSchemas.model_validate, _ask(url, "schema", _tools(files), model))
+        found = [report for each in backends for report in each.tools]
     typer.echo("\n".join(reports.lines(found)))
-    return 0 if all(report.status == "masked" for report in found) else 1
+    raise typer.Exit(0 if all(report.status == "masked" for report in found) else 1)
 
 
-def _ask(url: str, route: str, **body: Any) -> list[Any]:
+def _ask(url: str, route: str, tools: Sequence[object], model: str | None) -> list[Any]:
     """Return the gateway's report for each backend."""
-    given = {name: value for name, value in body.items() if value}
-    answer = gateways.ask(url, gateways.master_key(url), f"/toolgate/{route}", given)
+    body = {"tools": tools} | ({"model": model} if model else {})
+    answer = gateways.ask(url, gateways.master_key(url), f"/toolgate/{route}", body)
     backends: list[Any] = answer["backends"]
     return backends
-
-
-def _read_instances(paths: Iterable[Path], tool: str | None) -> list[dict[str, Any]]:
-    """Read the instances in JSON files. A file has one call's arguments, or a list of several."""
-    found: list[Any] = []
-    for path in paths:
-        value = _parsed(path, str(path), json.loads)
-        found += value if isinstance(value, list) else [value]
-    named = {"tool": tool} if tool else {}
-    return [{"arguments": arguments} | named for arguments in found]
 
 
 def reports_without_gateway(

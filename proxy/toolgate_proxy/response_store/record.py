@@ -70,7 +70,7 @@ class SealedResponse:
 
 async def sealed(sealer: Sealer, owner: str, response: StoredResponse) -> SealedResponse:
     large = is_large(response.body) or is_large(response.input)
-    record = await apart(large, seal_json, sealer, owner, vars(response))
+    record = await apart(large, _sealed, sealer, owner, vars(response))
     return SealedResponse(response.id, response.previous, record)
 
 
@@ -79,8 +79,11 @@ async def apart(large: bool, work: Callable[..., Result], *arguments: Any) -> Re
     return await asyncio.to_thread(work, *arguments) if large else work(*arguments)
 
 
-def seal_json(sealer: Sealer, owner: str, value: Json) -> bytes:
-    return sealer.seal(_compressed(_json(value)), purpose=PURPOSE, owner=owner)
+def _sealed(sealer: Sealer, owner: str, value: Json) -> bytes:
+    text = _json(value)
+    small = len(text) < COMPRESSED_FROM
+    data = PLAIN + text if small else DEFLATED + zlib.compress(text, LEVEL)
+    return sealer.seal(data, purpose=PURPOSE, owner=owner)
 
 
 def _json(value: object) -> bytes:
@@ -129,10 +132,6 @@ def open_record(
     return response, len(text)
 
 
-def _compressed(text: bytes) -> bytes:
-    return PLAIN + text if len(text) < COMPRESSED_FROM else DEFLATED + zlib.compress(text, LEVEL)
-
-
 def is_large(value: object) -> bool:
     """Return whether the texts of a value have more than IN_THREAD characters."""
     total, left = 0, [value]
@@ -165,11 +164,3 @@ def failed(body: Json, error: Mapping[str, object]) -> Json:
     """Return the object of a response that failed before it had output."""
     shown = {"code": error["code"], "message": error["message"]}
     return {**body, "status": "failed", "error": shown}
-
-
-def gateway_stopped(body: Json) -> Json:
-    return failed(body, STOPPED)
-
-
-def cancelled(body: Json) -> Json:
-    return {**body, "status": "cancelled"}

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from .. import metrics
 from ..backend_client.client import Backend
 from ..discovery import Discovery, is_discovered, is_name, without_password
-from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
+from ..grammars.verdicts import RedisCache
 from ..settings import Settings
 
 logger = logging.getLogger(__name__)

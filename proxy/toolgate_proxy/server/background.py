@@ -123,7 +123,9 @@ class Place:
             return await self._store.find(*self._named)
         for queued in (await self._store.opened(*self._named, [sealed])).turns:
             if lease != RUNS:
-                return await self.end(replace(queued, body=record.gateway_stopped(queued.body)))
+                return await self.end(
+                    replace(queued, body=record.failed(queued.body, record.STOPPED))
+                )
             status = "queued" if events < 3 else "in_progress"
             return replace(queued, body={**queued.body, "status": status})
         return None
@@ -132,7 +134,7 @@ class Place:
         """End a response that has not ended as cancelled. Return it as it is stored."""
         found = await self.find(whole=True)
         if found is not None and record.is_active(found):
-            found = await self.end(replace(found, body=record.cancelled(found.body)))
+            found = await self.end(replace(found, body={**found.body, "status": "cancelled"}))
         for run in RUNNING:
             if run.place is not None and run.place.record == self.record:
                 run.stopped.set()  # other processes find it when they write

@@ -10,7 +10,7 @@ rules that only llguidance has.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import lark
@@ -23,6 +23,8 @@ from toolgate_core.custom_tools import Grammar
 
 START = "start"
 MAX_CACHED = 64
+MAX_ENDS = 256
+"""Results of patterns that are kept, those at one position of a text."""
 
 Matches = Callable[[str], bool]
 _UNREADABLE = (re.error, re2.error, lark.exceptions.LarkError, RecursionError, OverflowError)
@@ -141,71 +143,56 @@ class _Reader:
         return self._recognizes(text, _longest) or self._recognizes(text, _every)
 
     def _recognizes(self, text: bytes, ends: Ends) -> bool:
-        columns: list[set[_Item] | None] = [None] * (len(text) + 1)
-        columns[0] = {(number, 0, 0) for number in self._numbers.get(START, ())}
-        waiting: dict[tuple[int, str], set[_Item]] = {}
-        completed: set[tuple[int, str, int]] = set()
+        columns = {0: {(number, 0, 0) for number in self._numbers.get(START, ())}}
+        """By position: the items there. Those behind the current one are incomplete."""
+        chart = _Chart(text, ends)
         for at in range(len(text) + 1):
-            column = columns[at]
-            if column is None:
-                continue
-            columns[at] = set()
-            self._close(at, column, columns, text, ends, waiting, completed)
-        return (0, START, len(text)) in completed
+            agenda = [*columns.get(at, ())]
+            found = [
+                (item, end)
+                for pattern in self._ignored
+                for end in chart.ends_of(pattern, at)
+                if end > at
+                for item in agenda
+            ]
+            while agenda or found:
+                for item, end in found:
+                    column = columns.setdefault(end, set())
+                    if item not in column:
+                        column.add(item)
+                        agenda += [item] if end == at else []
+                found = [*self._next(agenda.pop(), at, chart)] if agenda else []
+            columns.pop(at, None)
+        return (0, START, len(text)) in chart.completed
 
-    def _close(
-        self,
-        at: int,
-        column: set[_Item],
-        columns: list[set[_Item] | None],
-        text: bytes,
-        ends: Ends,
-        waiting: dict[tuple[int, str], set[_Item]],
-        completed: set[tuple[int, str, int]],
-    ) -> None:
-        """Add everything that follows from the items at one position."""
-        agenda, seen = [*column], set(column)
-        found: dict[_Pattern, list[int]] = {}
+    def _next(self, item: _Item, at: int, chart: _Chart) -> Iterator[tuple[_Item, int]]:
+        """Yield the items that follow from one at a position, with theirs."""
+        number, dot, origin = item
+        name, body = self._rules[number]
+        if dot == len(body):
+            if (origin, name, at) not in chart.completed:
+                chart.completed.add((origin, name, at))
+                for waiting, place, begun in [*chart.waiting.get((origin, name), ())]:
+                    yield (waiting, place + 1, begun), at
+            return
+        symbol, moved = body[dot], (number, dot + 1, origin)
+        if not isinstance(symbol, str):
+            for end in chart.ends_of(symbol, at):
+                yield moved, end
+            return
+        chart.waiting.setdefault((at, symbol), set()).add(item)
+        for rule in self._numbers.get(symbol, ()):
+            yield (rule, 0, at), at
+        if (at, symbol, at) in chart.completed:
+            yield moved, at
 
-        def add(item: _Item) -> None:
-            if item not in seen:
-                seen.add(item)
-                agenda.append(item)
 
-        def move(item: _Item, end: int) -> None:
-            if end == at:
-                add(item)
-                return
-            target = columns[end]
-            if target is None:
-                target = columns[end] = set()
-            target.add(item)
+class _Chart:
+    """What is known of one text."""
 
-        for pattern in self._ignored:
-            for end in ends(pattern, text, at):
-                if end > at:
-                    for item in column:
-                        move(item, end)
-        while agenda:
-            item = agenda.pop()
-            number, dot, origin = item
-            name, body = self._rules[number]
-            if dot == len(body):
-                if (origin, name, at) in completed:
-                    continue
-                completed.add((origin, name, at))
-                for waits in [*waiting.get((origin, name), ())]:
-                    add((waits[0], waits[1] + 1, waits[2]))
-                continue
-            symbol = body[dot]
-            if isinstance(symbol, str):
-                waiting.setdefault((at, symbol), set()).add(item)
-                for begun in self._numbers.get(symbol, ()):
-                    add((begun, 0, at))
-                if (at, symbol, at) in completed:
-                    add((number, dot + 1, origin))
-                continue
-            if symbol not in found:
-                found[symbol] = ends(symbol, text, at)
-            for end in found[symbol]:
-                move((number, dot + 1, origin), end)
+    def __init__(self, text: bytes, ends: Ends) -> None:
+        self.waiting: dict[tuple[int, str], set[_Item]] = {}
+        """By position and rule: the items that go on where the rule ends."""
+        self.completed: set[tuple[int, str, int]] = set()
+        """The rules that match, with the beginnings and ends of their texts."""
+        self.ends_of = lru_cache(MAX_ENDS)(lambda pattern, at: ends(pattern, text, at))

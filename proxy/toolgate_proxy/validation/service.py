@@ -31,7 +31,6 @@ from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
-from ..grammars.tool_check import subject
 from .validator import InvalidSchema, Job, JobResult, Validator, Violation
 
 UNBOUNDED = 10**12
@@ -204,7 +203,7 @@ class ValidationService:
             self._cache.pop(tool.hash, None)  # the schema was not checked
             raise
         self._cache.pop(tool.hash, None)
-        raise SchemaNotEnforceable(f"{subject(tool)} {problem}", pointer=pointer, param=tool.param)
+        raise SchemaNotEnforceable(f"{tool.subject} {problem}", pointer=pointer, param=tool.param)
 
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""

@@ -13,16 +13,14 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from tests.support.apis.value_examples import valid
 from toolgate_backend.endpoint import routes
-from toolgate_backend.endpoint.admission import InFlightRequests, check_instances
+from toolgate_backend.endpoint.admission import InFlightRequests
 from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.settings import Settings
 from toolgate_core import wire
-from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.error_body import from_body
-from toolgate_core.errors import BackendUnavailable, InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import BackendUnavailable, InvalidRequest
 from toolgate_core.host_probe import PrivateName, find
-from toolgate_core.wire import MAX_INSTANCE_LENGTH, MAX_INSTANCES
 from toolgate_proxy.api.shared.sampling import SAMPLING
 
 # --- access ---
@@ -93,37 +91,6 @@ def test_a_backend_that_shuts_down_refuses_new_requests_and_finishes_the_active_
     requests.wait_until_idle(60)
     with pytest.raises(BackendUnavailable):
         requests.require_open()
-
-
-DEEP = 1
-for _ in range(101):
-    DEEP = [DEEP]
-
-
-def test_instances_in_bounds_pass():
-    check_instances([{"a": "x"}] * MAX_INSTANCES, DIALECTS["qwen3"])
-    check_instances([], DIALECTS["qwen3"])
-
-
-@pytest.mark.parametrize(
-    ("instances", "param"),
-    [
-        ([{}] * (MAX_INSTANCES + 1), "instances"),
-        ([{}, "x" * MAX_INSTANCE_LENGTH], "instances[1]"),
-        ([float("inf")], "instances[0]"),
-        ([DEEP], "instances[0]"),
-        (["\ud800"], "instances[0]"),
-    ],
-)
-def test_instances_out_of_bounds_are_refused_by_name(instances, param):
-    with pytest.raises(InvalidRequest) as refused:
-        check_instances(instances, DIALECTS["qwen3"])
-    assert refused.value.param == param
-
-
-def test_instances_are_refused_for_models_that_do_not_write_json():
-    with pytest.raises(UnsupportedParameter, match="qwen3_coder"):
-        check_instances([{}], DIALECTS["qwen3_coder"])
 
 
 # --- sampling ---

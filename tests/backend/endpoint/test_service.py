@@ -326,7 +326,6 @@ async def test_every_message_is_refused_that_its_gateway_must_make_anew(
     known = source("a")
     for send, message in (
         (service.load_grammars, wire.LoadGrammars(grammars=(known,))),
-        (service.walk_instances, wire.WalkInstances(grammar=known, instances=({},))),
         (service.count, wire.CountTokens(model="t", prompt=chat("t").prompt)),
         (service.prefill, chat("t")),
         (lambda message: anext(service.generate(message)), chat("t")),

@@ -8,8 +8,7 @@ from bench.exactness.cases import Case
 from bench.exactness.engines import Engines, bytes_vocabulary
 from bench.exactness.judgement import Judge
 from bench.exactness.run import document, isolated
-from tests.support.schemas.judge import COMPACT
-from toolgate_backend.grammars.instances import written
+from tests.support.schemas.judge import COMPACT, written
 from toolgate_core.schema.canonical import canonical_schema
 
 

@@ -12,7 +12,6 @@ from tests.support.effort import rotating
 from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
-from toolgate_backend.grammars import instances
 from toolgate_backend.grammars.codecs.factory import make_rules
 from toolgate_backend.grammars.codecs.nodes import (
     alternatives,
@@ -38,7 +37,6 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.preparation.prepare import prepare
 
 # --- hostile steps ---
-VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 LEAST = LeastTokens(
     CallForm(DIALECTS["qwen3"], {}), TokenIndex([bytes([at]) for at in range(256)], frozenset())
 )
@@ -48,8 +46,6 @@ MEASURING = {
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)
     ],
-    "backend.grammars.instances:nodes_at": lambda it: instances.nodes_at(VALUE, it, ["a", "a"]),
-    "backend.grammars.instances:ordered": lambda it: instances.ordered(VALUE, [it], it),
 }
 """What gets canonical schemas. All of it runs in the quarantine."""
 COMPILING = {
@@ -102,9 +98,6 @@ PARTS = {
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
     "backend.grammars.engines.xgrammar_members:grammar_of_schema",
-    "backend.grammars.instances:cause_of",
-    "backend.grammars.instances:closed_out",
-    "backend.grammars.instances:written",
 }
 """Functions in the quarantine that validate values or compile. The limit on its processor time ends
 them."""

@@ -223,32 +223,6 @@ async def test_verdicts_of_both_engines_include_measurements(quarantine):
         assert (verdict.extra_tokens or 0) > 0
 
 
-async def test_instances_walk_through_the_masks(quarantine):
-    schema = {
-        "type": "object",
-        "properties": {"n": {"type": "integer", "maximum": 9}, "s": {"type": "string"}},
-    }
-    values = [{"n": 3, "s": "é"}, {"n": 10}, {"n": 3, "t": 1}, {"n": "x"}, []]
-    examined = await quarantine.walk(source(schema), values)
-    assert examined.verdict.status == "ready"
-    assert [(w.accepted, w.pointer, w.rule) for w in examined.walks] == [
-        (True, None, None),
-        (False, "/n", "maximum"),
-        (False, "/t", "closed_object"),
-        (False, "/n", "maximum"),
-        (False, "", "properties"),
-    ]
-
-
-async def test_instances_over_a_limit_refuse_their_schema(limited):
-    strict = limited(cpu_seconds=0.3)
-    items = {"type": "array", "items": {"type": "string"}}
-    values = [{"a": ["x y z " * 3] * 4_000}] * 20
-    examined = await strict.walk(source({"properties": {"a": items}}), values)
-    assert (examined.verdict.status, examined.walks) == ("refused", ())
-    assert (await strict.walk(source({}, "next"), [{}])).walks[0].accepted
-
-
 async def test_the_quarantine_has_lower_priority_than_the_engine(quarantine):
     pid = template_of(quarantine)
     assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)

@@ -12,13 +12,12 @@ from typing import Any
 import jsonschema
 import pytest
 from transformers.utils.chat_template_utils import render_jinja_template
-from typer.testing import CliRunner
 
 from tests.models.family_template import chat_template
 from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
 from toolgate_core.dialects.marks import end_texts, mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES, recognise
-from toolgate_proxy.ops.cli import app
+from toolgate_core.turn_text import parse
 
 from .made_up_family import DEFINITION, SANDPIPER
 
@@ -67,16 +66,12 @@ def test_its_chat_template_is_recognised():
 
 
 @pytest.mark.parametrize("golden", SANDPIPER.goldens)
-def test_the_command_line_converts_its_transcripts(golden):
-    arguments = ["parse", "--dialect", "sandpiper", "--json"]
-    result = CliRunner().invoke(app, arguments, input=f"{golden.text}{end_texts(SANDPIPER)[0]}\n")
-    assert result.exit_code == 0, result.output
-    message = json.loads(result.stdout)
-    assert message["content"] == golden.content
-    assert message.get("reasoning_content") == golden.reasoning
+def test_a_turn_in_it_is_read(golden):
+    parsed = parse(f"{golden.text}{end_texts(SANDPIPER)[0]}", SANDPIPER)
+    assert (parsed.content, parsed.reasoning) == (golden.content or "", golden.reasoning or "")
     calls = [
-        (call["function"]["name"], json.loads(call["function"]["arguments"]), call["id"])
-        for call in message.get("tool_calls", [])
+        (call.name, json.loads(arguments), call.id)
+        for call, arguments in zip(parsed.calls, parsed.arguments, strict=True)
     ]
     assert calls == [(call.name, call.arguments, call.id) for call in golden.calls]
 

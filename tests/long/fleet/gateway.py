@@ -27,8 +27,8 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
 from toolgate_proxy.backend_client.replicas import Replicas
-from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.grammars.service import GrammarService, grammar_key
+from toolgate_proxy.grammars.verdicts import RedisCache
 from toolgate_proxy.keys.key import Hasher, now
 from toolgate_proxy.keys.sync import KeyCache, KeySync
 from toolgate_proxy.limits.limiter import Limiter

@@ -43,7 +43,7 @@ from toolgate_core.errors import (
     RetiredKey,
 )
 from toolgate_core.tools import Tool
-from toolgate_proxy.grammars.memory_cache import verdict_ttl
+from toolgate_proxy.grammars.verdicts import verdict_ttl
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore, StoreConflict

@@ -22,9 +22,9 @@ from toolgate_proxy.api.shared.tools import HostedTools, KnownTools
 from toolgate_proxy.chat.constraints import chat_prompt
 from toolgate_proxy.chat.invalid_tools import without
 from toolgate_proxy.context import Notes
-from toolgate_proxy.features.client_tools.messages import TOOLSETS
+from toolgate_proxy.features.client_tools.builtin import OFFERED
+from toolgate_proxy.features.client_tools.messages import TABLE, TOOLSETS
 from toolgate_proxy.features.client_tools.responses import BUILTIN_TOOLS, BY_TYPE
-from toolgate_proxy.features.client_tools.table import TABLE
 
 from .kit import HI, SCHEMA, TURNS, each_api, field_of, function, names, parsed, refused, rows
 
@@ -248,7 +248,7 @@ def test_masks_enforce_each_schema_completely(kind):
     assert shown["description"]
     assert shown["parameters"]["properties"], "chat templates show the members"
     if kind in BY_TYPE:
-        assert shown["parameters"] == BY_TYPE[kind].parameters
+        assert shown["parameters"] == OFFERED[kind]["parameters"]
 
 
 @pytest.mark.parametrize(("given", "arguments", "valid"), rows("tables")["client tools"])

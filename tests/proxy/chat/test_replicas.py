@@ -189,9 +189,8 @@ async def test_every_message_is_made_anew_for_a_replica_with_another_description
 
 async def test_the_first_message_may_be_any(gateway, replicas, router):
     router.rewrites = True
-    source = wire.GrammarSource(key="k", name="t", parameters={})
-    assert (await gateway.backend.walk_instances(source, [1])).walks[0].accepted
-    assert router.sent == 2
+    await gateway.deployment.grammars.prepare([tool("t")])
+    assert router.sent == 4, "described, refused, described, loaded"
 
 
 async def test_schemas_are_the_same_behind_a_router_that_sorts_members(gateway, replicas, router):
@@ -361,14 +360,12 @@ async def test_a_choice_is_sampled_again_at_another_replica(gateway, replicas):
     assert sorted(continued) == [[False] * 4, [True] * 4]
 
 
-async def test_counts_and_walks_are_those_of_any_replica(gateway, replicas):
+async def test_counts_are_those_of_any_replica(gateway, replicas):
     for each in replicas:
         each.scripts["hi"] = Script(("Hello",))
     prompt = wire.ChatPrompt(messages=({"role": "user", "content": "hi"},))
-    source = wire.GrammarSource(key="k", name="t", parameters={})
     for _ in range(2):
         assert await gateway.backend.count(wire.CountTokens(model="tiny", prompt=prompt)) == 11
-        assert (await gateway.backend.walk_instances(source, [1])).walks[0].accepted
     assert sum(len(each.counts) for each in replicas) == 2
 
 

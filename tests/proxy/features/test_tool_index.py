@@ -10,23 +10,21 @@ import pytest
 from tests.proxy.kit import beside
 from tests.support.effort import rotating
 from tests.support.shared_data import BFCL, DATA, records
-from toolgate_proxy.features.tool_search import pool
+from toolgate_proxy.features.tool_search import index
 from toolgate_proxy.features.tool_search.index import (
+    BUSY,
+    LIMITED,
+    MAX_CATALOGUES,
     MAX_PATTERN,
     MAX_TEXT,
     MAX_TEXTS,
     Catalogue,
     InvalidPattern,
-    texts_of,
-)
-from toolgate_proxy.features.tool_search.pool import (
-    BUSY,
-    LIMITED,
-    MAX_CATALOGUES,
     SearchJob,
     _catalogue,
     run,
     search,
+    texts_of,
 )
 
 
@@ -133,7 +131,7 @@ async def test_searches_find_the_same_again():
 @pytest.mark.exhaustive
 async def test_a_search_at_its_limit_is_an_error_while_others_are_served(monkeypatch):
     """The limit of the endless search is far above the time of the others."""
-    monkeypatch.setitem(pool.CPU_SECONDS, True, 1.0)
+    monkeypatch.setitem(index.CPU_SECONDS, True, 1.0)
     tools = large()
     endless = [asyncio.create_task(found(tools, ENDLESS, "a")) for _ in range(2)]
     for _ in range(5):
@@ -146,8 +144,8 @@ async def test_a_search_at_its_limit_is_an_error_while_others_are_served(monkeyp
 @pytest.mark.exhaustive
 async def test_a_search_that_gets_no_process_is_an_error(monkeypatch):
     """One key has one process, in which its other search runs."""
-    monkeypatch.setattr(pool._POOL, "_wait_seconds", 0.5)
-    monkeypatch.setattr(pool, "WALL_SECONDS", 3.0)
+    monkeypatch.setattr(index._POOL, "_wait_seconds", 0.5)
+    monkeypatch.setattr(index, "WALL_SECONDS", 3.0)
     tools = large()
     endless = [found(tools, ENDLESS, "a") for _ in range(2)]
     assert sorted(await asyncio.gather(*endless)) == [BUSY, LIMITED]

@@ -10,8 +10,8 @@ from tests.support.servers.fake_backend import INFO
 from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
 from tests.support.waiting import until
 from toolgate_core import wire
-from toolgate_proxy.grammars.redis_cache import PURPOSE, RedisCache
 from toolgate_proxy.grammars.service import grammar_key
+from toolgate_proxy.grammars.verdicts import PURPOSE, RedisCache
 from toolgate_proxy.redis_client import PATIENT_TIMEOUT, SharedRedis
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings

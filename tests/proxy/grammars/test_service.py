@@ -19,8 +19,8 @@ from toolgate_core.errors import (
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.backend_client.replicas import Replicas
-from toolgate_proxy.grammars.memory_cache import MemoryCache, verdict_ttl
 from toolgate_proxy.grammars.service import GrammarService, NeededGrammars, grammar_key
+from toolgate_proxy.grammars.verdicts import MemoryCache, verdict_ttl
 from toolgate_proxy.settings import Settings
 
 NOT = (wire.ResidualKeyword(pointer="/not", keyword="not"),)

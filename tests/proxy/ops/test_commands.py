@@ -1,5 +1,5 @@
-"""The commands `proxy`, `backend`, `status`, `dialects` and `parse`, and commands and parameters
-that were removed."""
+"""The commands `proxy`, `backend`, `status` and `dialects`, and commands and parameters that were
+removed."""
 
 import json
 import os
@@ -22,7 +22,6 @@ from toolgate_core.version import VERSION
 from toolgate_proxy import removed
 from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.ops.cli import COMMANDS, app
-from toolgate_proxy.ops.dialects import body_of
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.ops.status import all_served, text
 from toolgate_proxy.server import launcher
@@ -180,32 +179,18 @@ def test_marks_of_a_dialect_can_be_used_by_an_evaluation(name, listed):
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "é"}}\n</tool_call>'
 
 
-@pytest.fixture
-def tools(tmp_path):
-    path = tmp_path / "tools.json"
-    path.write_text(json.dumps(TOOLS))
-    return path
-
-
-def parse(given, dialect="qwen3", *options):
-    given = given.encode() if isinstance(given, str) else given
-    return toolgate("parse", "--dialect", dialect, *options, input=given)
-
-
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
 def test_transcripts_of_every_dialect_become_their_messages(dialect):
     tools = parse_tools(TOOLS)
     for golden in dialect.goldens:
         parsed = parse_turn(golden.text, dialect, tools, reasoning_open=golden.reasoning_open)
-        message = body_of(parsed)
-        for call, expected in zip(message.get("tool_calls", []), golden.calls, strict=True):
-            function = call["function"]
-            found = (function["name"], json.loads(function["arguments"]))
-            assert found == (expected.name, expected.arguments), golden
-            given = call["id"] == expected.id if expected.id else call["id"].startswith("call_")
-            assert given, golden
-        assert message.get("reasoning_content") == golden.reasoning, golden
-        assert message["content"] == golden.content, golden
+        calls = [
+            (call.name, json.loads(arguments), call.id)
+            for call, arguments in zip(parsed.calls, parsed.arguments, strict=True)
+        ]
+        assert calls == [(each.name, each.arguments, each.id) for each in golden.calls], golden
+        assert parsed.reasoning == (golden.reasoning or ""), golden
+        assert parsed.content == (golden.content or ""), golden
 
 
 @pytest.mark.exhaustive
@@ -223,25 +208,6 @@ def test_beginnings_of_transcripts_are_in_the_dialect_up_to_their_end(dialect):
             assert leaves in (None, len(cut.encode())), cut
 
 
-def test_a_parsed_message_is_json(tools):
-    given = f"<think>\nSo.\n</think>\n\nWait.\n{CALL}\n"
-    result = parse(given, "qwen3", "--tools", tools)
-    assert result.exit_code == 0, result.output
-    message = json.loads(result.stdout)
-    assert message["tool_calls"][0].pop("id").startswith("call_")
-    assert message == {
-        "role": "assistant",
-        "content": "Wait.",
-        "refusal": None,
-        "reasoning_content": "So.",
-        "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": '{"a": "é"}'}}],
-    }
-    assert len(result.stdout.splitlines()) > 1
-    assert len(parse(given, "qwen3", "--json").stdout.splitlines()) == 1
-    message = json.loads(parse("So.\n</think>\n\nHi.", "qwen3", "--reasoning-open").stdout)
-    assert (message["reasoning_content"], message["content"]) == ("So.", "Hi.")
-
-
 ENDED = f"{DIALECTS['glm47'].goldens[0].text}<|observation|>"
 
 
@@ -254,25 +220,19 @@ ENDED = f"{DIALECTS['glm47'].goldens[0].text}<|observation|>"
         ("A </tool_call> B", "A ", "qwen3"),
         (CALL.replace('"é"', '"é" tru'), CALL[: CALL.index('"é"') + 4], "qwen3"),
         (CALL.replace('"é"', "tru"), CALL[: CALL.index('"é"')], "qwen3"),
-        (b"Hi \xff", "Hi ", "qwen3"),
         (f"{ENDED}more", ENDED, "glm47"),
     ],
 )
 def test_an_error_has_the_byte_offset_where_the_text_leaves_the_dialect(given, before, dialect):
-    result, plain = parse(given, dialect, "--json"), parse(given, dialect)
-    assert (result.exit_code, plain.exit_code) == (1, 1)
-    error = json.loads(result.stdout)["error"]
-    assert error["offset"] == len(before.encode()), error
-    assert f"Byte {error['offset']}: {error['message']}\n" in plain.output
+    with pytest.raises(NotInDialect) as left:
+        parse_turn(given, DIALECTS[dialect])
+    assert left.value.at == len(before.encode()), left.value.message
 
 
-def test_tools_and_the_dialect_decide_what_can_be_parsed(tools):
-    assert parse(f"{ENDED}\n", "glm47", "--tools", tools).exit_code == 0
+def test_tools_and_the_end_of_a_turn_decide_what_can_be_parsed():
+    tools = parse_tools(TOOLS)
+    assert parse_turn(f"{ENDED}\n", DIALECTS["glm47"], tools).calls
     other = CALL.replace('"f"', '"h"')
-    result = parse(other, "qwen3", "--tools", tools)
-    assert (result.exit_code, "'h'" in result.output) == (1, True)
-    assert parse(other).exit_code == 0
-    assert parse("", "klingon").exit_code == toolgate("parse", input=b"").exit_code == 2
-    tools.write_text('[{"type": "function", "function": {"name": "a b"}}]')
-    result = parse("Hi.", "qwen3", "--tools", tools)
-    assert (result.exit_code, "--tools" in result.output) == (2, True)
+    assert parse_turn(other, DIALECTS["qwen3"]).calls[0].name == "h"
+    with pytest.raises(NotInDialect, match="'h'"):
+        parse_turn(other, DIALECTS["qwen3"], tools)

@@ -21,8 +21,7 @@ from tests.support.effort import rotating
 from tests.support.installed import needs_vllm
 from tests.support.servers.loopback import Handler, handling
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.ops.demo import command as model
-from toolgate_proxy.ops.demo import comparison
+from toolgate_proxy.ops.demo import comparison, model
 from toolgate_proxy.ops.demo import run as demo_run
 from toolgate_proxy.ops.demo.cases import REQUESTS, ChoiceOutput, cases, properties
 from toolgate_proxy.ops.demo.comparison import SAMPLES

@@ -22,8 +22,8 @@ from tests.support.effort import rotating
 from tests.support.installed import needs_vllm
 from tests.support.servers.loopback import Handler, handling
 from toolgate_proxy.ops import CommandFailed
+from toolgate_proxy.ops import demo as demo_command
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.ops.demo import command as demo_command
 from toolgate_proxy.ops.demo import run as demo_run
 from toolgate_proxy.ops.gateway import find_master_key, kept_key, key_path, read_key
 from toolgate_proxy.ops.serve import announce, curl

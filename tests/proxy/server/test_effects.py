@@ -22,13 +22,13 @@ from toolgate_proxy.api.responses import tools as responses_tools
 from toolgate_proxy.api.responses.feature import IGNORED_FIELDS
 from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
 from toolgate_proxy.features.all import RESPONSES
+from toolgate_proxy.features.client_tools.messages import COMMON_FIELDS, TABLE
 from toolgate_proxy.features.client_tools.responses import (
     BUILTIN_TOOLS,
     BY_TYPE,
     CALL_FIELDS,
     OUTPUT_FIELDS,
 )
-from toolgate_proxy.features.client_tools.table import COMMON_FIELDS, TABLE
 from toolgate_proxy.features.custom_tools import ENTRY
 from toolgate_proxy.server.request_scope import own_headers
 

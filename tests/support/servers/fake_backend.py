@@ -9,7 +9,7 @@ import base64
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -109,8 +109,6 @@ class FakeBackend:
         self.load_pause = 0.0
         self.residual: dict[str, tuple[wire.ResidualKeyword, ...]] = {}
         """By tool name: what its verdict says that the masks leave open."""
-        self.walk: Callable[[Any], wire.InstanceWalk] = lambda _: wire.InstanceWalk(accepted=True)
-        """What masks say of an instance."""
         self.silent = False
         """Whether responses begin without the verdicts that are asked for."""
         self.info = INFO
@@ -172,7 +170,6 @@ class FakeBackend:
                 Route("/health", lambda _: Response()),
                 Route("/v1/toolgate/info", self._info, methods=["GET", "POST"]),
                 Route("/v1/toolgate/grammars", self._grammars, methods=["POST"]),
-                Route("/v1/toolgate/instances", self._instances, methods=["POST"]),
                 Route("/v1/toolgate/generate", self._generate, methods=["POST"]),
                 Route("/v1/toolgate/count", self._count, methods=["POST"]),
             ],
@@ -234,13 +231,6 @@ class FakeBackend:
                 raise GrammarsRefused([each.model_dump(exclude_none=True) for each in refused])
         asked = [each.key for each in message.grammars if each.report and not self.silent]
         return tuple(self.loaded[key] for key in asked)
-
-    async def _instances(self, request: Request) -> Response:
-        """Masks allow what `walk` says."""
-        message = await self._message(wire.WalkInstances, request)
-        verdict = wire.GrammarVerdict(key=message.grammar.key, status="ready", engine="fake")
-        answer = wire.InstanceWalks(verdict=verdict, walks=tuple(map(self.walk, message.instances)))
-        return JSONResponse(answer.model_dump(mode="json"))
 
     async def _count(self, request: Request) -> Response:
         """The prompt's number of tokens is that of the script."""

@@ -16,9 +16,7 @@ from ...api.responses.turns import ItemTurns
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...request_fields import Fields
 from ..feature import Asked
-from .apply_patch import APPLY_PATCH
-from .shell import LOCAL_SHELL, SHELL
-from .tool import BuiltinTool, Member
+from .builtin import APPLY_PATCH, LOCAL_SHELL, SHELL, BuiltinTool, Member
 
 BUILTIN_TOOLS = (SHELL, LOCAL_SHELL, APPLY_PATCH)
 BY_TYPE = {tool.type: tool for tool in BUILTIN_TOOLS}
@@ -58,13 +56,8 @@ class ClientToolsInResponses(ResponsesFeature):
         fields = ("type", *tool.fields)
         check_entry(entry, fields)
         self.offered.add(tool.type)
-        function = {
-            "name": tool.type,
-            "description": tool.describe(entry),
-            "parameters": tool.parameters,
-        }
         shown = Shown(repeated_entry(entry.values, fields), tool.type)
-        return Taken([function_entry(entry.place, function)], shown)
+        return Taken([function_entry(entry.place, tool.function(entry))], shown)
 
     def chosen(self, choice: Fields) -> str:
         return str(choice.values["type"])

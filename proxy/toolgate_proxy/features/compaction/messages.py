@@ -9,26 +9,24 @@ from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import Shortening
-from toolgate_core.context_edits import Compaction
+from toolgate_core.context_edits import (
+    AppliedEdit,
+    ClearThinking,
+    ClearToolUses,
+    Compaction,
+    ContextEdit,
+)
 from toolgate_core.errors import InvalidRequest
 
 from ...api.messages.blocks import block_delta, block_start, block_stop
 from ...api.messages.content import check_fields
 from ...api.messages.feature import Block, Event, MessagesFeature, Output
 from ...api.shared.history import Turns
-from ...api.shared.value_types import Choice, Flag, Integer, Object, Text
+from ...api.shared.value_types import Anything, Choice, Flag, Integer, Object, Text, Texts
 from ...request_fields import Fields
 from .compacted import PAUSED, Compacted, opened, sealed
-from .edits import COMPACT, read_edits, shown_edits
 from .respond import respond
 
-TOKENS = Object(
-    {"type": Choice(("input_tokens",)), "value": Integer(1)}, required=("type", "value")
-)
-MEMBERS = Object(
-    {"type": Text(), "trigger": TOKENS, "pause_after_compaction": Flag(), "instructions": Text()}
-)
-DEFAULT_TRIGGER = 150_000
 BLOCK = "compaction"
 CONTEXT = "context_management"
 BLOCK_FIELDS = (
@@ -53,8 +51,10 @@ class _Output(Output):
         return "compaction" if reason == PAUSED else None
 
     def members(self) -> Mapping[str, Any]:
-        edits = shown_edits(self.response.request.shortening.applied)
-        return {CONTEXT: edits} if CONTEXT in self.feature.asked.values else {}
+        if CONTEXT not in self.feature.asked.values:
+            return {}
+        applied = map(_shown, self.response.request.shortening.applied)
+        return {CONTEXT: {"applied_edits": list(applied)}}
 
 
 class CompactionInMessages(MessagesFeature):
@@ -97,9 +97,7 @@ class CompactionInMessages(MessagesFeature):
         return True
 
     def fields(self) -> Mapping[str, Any]:
-        values = self.asked.values
-        edits, compaction = read_edits(values.get(CONTEXT, {}).get("edits", ()), read_compaction)
-        rule = demanded(values, compaction)
+        edits, rule = read_edits(self.asked.values)
         return {
             "shortening": Shortening(edits=edits),
             "responds": None if rule is None else partial(respond, rule),
@@ -128,30 +126,6 @@ class CompactionBlock:
         return {"type": BLOCK, "content": self.summary, "encrypted_content": self.sealed}
 
 
-def read_compaction(edit: Mapping[str, Any], path: str) -> Compaction:
-    """Return the compaction that an edit asks for. Raise InvalidRequest."""
-    values = MEMBERS.parse(edit, path)
-    return Compaction(
-        values.get("trigger", {}).get("value", DEFAULT_TRIGGER),
-        pauses=values.get("pause_after_compaction", False),
-        instructions=values.get("instructions", ""),
-    )
-
-
-def demanded(values: Mapping[str, Any], edit: Compaction | None) -> Compaction | None:
-    """Return the compaction of a request. `edit`: as one of its edits asks for it. Raise
-    InvalidRequest."""
-    given = values.get("compaction")
-    if given is None:
-        return edit
-    if edit is not None:
-        raise InvalidRequest(
-            f"'compaction' can't be combined with a {COMPACT}… edit. Remove one of them.",
-            param="compaction",
-        )
-    return Compaction(pauses=True, instructions=given.get("instructions", ""))
-
-
 def _blocks(message: object) -> Sequence[object]:
     if not isinstance(message, dict) or message.get("role") != "assistant":
         return ()
@@ -162,3 +136,109 @@ def _blocks(message: object) -> Sequence[object]:
 def _role(messages: Sequence[object], at: int) -> object:
     message = messages[at] if at < len(messages) else None
     return message.get("role") if isinstance(message, dict) else None
+
+
+COMPACT = "compact_"
+"""Beginning of the type of the edit that asks for compaction."""
+DEFAULT_TRIGGER = 150_000
+NAMES = Texts(maximum=1_000)
+
+
+def _amount(*units: str, least: int = 0) -> Object:
+    return Object({"type": Choice(units), "value": Integer(least)}, required=("type", "value"))
+
+
+TURNS = _amount("thinking_turns")
+ALL_TURNS: Sequence[object] = ("all", {"type": "all"})
+THINKING = Object(
+    {"type": Text(), "keep": Anything('"all", or an object with the type "thinking_turns"')}
+)
+TOOL_USES = Object(
+    {
+        "type": Text(),
+        "trigger": _amount("input_tokens", "tool_uses"),
+        "keep": _amount("tool_uses"),
+        "clear_at_least": _amount("input_tokens"),
+        "exclude_tools": NAMES,
+        "clear_tool_inputs": Anything("true, false or an array of names of tools"),
+    }
+)
+SUMMARY = Object(
+    {
+        "type": Text(),
+        "trigger": _amount("input_tokens", least=1),
+        "pause_after_compaction": Flag(),
+        "instructions": Text(),
+    }
+)
+
+
+def read_edits(values: Mapping[str, Any]) -> tuple[tuple[ContextEdit, ...], Compaction | None]:
+    """Return the edits that shorten the conversation where the tokens of a prompt can be counted
+    (chat/shortening.py), and the compaction, which is done after them. Raise InvalidRequest and
+    UnsupportedParameter."""
+    path, given = f"{CONTEXT}.edits", values.get(CONTEXT, {}).get("edits", ())
+    edits = [_edit(Fields.of(edit, f"{path}[{at}]")) for at, edit in enumerate(given)]
+    rules = [edit for edit in edits if isinstance(edit, Compaction)]
+    if len(rules) > 1:
+        raise InvalidRequest(f"{path!r} has more than one {COMPACT}… edit. Keep one.", param=path)
+    if (demanded := values.get("compaction")) is not None:
+        if rules:
+            raise InvalidRequest(
+                f"'compaction' can't be combined with a {COMPACT}… edit. Remove one of them.",
+                param="compaction",
+            )
+        rules = [Compaction(pauses=True, instructions=demanded.get("instructions", ""))]
+    others = tuple(edit for edit in edits if not isinstance(edit, Compaction))
+    return others, rules[0] if rules else None
+
+
+def _shown(applied: AppliedEdit) -> dict[str, Any]:
+    kind = "thinking_turns" if isinstance(applied.edit, ClearThinking) else "tool_uses"
+    return {
+        "type": applied.edit.type,
+        f"cleared_{kind}": applied.cleared,
+        "cleared_input_tokens": applied.tokens,
+    }
+
+
+def _edit(edit: Fields) -> ContextEdit | Compaction:
+    kind, place = edit.given_text("type", "the type of an edit"), edit.place
+    if kind.startswith("clear_thinking_"):
+        return ClearThinking(kind, _kept_turns(THINKING.parse(edit.values, place), place))
+    if kind.startswith("clear_tool_uses_"):
+        return _tool_uses(kind, TOOL_USES.parse(edit.values, place), place)
+    if kind.startswith(COMPACT):
+        values = SUMMARY.parse(edit.values, place)
+        return Compaction(
+            values.get("trigger", {}).get("value", DEFAULT_TRIGGER),
+            pauses=values.get("pause_after_compaction", False),
+            instructions=values.get("instructions", ""),
+        )
+    problem = f"is {kind!r}, which is not supported. Shorten the messages in the client."
+    raise edit.refusal("type", problem)
+
+
+def _kept_turns(values: dict[str, Any], path: str) -> int | None:
+    keep = values.get("keep")
+    if keep is None:
+        return ClearThinking.keep
+    if keep in ALL_TURNS:
+        return None
+    turns: int = TURNS.parse(keep, f"{path}.keep")["value"]
+    return turns
+
+
+def _tool_uses(kind: str, values: dict[str, Any], path: str) -> ClearToolUses:
+    given: dict[str, Any] = {}
+    if "trigger" in values:
+        given |= {"trigger": values["trigger"]["value"], "unit": values["trigger"]["type"]}
+    if "keep" in values:
+        given["keep"] = values["keep"]["value"]
+    if "clear_at_least" in values:
+        given["at_least"] = values["clear_at_least"]["value"]
+    inputs = values.get("clear_tool_inputs", False)
+    if not isinstance(inputs, bool):
+        inputs = frozenset(NAMES.parse(inputs, f"{path}.clear_tool_inputs"))
+    excluded = frozenset(values.get("exclude_tools", ()))
+    return ClearToolUses(kind, excluded=excluded, inputs=inputs, **given)

@@ -6,27 +6,159 @@ error, before its first event.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 
-from toolgate_core.chat_request import ChatRequest
-from toolgate_core.context_edits import Compaction
-from toolgate_core.deltas import Finish
-from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
+from toolgate_core.chat_request import ChatRequest, Extras, Shortening
+from toolgate_core.context_edits import ClearToolUses, Compaction
+from toolgate_core.deltas import ContentDelta, Finish
+from toolgate_core.errors import CompactionFailed, ContextLengthExceeded, InvalidRequest
 
 from ...chat import tool_loop
 from ...chat.engine import Run
 from ...chat.response import ChatResponse, ResponseEvent
-from .compacted import PAUSED, Compacted, Division, divided, divided_whole
-from .summary import (
-    PART_OF_LIMIT,
-    check_coverage,
-    limit_of,
-    summary_of,
-    summary_request,
-    summary_tokens,
+from ...chat.shortening import HEAD
+from .compacted import PAUSED, Compacted, Division, Message, divided, divided_whole, text_after
+
+ASKED = """\
+The conversation so far takes too much room. A summary will replace it, which you write now. You \
+will continue the work with nothing but this summary and the latest messages.
+
+Write down, as briefly as possible:
+- what the user wants, in the user's own words where they matter, and every rule that still holds;
+- what was done and found: decisions, facts, results of tools, and names, paths, numbers and \
+identifiers exactly as they are;
+- what failed, what is unfinished, and the next step.
+
+Include the content of an earlier summary. Write at most {words} words. Your whole response is the \
+summary: do not answer the user, do not call tools, do not comment on the summary.\
+"""
+ALSO = "\n\nFor this summary the following applies as well:\n{}"
+WORDS_PER_TOKEN = 0.5
+"""Fewer than a text has, so that the model is finished before its budget of tokens is."""
+MAX_TOKENS = 4096
+"""Most tokens of a summary."""
+PART = 8
+"""A summary has at most this part of the context."""
+PART_OF_LIMIT = 4
+"""Of the tokens above which a prompt is compacted, the summary has at most this part, and so do the
+recent messages that stay."""
+OWN_ARGUMENTS = (
+    "add_generation_prompt",
+    "continue_final_message",
+    "enable_thinking",
+    "reasoning_effort",
 )
+"""Arguments of the template that the request for a summary has in its own way."""
+ROOM = ClearToolUses("", trigger=2**62, keep=0)
+"""Without the results of calls, a conversation that exceeds the context may have room for its
+summary."""
+
+
+def asked(tokens: int, instructions: str) -> str:
+    """Return the request for a summary of at most `tokens` tokens."""
+    text = ASKED.format(words=max(1, int(tokens * WORDS_PER_TOKEN)))
+    return text + ALSO.format(instructions) if instructions.strip() else text
+
+
+def limit_of(rule: Compaction, request: ChatRequest, context: int) -> int | None:
+    """Return the tokens above which a prompt is compacted: the trigger, or fewer if the response
+    needs room. None: each prompt is. `context`: the model's, in tokens."""
+    if rule.trigger is None:
+        return None
+    return min(rule.trigger, context - (request.sampling.max_tokens or 1))
+
+
+def summary_tokens(request: ChatRequest, limit: int | None, context: int) -> int:
+    """Return the budget of a summary. `limit`: as `limit_of` returned it."""
+    most = min(MAX_TOKENS, context // PART)
+    wanted = request.sampling.max_tokens or most if limit is None else limit // PART_OF_LIMIT
+    return max(1, min(most, wanted))
+
+
+def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: int) -> ChatRequest:
+    """Return the request for a summary of the messages before the place `end`. Its prompt begins
+    like that of the conversation, tools included, so that the prefix cache is used. It is
+    deterministic if the conversation's request is."""
+    messages = _asking(list(request.messages[:end]), asked(tokens, rule.instructions))
+    paths = request.message_paths
+    given = request.template_kwargs or {}
+    kwargs = {name: value for name, value in given.items() if name not in OWN_ARGUMENTS}
+    free = {
+        "n": 1,
+        "max_tokens": tokens,
+        "min_tokens": 0,
+        "stop_token_ids": (),
+        "ignore_eos": False,
+        "bad_words": (),
+        "logit_bias": None,
+        "logprobs": None,
+        "logprob_token_ids": None,
+        "prompt_logprobs": None,
+        "allowed_token_ids": None,
+    }
+    return replace(
+        request,
+        messages=tuple(messages),
+        message_paths=(*paths[:end], *paths[end - 1 : end])[: len(messages)],
+        shortening=Shortening(drop_oldest=True, edits=(ROOM,)),
+        responds=None,
+        gateway_tools={},
+        tool_choice="none",
+        reasoning="off",
+        reasoning_budget=None,
+        template_kwargs={**kwargs, "enable_thinking": False},
+        sampling=request.sampling.model_copy(update=free),
+        tokenizing=request.tokenizing.model_copy(update={"truncate_prompt_tokens": None}),
+        content_format=None,
+        stop=(),
+        extras=Extras(tokens_as_ids=request.extras.tokens_as_ids),
+        echo="",
+    )
+
+
+def _asking(messages: list[Message], text: str) -> list[Message]:
+    if messages[-1]["role"] == "user":
+        return [*messages[:-1], text_after(text, messages[-1])]
+    return [*messages, {"role": "user", "content": text}]
+
+
+def check_coverage(asked: ChatRequest, sent: ChatRequest) -> None:
+    """Raise CompactionFailed if the whole conversation had to be dropped from the request for its
+    summary."""
+    dropped = len(sent.messages) < len(asked.messages)
+    if dropped and all(message["role"] in HEAD for message in sent.messages[:-1]):
+        raise CompactionFailed(
+            "The conversation can't be compacted: its turns are longer than the context. Shorten "
+            "them in the client."
+        )
+
+
+def summary_of(events: Iterable[ResponseEvent], tokens: int) -> str:
+    """Return the text of a complete response. `tokens`: its budget. Raise CompactionFailed."""
+    texts: list[str] = []
+    finish: Finish | None = None
+    for each in events:
+        match each.event:
+            case ContentDelta(text):
+                texts.append(text)
+            case Finish() as finish:
+                pass
+    text = "".join(texts).strip()
+    if finish is None or finish.reason == "length":
+        raise _failed(f"it did not end within its budget of {tokens} tokens")
+    if not text:
+        raise _failed("it is empty")
+    return text
+
+
+def _failed(reason: str) -> CompactionFailed:
+    return CompactionFailed(
+        f"The conversation can't be compacted: the model wrote a summary, but {reason}. Send the "
+        "request again, or shorten the conversation in the client."
+    )
+
 
 Events = AsyncIterator[list[ResponseEvent]]
 
@@ -40,92 +172,80 @@ async def respond(
     meter = run.context.meter
     meter.begin_counting()
     request = await run.edited(request)
-    info = await run.deployment.backend.info()
-    compacting = _Compacting(run, request, rule, info.limits.max_model_len)
-    division = await compacting.division()
+    context = (await run.deployment.backend.info()).limits.max_model_len
+    limit = limit_of(rule, request, context)
+    division = await _division(rule, run, request, limit)
     if division is None:
         async with tool_loop.respond(run, request) as responding:
             yield responding
         return
-    made, response = await compacting.done(division)
+    tokens = summary_tokens(request, limit, context)
+    made, response = await _compacted(rule, run, request, division, tokens)
     if rule.pauses:
         yield response, _alone(made)
         return
     meter.begin_generation()
     used = response.earlier
-    shorter = _continued(request, made)
-    async with tool_loop.respond(run, shorter) as (response, events):
+    async with tool_loop.respond(run, _continued(request, made)) as (response, events):
         response.earlier = used
         yield response, _preceded(made, events)
 
 
-@dataclass(frozen=True)
-class _Compacting:
-    run: Run
-    request: ChatRequest
-    """Its edits are applied."""
-    rule: Compaction
-    context_length: int
-
-    @property
-    def limit(self) -> int | None:
-        return limit_of(self.rule, self.request, self.context_length)
-
-    async def division(self) -> Division | None:
-        """Return the part that is replaced; None if the conversation stays as it is. Raise
-        InvalidRequest if it must be compacted and has nothing to replace."""
-        limit, messages = self.limit, self.request.messages
-        if limit is None:
-            found = divided_whole(messages)
-            if found is None:
-                raise InvalidRequest(
-                    "The conversation can't be compacted, because 'messages' has nothing that a "
-                    "summary could replace. Send the conversation.",
-                    param="messages",
-                )
-            return found
-        if limit <= 0:
+async def _division(
+    rule: Compaction, run: Run, request: ChatRequest, limit: int | None
+) -> Division | None:
+    """Return the part that is replaced; None if the conversation stays as it is. `limit`: as
+    `limit_of` returned it. Raise InvalidRequest if it must be compacted and has nothing to
+    replace."""
+    messages = request.messages
+    if limit is None:
+        found = divided_whole(messages)
+        if found is None:
+            raise InvalidRequest(
+                "The conversation can't be compacted, because 'messages' has nothing that a "
+                "summary could replace. Send the conversation.",
+                param="messages",
+            )
+        return found
+    if limit <= 0:
+        return None
+    found = divided(messages, limit // PART_OF_LIMIT)
+    if found is None:
+        return None
+    with suppress(ContextLengthExceeded):
+        if await run.count(request) <= limit:
             return None
-        found = divided(messages, limit // PART_OF_LIMIT)
-        if found is None or not await self._exceeds(limit):
-            return None
-        # After a pause, the client decides what follows the summary.
-        return divided_whole(messages) if self.rule.pauses else found
+    # After a pause, the client decides what follows the summary.
+    return divided_whole(messages) if rule.pauses else found
 
-    async def done(self, division: Division) -> tuple[Compacted, ChatResponse]:
-        """Return the compacted conversation, and a response without events and tokens of its own.
-        Raise ToolgateError if the summary fails."""
-        request, rule, context = self.request, self.rule, self.run.context
-        tokens = summary_tokens(request, self.limit, self.context_length)
-        asked = summary_request(request, rule, division.end, tokens)
-        if not rule.pauses:
-            asked = replace(asked, request_id=f"{request.request_id}-summary")
-        writing, generation = await self.run.begin(asked)
-        events: list[ResponseEvent] = []
-        async with aclosing(generation.read(writing, context)) as batches:
-            async for batch in batches:
-                check_coverage(asked, writing.request)
-                if context.caller.require_key is not None:
-                    context.caller.require_key()
-                events += batch
-        recent = tuple(
-            request.messages[at]
-            for at in division.recent
-            if not (rule.keeps_users and request.messages[at]["role"] == "user")
-        )
-        made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
-        self.run.keep(generation)
-        validators = self.run.engine.validators
-        response = generation.response(validators, context.caller.sender, 0)
-        response.request, response.earlier = request, writing.counts
-        return made, response
 
-    async def _exceeds(self, limit: int) -> bool:
-        """Return whether the prompt has more tokens."""
-        try:
-            return await self.run.count(self.request) > limit
-        except ContextLengthExceeded:
-            return True
+async def _compacted(
+    rule: Compaction, run: Run, request: ChatRequest, division: Division, tokens: int
+) -> tuple[Compacted, ChatResponse]:
+    """Return the compacted conversation, and a response without events and tokens of its own.
+    `request`: its edits are applied. `tokens`: the budget of the summary. Raise ToolgateError if
+    the summary fails."""
+    asked, caller = summary_request(request, rule, division.end, tokens), run.context.caller
+    if not rule.pauses:
+        asked = replace(asked, request_id=f"{request.request_id}-summary")
+    writing, generation = await run.begin(asked)
+    events: list[ResponseEvent] = []
+    async with aclosing(generation.read(writing, run.context)) as batches:
+        async for batch in batches:
+            check_coverage(asked, writing.request)
+            if caller.require_key is not None:
+                caller.require_key()
+            events += batch
+    recent = tuple(
+        request.messages[at]
+        for at in division.recent
+        if not (rule.keeps_users and request.messages[at]["role"] == "user")
+    )
+    made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
+    run.keep(generation)
+    response = generation.response(run.engine.validators, caller.sender, 0)
+    response.request, response.earlier = request, writing.counts
+    return made, response
 
 
 def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:

@@ -4,8 +4,7 @@ offered (https://docs.anthropic.com/en/docs/agents-and-tools/mcp-connector)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from toolgate_core.errors import InvalidTools
@@ -17,7 +16,7 @@ from ...api.shared.history import Content, text_of
 from ...api.shared.tools import Entry, Taken, function_entry
 from ...request_fields import Fields
 from ..feature import Asked
-from .servers import ListedTool, Listing, McpOutcome, McpServers, McpTool, listing_of
+from .servers import ListedTool, Listing, McpOutcome, McpTool, listing_of
 
 SERVERS = "mcp_servers"
 TOOLSET = "mcp_toolset"
@@ -29,23 +28,12 @@ USE = "mcp_tool_use"
 RESULT = "mcp_tool_result"
 
 
-@dataclass(frozen=True)
-class OfferedTool:
-    path: str
-    """Of the entry that offers it."""
-    server: str
-    """The name of its server in the request."""
-    tool: ListedTool
-    servers: McpServers
-    deferred: bool = False
-
-
 class _Output(Output):
     feature: McpInMessages
 
     def use(self, name: str) -> Use | None:
-        servers = {each.tool.name: each.server for each in self.feature.offered}
-        return Use(USE, "mcp", {"server_name": servers[name]}) if name in servers else None
+        server = self.feature.servers.get(name)
+        return None if server is None else Use(USE, "mcp", {"server_name": server})
 
     def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
         if not isinstance(shown, McpOutcome):
@@ -71,7 +59,10 @@ class McpInMessages(MessagesFeature):
         InvalidTools and UnsupportedParameter."""
         super().__init__(asked)
         self._servers: dict[str, tuple[Fields, Listing]] = {}
-        self.offered: list[OfferedTool] = []
+        self.servers: dict[str, str] = {}
+        """By tool that is offered: the name of its server in the request."""
+        self._entries: list[Entry] = []
+        self._runners: dict[str, McpTool] = {}
         for at, entry in enumerate(asked.values.get(SERVERS, ())):
             path = f"{SERVERS}[{at}]"
             self._read_server(entry, path, listing_of(asked.client, path))
@@ -86,16 +77,15 @@ class McpInMessages(MessagesFeature):
     def take(self, entry: Fields) -> Taken | None:
         return Taken() if self._servers else None
 
-    def more(self) -> Iterator[Entry]:
-        for each in self.offered:
-            yield function_entry(each.path, each.tool.function(), deferred=each.deferred)
+    def more(self) -> list[Entry]:
+        return self._entries
 
     @property
     def optional(self) -> frozenset[str]:
-        return frozenset(each.tool.name for each in self.offered)
+        return frozenset(self.servers)
 
-    def runners(self) -> dict[str, GatewayTool]:
-        return {each.tool.name: McpTool(each.tool.name, each.servers) for each in self.offered}
+    def runners(self) -> Mapping[str, GatewayTool]:
+        return self._runners
 
     def content(self, block: Fields, kind: str) -> Content:
         text = text_of(block.values.get("content"))
@@ -149,8 +139,11 @@ class McpInMessages(MessagesFeature):
                 self._offer(server.place, name, tool)
 
     def _offer(self, path: str, server: str, tool: ListedTool, *, deferred: bool = False) -> None:
+        """`path`: of the entry that offers it."""
         _, listing = self._servers[server]
-        self.offered.append(OfferedTool(path, server, tool, listing.servers, deferred))
+        self.servers[tool.name] = server
+        self._entries.append(function_entry(path, tool.function(), deferred=deferred))
+        self._runners[tool.name] = McpTool(tool.name, listing.servers)
 
 
 def _config(given: object, path: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ result of a call, which loads the tools that were found."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,11 +14,9 @@ from toolgate_core.toolset import Toolset
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import closed, typed
 from ...chat.tool_calls import begin_series
-from .pool import search
+from .index import search
 
 Method = Literal["bm25", "regex"]
-TYPE = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
-"""Anthropic's types of the search."""
 MAX_FOUND = 5
 """Most tools that one search loads."""
 NOTHING_FOUND = "No tool was found. Search again with other words."
@@ -50,14 +47,6 @@ class Found:
     """Why the query could not be read."""
 
 
-def method_of(kind: object) -> Method | None:
-    """Return how a tool of this type of Anthropic's searches; None if it is no search."""
-    found = TYPE.fullmatch(kind) if isinstance(kind, str) else None
-    if found is None:
-        return None
-    return "regex" if found[1] == "regex" else "bm25"
-
-
 def search_function(name: str, method: Method) -> dict[str, Any]:
     """Return the search as a function in OpenAI's form."""
     parameters = closed({QUERY: typed("string", QUERIES[method])})
@@ -73,16 +62,10 @@ class ToolSearch:
     """After the history was read."""
     owner: str = ""
     """The sender."""
-    finds_any: bool = False
-    """Whether it finds the first tools if none has words of the query: a call is required, and
-    there may be no other tool."""
-    shown: bool = True
-    """Whether the client sees its calls."""
 
     @property
     def label(self) -> ToolLabel:
-        name = f"tool_search_{self.method}"
-        return ToolLabel("tool_search", name, counted=False, shown=self.shown)
+        return ToolLabel("tool_search", f"tool_search_{self.method}", counted=False)
 
     def refused(self, reason: str) -> GatewayResult:
         """Return the result of a search that does not run."""
@@ -96,12 +79,9 @@ class ToolSearch:
         found = await search(searched, query, MAX_FOUND, self.owner, regex=regex)
         if found.error is not None:
             return GatewayResult(found.error, Found(error=found.error), result="error")
-        names = found.names
-        if self.finds_any and not names:
-            names = [str(tool["name"]) for tool in searched[:MAX_FOUND]]
         # In the order of the request: an API that shows the tools by namespace has no other.
         places = {str(tool["name"]): at for at, tool in enumerate(searched)}
-        names.sort(key=lambda name: places[name])
+        names = sorted(found.names, key=lambda name: places[name])
         content = found_content(names, self.tools)
         loaded = tuple(name for name in names if self.tools.is_loaded(name))
         return GatewayResult(content, Found(loaded), self.tools.loaded)

@@ -1,9 +1,8 @@
-"""Reports on tools and instances of their schemas, by the verdicts of a compiler or by the schemas
-alone. `toolgate schema` makes them too, so this module imports no HTTP client."""
+"""Reports on tools, by the verdicts of a compiler or by the schemas alone. `toolgate schema` makes
+them too, so this module imports no HTTP client."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Literal
@@ -15,9 +14,8 @@ from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.schema.preparation.advice import advice_on
 from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.schema.preparation.prepare import prepare
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import Tool, check_tool, parse_tools
 
-from ...grammars.tool_check import check_tool
 from ...settings import Settings
 from .tools import as_chat_tool
 
@@ -59,50 +57,9 @@ class SchemaReport(BaseModel):
         return f"{self.name}: {self.status}{where}" + (f" ({about})" if about else "")
 
 
-WHY = {
-    "member_order": "Masks require the schema's order of members.",
-    "number_form": "Masks have no exponents and no fraction of zero.",
-    "closed_object": "Objects that declare properties are closed unless the schema sets "
-    "additionalProperties. TOOLGATE_OPEN_OBJECTS=1 opens them.",
-}
-
-
-class InstanceReport(BaseModel):
-    """Report on one instance.
-
-    `pointer` and `rule` are those of the first violation if the instance is not valid, and
-    otherwise of the first token that masks forbid. `rule` is then `member_order`, `number_form`,
-    `closed_object` or a keyword of the schema. `accepted` is None if `error` says why it is
-    unknown.
-    """
-
-    tool: str
-    accepted: bool | None = None
-    valid: bool | None = None
-    pointer: str | None = None
-    rule: str | None = None
-    code: str | None = None
-    error: str | None = None
-
-    def line(self, as_json: bool) -> str:
-        """Return the report as one line of JSON or of text."""
-        if as_json:
-            names = {"accepted", "valid", "pointer", "rule"}
-            names |= {"code", "error"} if self.error else set()
-            return json.dumps(self.model_dump(include=names), ensure_ascii=False)
-        if self.error:
-            return f"{self.tool}: {self.error}"
-        masks = "allow" if self.accepted else "forbid"
-        valid = "valid" if self.valid else "not valid"
-        where = f": {self.rule} at {self.pointer or 'the root'}" if self.rule is not None else ""
-        why = f". {WHY[self.rule]}" if self.rule in WHY else ""
-        return f"{self.tool}: masks {masks} it, {valid}{where}{why}"
-
-
 class BackendSchemas(BaseModel):
     backend: str
     tools: list[SchemaReport]
-    instances: list[InstanceReport] = []
 
 
 def read_entries(

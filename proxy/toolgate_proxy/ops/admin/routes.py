@@ -1,44 +1,45 @@
 """HTTP routes for the administrator.
 
-`POST /toolgate/prewarm`        `ToolsOfModel` → `{"backends": […]}` (`schemas.prewarm`)
-`POST /toolgate/schema`         `SchemaRequest` → `{"backends": [reports.BackendSchemas]}`
+`POST /toolgate/prewarm`        `ToolsOfModel` → `{"backends": […]}` (`prewarmed`)
+`POST /toolgate/schema`         `ToolsOfModel` → `{"backends": [reports.BackendSchemas]}`
 `GET  /toolgate/status`         models, their backends, keys and limits (`status.status`)
 `GET  /toolgate/keys`           virtual keys and their use (`status.list_keys`)
 `GET  /toolgate/metrics`        Prometheus text format
 `POST /toolgate/tools`          `PastedTools` → `tools` in the form of chat completions, and types
                                 of hosted tools that were `omitted`, because they have no schema
 `POST /toolgate/unconstrained`  a body of chat completions → server-sent events: `{"text": …}` for
-                                each token, and at the end `{"judgement": Judgement}`
+                                each token, and at the end `{"judgement": judgement.Judgement}`
 
 All require the master key. A virtual key must not fill the backends' caches or read other traffic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, ModelNotFound, ToolgateError
 from toolgate_core.pointer import request_path
-from toolgate_core.wire import MAX_INSTANCES
+from toolgate_core.tools import Tool
 
 from ...json_values import read_object
 from ...litellm_host.auth import require_administrator
 from ...litellm_host.router import placements
 from ...metrics import exposition
 from ...routing.deployments import Deployment
-from ...settings import settings
+from ...settings import Settings, settings
 from ...state import gateway
 from . import status, unconstrained
-from .schemas import Instance, prewarm, report_by_backends
+from .reports import BackendSchemas, SchemaReport, read_entries, report_by_verdict
 from .tools import UnknownForm, read_document
 
 
@@ -50,11 +51,6 @@ class ToolsOfModel(BaseModel):
     """The model's name as clients send it; by default all models with Toolgate backends."""
 
 
-class SchemaRequest(ToolsOfModel):
-    instances: Annotated[list[Instance], Field(max_length=MAX_INSTANCES)] = []
-    """Arguments of calls, to be walked through the masks and validated."""
-
-
 class PastedTools(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -63,6 +59,8 @@ class PastedTools(BaseModel):
     form of OpenAI, Anthropic or MCP."""
 
 
+BATCH = 32
+"""Number of grammars per message to the backend. Grammars of requests are loaded in between."""
 Model = TypeVar("Model", bound=BaseModel)
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -90,17 +88,14 @@ router = APIRouter(
 @router.post("/prewarm")
 async def prewarm_route(request: Request) -> Response:
     body = await _read(request, ToolsOfModel)
-    validators = gateway().engine.validators
-    backends = await prewarm(_targets(body.model), body.tools, settings(), validators)
-    return JSONResponse({"backends": backends})
+    backends = await report_by_backends(_targets(body.model), body.tools, settings())
+    return JSONResponse({"backends": list(map(prewarmed, backends))})
 
 
 @router.post("/schema")
 async def schema_route(request: Request) -> Response:
-    body = await _read(request, SchemaRequest)
-    backends = await report_by_backends(
-        _targets(body.model), body.tools, settings(), body.instances, gateway().engine.validators
-    )
+    body = await _read(request, ToolsOfModel)
+    backends = await report_by_backends(_targets(body.model), body.tools, settings())
     return JSONResponse({"backends": [each.model_dump(exclude_none=True) for each in backends]})
 
 
@@ -135,6 +130,45 @@ async def unconstrained_route(request: Request) -> Response:
     body = read_object(await request.body())
     events = unconstrained.events(await unconstrained.begin(body))
     return StreamingResponse(events, media_type="text/event-stream")
+
+
+async def report_by_backends(
+    deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
+) -> list[BackendSchemas]:
+    """Load `entries`, tools in the form of OpenAI's `tools`, into all deployments and report the
+    results."""
+    tools, invalid = read_entries(entries, settings)
+
+    async def report(deployment: Deployment) -> BackendSchemas:
+        reports = [each async for each in _reports(deployment, tools)]
+        return BackendSchemas(backend=deployment.url, tools=[*reports, *invalid])
+
+    return list(await asyncio.gather(*map(report, deployments)))
+
+
+async def _reports(deployment: Deployment, tools: Sequence[Tool]) -> AsyncIterator[SchemaReport]:
+    """Load tools into a deployment."""
+    for at in range(0, len(tools), BATCH):
+        batch = tools[at : at + BATCH]
+        try:
+            verdicts = await deployment.grammars.prepare(batch)
+        except ToolgateError as error:
+            failed = {"status": "failed", "code": error.code, "reason": error.message}
+            for tool in batch:
+                yield SchemaReport.model_validate({"name": tool.name, **failed})
+            continue
+        for tool in batch:
+            yield report_by_verdict(tool, verdicts[tool.hash])
+
+
+def prewarmed(backend: BackendSchemas) -> dict[str, Any]:
+    """Return what was loaded into a backend: each tool is ready, refused, invalid (not a tool
+    definition) or failed (error of the backend)."""
+    excluded = {"tools": {"__all__": {"residual", "forms", "corrected"}}}
+    loaded = backend.model_dump(exclude=excluded, exclude_none=True)
+    for tool in loaded["tools"]:
+        tool["status"] = "ready" if tool["status"] in ("masked", "checked") else tool["status"]
+    return loaded
 
 
 def _json(content: object) -> Response:

@@ -33,8 +33,7 @@ export function show() {
   if (!started) {
     started = true;
     by("schema-tools").value = JSON.stringify(EXAMPLE, null, 2);
-    const soon = later(update, 350);
-    for (const id of ["schema-tools", "schema-arguments"]) by(id).addEventListener("input", soon);
+    by("schema-tools").addEventListener("input", later(update, 350));
     by("schema-model").addEventListener("change", update);
   }
   update();
@@ -55,8 +54,6 @@ async function update() {
   let body;
   try {
     body = { tools: read(by("schema-tools").value), ...chosenModel() };
-    const written = by("schema-arguments").value.trim();
-    if (written) body.instances = [{ arguments: JSON.parse(written), ...onlyTool(body.tools) }];
   } catch (error) {
     return none(error.message, true);
   }
@@ -65,7 +62,7 @@ async function update() {
   try {
     const report = await ask("toolgate/schema", body, abort.signal);
     say(`${report.backends.length} backend${report.backends.length === 1 ? "" : "s"} reported.`);
-    by("schema-report").replaceChildren(...report.backends.flatMap(cards));
+    by("schema-report").replaceChildren(...report.backends.flatMap((backend) => backend.tools.map(card)));
   } catch (error) {
     if (abort.signal.aborted) return;
     none(error.status === 403 ? "The schema report needs the master key." : error.message, true);
@@ -75,18 +72,6 @@ async function update() {
 function chosenModel() {
   const model = by("schema-model").value;
   return model ? { model } : {};
-}
-
-// With several tools, arguments are those of the first.
-function onlyTool(tools) {
-  const name = tools[0].name ?? tools[0].function?.name ?? tools[0].custom?.name;
-  return tools.length > 1 && name ? { tool: name } : {};
-}
-
-function cards(backend) {
-  const made = backend.tools.map(card);
-  for (const each of backend.instances) made.push(instance(each));
-  return made;
 }
 
 function card(tool) {
@@ -112,25 +97,4 @@ function card(tool) {
     );
   }
   return made;
-}
-
-function instance(report) {
-  const made = element(
-    "div",
-    { class: "card" },
-    element("h2", {}, "Arguments"),
-    report.error ? element("p", { class: "error" }, report.error) : outcome(report),
-  );
-  if (report.rule) made.append(element("p", {}, element("code", {}, report.rule), " at ", element("code", {}, report.pointer || "/")));
-  return made;
-}
-
-function outcome({ valid, accepted }) {
-  const masks = accepted
-    ? valid
-      ? "A model can write it."
-      : "Masks do not prevent it: it is caught when the complete call is validated, before it is sent."
-    : "Masks keep a model from writing it.";
-  const state = `state ${valid && accepted ? "masked" : "refused"}-state`;
-  return element("p", {}, element("span", { class: state }, valid ? "Valid." : "Not valid."), ` ${masks}`);
 }
