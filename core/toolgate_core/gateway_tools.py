@@ -22,6 +22,8 @@ class ToolLabel:
     """The configured MCP server or search tool; empty for tools of the gateway itself."""
     counted: bool = True
     """Whether a call counts for the limits of the key."""
+    shown: bool = True
+    """Whether the client sees its calls."""
 
 
 @dataclass(frozen=True)

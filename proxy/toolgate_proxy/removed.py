@@ -34,7 +34,6 @@ SETTINGS = {
     "PAGE": "The page needs no key and has no data, so the gateway always serves it.",
     "PREFIX_AFFINITY": "Prompts always go where their prefix is cached, while there is capacity.",
     "RECEIPT_KEY": "Receipts were removed, so no key is needed.",
-    "TOOL_SEARCH": "Chat completions have no search for tools; the Responses and Messages APIs do.",
     "TRACES": "Set OpenTelemetry's own OTEL_TRACES_EXPORTER to `otlp` or `console`.",
 }
 """By name, without the prefix TOOLGATE_."""

@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, fi
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from redis.asyncio.connection import parse_url
 
+AUTO_LISTED_TOOLS = 30
+"""Models choose less well among more tools, and each takes 100 to 200 tokens of the prompt."""
+
 
 class Section(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -75,6 +78,16 @@ class ToolSettings(Section):
     web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
     """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,
     separated by commas; `*`: all public ones. Without it, `web_fetch` is a hosted tool."""
+    tool_search: Literal["off", "auto"] | Annotated[int, Field(ge=1, le=1_000)] = "off"
+    """Number of tools of a chat completion that its prompt lists: the first ones. The model can
+    [search for the others](chat.md#deferred-tools). `auto`: 30. `off`: the prompt lists all."""
+
+    @property
+    def listed_tools(self) -> int | None:
+        """The number of tools that the prompt lists; None: all."""
+        if isinstance(self.tool_search, int):
+            return self.tool_search
+        return AUTO_LISTED_TOOLS if self.tool_search == "auto" else None
 
 
 class BodyLimitSettings(Section):

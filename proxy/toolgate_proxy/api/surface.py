@@ -223,6 +223,10 @@ class Surface(Form, Protocol):
         """Return the body with the defaults of a deployment, which are parameters of chat
         completions, where the body does not set them."""
 
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        """Return the body with a search for tools instead of those after the first `listed` ones,
+        if the API has no form for such a search."""
+
     def read(self, body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, Writer]:
         """Read a body. Raise InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is
         the path of the invalid field."""
@@ -236,6 +240,9 @@ class Stateless:
 
     def runs_in_background(self, body: Mapping[str, Any]) -> bool:
         return False
+
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        return body
 
     async def keep(self) -> None:
         pass

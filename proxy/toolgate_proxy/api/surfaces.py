@@ -55,7 +55,12 @@ class RequestReader:
 
     def __init__(self, settings: Settings, sealer: Sealer) -> None:
         self._settings = settings
+        self._listed = settings.listed_tools
         self._sealer = None if settings.prefix_cache == "shared" else sealer
+
+    def searching(self, surface: Surface, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body with a search for the tools that the settings leave out of the prompt."""
+        return body if self._listed is None else surface.with_search(body, self._listed)
 
     def read(
         self,
@@ -85,7 +90,7 @@ class RequestReader:
             recalled=recalled,
             salt=partial(self._salt, owner),
         )
-        request, writer = surface.read(body, reading)
+        request, writer = surface.read(self.searching(surface, body), reading)
         notes.omitted_tools = writer.omitted_tools
         notes.history_changes = writer.history_changes
         return without(request, invalid.errors, notes), writer

@@ -11,7 +11,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool, ToolChoice
 from toolgate_core.deltas import (
@@ -20,6 +20,7 @@ from toolgate_core.deltas import (
     CallStart,
     ContentDelta,
     Finish,
+    InputDelta,
     ReasoningDelta,
 )
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
@@ -30,6 +31,8 @@ from .choice import ChoiceEvent, GatewayCallRan
 from .engine import Run
 from .generation import Generation
 from .response import ChatResponse, ResponseEvent
+
+CALL_EVENTS = (CallStart, ArgumentsDelta, InputDelta, CallEnd)
 
 
 @dataclass
@@ -63,15 +66,26 @@ class Round:
         """Whether the gateway ran all calls, so that the turn is not over."""
         return bool(self.calls) and len(self.own_calls) == len(self.calls)
 
+    @property
+    def only_hidden(self) -> bool:
+        """Whether the client sees no call of the round."""
+        return all(self._hides(call) for call in self.calls)
+
+    def _hides(self, call: Call) -> bool:
+        tool = self.response.sent.gateway_tools.get(call.start.name)
+        return tool is not None and not tool.label.shown
+
     def note(self, events: Iterable[ResponseEvent]) -> list[ResponseEvent]:
-        """Return the events without the end, which is kept, and without reasoning that the client
-        does not want."""
+        """Return the events without the end, which is kept, without reasoning that the client does
+        not want, and without hidden calls."""
         shown = self.response.request.include_reasoning
         passed: list[ResponseEvent] = []
         for each in events:
             match each.event:
-                case Finish():
-                    self.finish = each
+                case Finish() as finish:
+                    if self.calls and self._hides(self.calls[-1]):
+                        finish = replace(finish, call=None)
+                    self.finish = ResponseEvent(each.choice, finish)
                     continue
                 case ReasoningDelta(text):
                     self.reasoning.append(text)
@@ -85,6 +99,8 @@ class Round:
                     self.calls[-1].arguments.append(text)
                 case CallEnd():
                     self.calls[-1].complete = True
+            if isinstance(each.event, CALL_EVENTS) and self._hides(self.calls[-1]):
+                continue
             passed.append(each)
         return passed
 
@@ -175,7 +191,8 @@ async def _rounds(
             results.append(
                 await tool_calls.run(tool, arguments, run.context, deadline, within_limit=admitted)
             )
-            yield [ResponseEvent(0, GatewayCallRan(call.start, results[-1].shown))]
+            if tool.label.shown:
+                yield [ResponseEvent(0, GatewayCallRan(call.start, results[-1].shown))]
         if not written.goes_on:
             if written.finish is not None:
                 yield [written.finish]
@@ -270,17 +287,24 @@ def _next(
         sampling=sampling,
         echo="",
     )
-    return replace(request, tool_choice=_next_choice(request, last=last))
+    called = not written.only_hidden
+    return replace(request, tool_choice=_next_choice(request, last=last, called=called))
 
 
-def _next_choice(request: ChatRequest, *, last: bool) -> ToolChoice:
-    """Return what the model may call after its first calls: one that was required is made."""
+def _next_choice(request: ChatRequest, *, last: bool, called: bool) -> ToolChoice:
+    """Return what the model may call after its first calls. `called`: whether the client has seen
+    one, so that a call that was required is made."""
     choice = request.tool_choice
     if last:
         names = tuple(tool.name for tool in request.tools)
         names = choice.names if isinstance(choice, AllowedTools) else names
         others = tuple(name for name in names if name not in request.gateway_tools)
-        return AllowedTools("auto", others) if others else "none"
+        mode: Literal["auto", "required"] = (
+            "required" if choice == "required" and not called else "auto"
+        )
+        return AllowedTools(mode, others) if others else "none"
+    if not called:
+        return choice
     if isinstance(choice, AllowedTools):
         return replace(choice, mode="auto")
     return "auto" if isinstance(choice, NamedTool) or choice == "required" else choice

@@ -21,6 +21,7 @@ from toolgate_core.errors import ToolgateError
 from ..api.shared.options import LITELLM
 from ..api.surface import Surface
 from ..context import RequestContext
+from ..state import gateway
 from . import auth, database
 from .database import check_settings, key_settings
 from .fallback_entries import NAME, all_of, requested_fallbacks
@@ -87,7 +88,8 @@ class Admission:
     ) -> AbstractAsyncContextManager[Target]:
         """Hold a deployment for the request until the response has ended. `owner`: the key or team
         that sent the request. Raise ToolgateError."""
-        return self.fallbacks.deployment(body, owner, self.observer)
+        shown = gateway().reader.searching(self.surface, body)
+        return self.fallbacks.deployment(shown, owner, self.observer)
 
     async def fall_back(self, error: ToolgateError) -> None:
         """Repeat the request at its model, which failed with `error`, or go on to the next

@@ -108,7 +108,8 @@ async def admitted(
     client = client_of(host.scope, context)
     values, recalled = await surface.recall(values, client)
     if context.caller.key is not None:
-        await context.admit(gateway().limiter, values, output=output)
+        here = gateway()
+        await context.admit(here.limiter, here.reader.searching(surface, values), output=output)
     if may_use(values):
         client = await with_tools(client, values, host, sent.credentials)
     if output:

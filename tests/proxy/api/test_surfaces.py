@@ -19,7 +19,7 @@ from toolgate_proxy.keys.access import may_open
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 
-from .kit import HI, rows
+from .kit import HI, function, rows
 
 
 @pytest.mark.parametrize(("path", "model"), rows("tables")["model in path"])
@@ -107,3 +107,11 @@ def test_owners_and_their_own_salts_have_different_salts():
 @pytest.mark.parametrize("sent", [None, "pepper"])
 def test_shared_caches_have_the_salts_of_clients(sent):
     assert salt(SHARED, "team a", sent) == sent
+
+
+def test_a_search_takes_the_place_of_the_tools_that_are_not_listed():
+    reader = RequestReader(Settings(tool_search=1), Sealer(b"s" * 32))
+    body = {"tools": [function("chat", name) for name in ("a", "b", "c")]}
+    sent = reader.searching(COMPLETIONS, body)["tools"]
+    assert [tool.get("defer_loading") for tool in sent] == [None, True, True, None]
+    assert reader.searching(RESPONSES, body) == body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +49,12 @@ class ChatFeature(Feature[Output]):
     ITEMS: ClassVar[tuple[str, ...]] = ()
     """Members of messages."""
 
+    @classmethod
+    def prepared(cls, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        """Return a body in which the prompt has at most `listed` tools, if the feature finds the
+        others."""
+        return body
+
     def called(self, call: Fields) -> Mapping[str, Any] | None:
         """Return the function, with its arguments, of a call in the conversation whose type is one
         of the feature's. Raise InvalidRequest."""
@@ -57,4 +63,12 @@ class ChatFeature(Feature[Output]):
     def turns(self, message: Message) -> Iterable[Message]:
         """Return the messages that the prompt has in place of one of the feature's members of a
         message. Without any, the member stays."""
+        return ()
+
+    def before(self, message: Message) -> Sequence[Message]:
+        """Return the messages that the prompt has before one."""
+        return ()
+
+    def at_end(self) -> Sequence[Message]:
+        """Return the messages that the prompt has after all others."""
         return ()

@@ -34,6 +34,7 @@ def parse_messages(messages: object, used: Used[ChatFeature], define: Define) ->
         raise invalid_value("messages", "a non-empty array of messages", messages)
     turns = Turns(used.asked.history, used.asked.tools)
     reader = _Reader(used, used.asked.history, used.asked.tools, define)
+    path = ""
     for at, each in enumerate(messages):
         message = reader.read(each, f"messages[{at}]")
         if message is None:
@@ -41,7 +42,12 @@ def parse_messages(messages: object, used: Used[ChatFeature], define: Define) ->
         path = f"messages[{at}]"
         message = _without_function(message, path, used)
         for turn in _with_turns(message, path, used):
+            for more in (more for feature in used for more in feature.before(turn)):
+                turns.begin(more, path)
             turns.begin(turn, path)
+    if turns.count:
+        for more in (more for feature in used for more in feature.at_end()):
+            turns.begin(more, path)
     conversation = turns.finished()
     if not conversation.messages:
         raise InvalidRequest("'messages' must have a message with content.", param="messages")

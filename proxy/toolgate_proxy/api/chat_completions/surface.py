@@ -61,6 +61,11 @@ class ChatCompletions(Stateless):
     counting: Counting | None = None
     read = staticmethod(read)
 
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        for feature in CHAT:
+            body = feature.prepared(body, listed)
+        return body
+
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None
 

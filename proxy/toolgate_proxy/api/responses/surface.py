@@ -85,6 +85,9 @@ class Responses:
     ) -> tuple[ChatRequest, ResponsesWriter]:
         return read(body, reading, self.writer)
 
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        return body
+
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
         if isinstance(error, UnsupportedParameter):
             return error.body()  # The parser's words, about what the client named.

@@ -62,10 +62,16 @@ class ToolSearch:
     """After the history was read."""
     owner: str = ""
     """The sender."""
+    finds_any: bool = False
+    """Whether it finds the first tools if none has words of the query: a call is required, and
+    there may be no other tool."""
+    shown: bool = True
+    """Whether the client sees its calls."""
 
     @property
     def label(self) -> ToolLabel:
-        return ToolLabel("tool_search", f"tool_search_{self.method}", counted=False)
+        name = f"tool_search_{self.method}"
+        return ToolLabel("tool_search", name, counted=False, shown=self.shown)
 
     def refused(self, reason: str) -> GatewayResult:
         """Return the result of a search that does not run."""
@@ -79,9 +85,12 @@ class ToolSearch:
         found = await search(searched, query, MAX_FOUND, self.owner, regex=regex)
         if found.error is not None:
             return GatewayResult(found.error, Found(error=found.error), result="error")
+        names = found.names
+        if self.finds_any and not names:
+            names = [str(tool["name"]) for tool in searched[:MAX_FOUND]]
         # In the order of the request: an API that shows the tools by namespace has no other.
         places = {str(tool["name"]): at for at, tool in enumerate(searched)}
-        names = sorted(found.names, key=lambda name: places[name])
+        names.sort(key=lambda name: places[name])
         content = found_content(names, self.tools)
         loaded = tuple(name for name in names if self.tools.is_loaded(name))
         return GatewayResult(content, Found(loaded), self.tools.loaded)
