@@ -136,8 +136,8 @@ class Meter:
     counted: bool = False
     """The tokens were counted, by a Toolgate backend or by LiteLLM."""
     uncounted: Tokens = NO_TOKENS
-    """What counts until the tokens are counted. Our backends count them from the beginning, other
-    providers at the end."""
+    """What counts until the tokens are counted. Our backends count them from the beginning, LiteLLM
+    those of other providers at the end."""
     complete: bool = False
     """The token counts are final, so the reservation can be settled."""
     on_counted: Callable[[], None] | None = None
@@ -186,13 +186,12 @@ class Meter:
         self.earlier = Tokens(self.prompt_tokens, self.completion_tokens)
         self.prompt_admitted = False
 
-    def await_counts(self, *, stream: bool) -> None:
-        """Note that another provider gets the prompt now, which counts tokens at the end. If the
-        client leaves, only a stream shows how much of the response was generated."""
+    def await_counts(self) -> None:
+        """Note that another provider gets the prompt now, whose tokens LiteLLM reports at the
+        end."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.begin_counting()
-        reserved = NO_TOKENS if self.lease is None else self.lease.reserved
-        self.uncounted = Tokens(reserved.input) if stream else reserved
+        self.uncounted = NO_TOKENS if self.lease is None else self.lease.reserved
 
     def used_tokens(self) -> Tokens:
         """Return what counts against limits: what was read, generated and called so far."""

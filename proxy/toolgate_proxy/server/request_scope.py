@@ -57,8 +57,6 @@ from ..context import (
     route_path,
 )
 from ..keys.access import KEY_HEADERS, Header, key_of
-from ..keys.limit_kinds import NO_TOKENS
-from ..litellm_host.limit_hook import ProviderUsage
 from ..metrics import exposition
 from ..state import gateway
 from . import logs, traffic
@@ -94,18 +92,12 @@ class RequestScope:
         scope[SCOPE], outcome, meter = context, context.outcome, context.meter
         surface = traffic.surface_of(scope)
 
-        usage: ProviderUsage | None = None
-
         async def counted(message: Message) -> None:
-            nonlocal usage
             if message["type"] == "http.response.start":
                 headers = response_headers(message.get("headers", ()), own_headers(context))
                 message = {**message, "headers": headers}
                 outcome.begin(message["status"])
-                usage = usage_of(message, context)
-            elif usage is not None:
-                usage.read(message.get("body", b""), last=not message.get("more_body", False))
-            if message["type"] != "http.response.start" and (meter.complete or _is_last(message)):
+            elif meter.complete or _is_last(message):
                 outcome.sent_whole = outcome.sent_whole or _is_last(message)
                 # Before the last bytes are sent: the client's next request may arrive right after
                 # them, and its rate-limit headers must be exact.
@@ -137,15 +129,6 @@ class RequestScope:
             traffic.end(context, surface, span)
             as_json = gateway().settings.log_format == "json"
             logs.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
-
-
-def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
-    """Return the reader of a response whose tokens count against a limit and which we do not
-    count."""
-    if context.outcome.failed or context.meter.uncounted == NO_TOKENS:
-        return None
-    types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
-    return ProviderUsage(context.meter, types[0] if types else b"")
 
 
 def _refusing(error: ToolgateError) -> ASGIApp:
