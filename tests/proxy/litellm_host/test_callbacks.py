@@ -34,8 +34,8 @@ from toolgate_proxy.litellm_host.app import EVENTS, repair_spans
 from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.hooks import MODERATION, POST_CALL, RESPONSE_HOOKS, UNSUPPORTED
 from toolgate_proxy.litellm_host.limit_hook import hook as of_limits
-from toolgate_proxy.litellm_host.log_events import _response
 from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason
+from toolgate_proxy.litellm_host.request_events import _response
 from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
 from toolgate_proxy.server.request_scope import own_headers
