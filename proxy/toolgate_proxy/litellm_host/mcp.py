@@ -231,7 +231,6 @@ _factory_of = MCPClient._create_httpx_client_factory
 _list, _call = MCPClient.list_tools, MCPClient.call_tool
 _parse = jsonrpc_message_adapter.validate_json
 _failures: ContextVar[list[str]] = ContextVar("toolgate_mcp_failures")
-_text_of = Handler._parse_mcp_result
 _result_of = MCPClient.error_tool_result
 
 
@@ -302,6 +301,8 @@ def _message(content: str | bytes, **options: Any) -> Any:
     is_ours = _failures.get(None) is not None
     if isinstance(parts, list) and (is_ours or len(parts) > MAX_PARTS):
         result["content"] = [{"type": "text", "text": result_text(result)[:MAX_RESULT]}]
+    if result.get("isError"):
+        _note("the server reports an error")
     return message
 
 
@@ -332,24 +333,17 @@ def _note(text: str) -> None:
         noted.append(text)
 
 
-def _noting(result: Any) -> str:
-    text: str = _text_of(result)
-    if getattr(result, "is_error", None):
-        _note(text)
-    return text
-
-
 def _without_message(exc: Exception) -> Any:
-    is_ours = _failures.get(None) is not None
-    hidden = is_ours and type(exc).__name__ not in OF_SERVERS
-    return _result_of(ToolCallFailed() if hidden else exc)
+    if _failures.get(None) is not None:
+        exc = exc if type(exc).__name__ in OF_SERVERS else ToolCallFailed()
+        _note(str(exc))
+    return _result_of(exc)
 
 
 jsonrpc_message_adapter.validate_json = _message  # type: ignore[assignment, method-assign]
 stdio.TextReceiveStream = _text  # type: ignore[assignment, attr-defined]
 MCPClient._create_httpx_client_factory = _bounded_factory
 MCPClient.list_tools, MCPClient.call_tool = _few, _unstructured
-Handler._parse_mcp_result = staticmethod(_noting)
 MCPClient.error_tool_result = staticmethod(_without_message)
 
 

@@ -58,8 +58,7 @@ class Forwarding:
         context = context_of(scope)
         await authorize(scope, context)
         sent = await incoming.read(scope, receive, context)
-        lacking = absent_routes.without_provider(scope, sent.content)
-        if lacking is not None:
+        if (lacking := absent_routes.without_provider(scope)) is not None:
             raise lacking
         if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
             await self.host(scope, sent.again(receive), send)
