@@ -44,14 +44,14 @@ class Pipeline:
         try:
             sent = await incoming.arrive(self.surface, self.counting, scope, receive, context)
             if sent.route is None:
-                streamed = await self.litellm.check_model(scope, sent.values, sent.asker)
+                await self.litellm.check_model(scope, sent.values, sent.asker)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
             report_refused(self.surface, scope, context, error)
             return
         if sent.route is None:
-            await self.litellm.pass_on(scope, sent.body.again(receive), send, streamed=streamed)
+            await self.litellm.pass_on(scope, sent.values, sent.body.again(receive), send)
         elif sent.begins:
             await Run(self, scope, sent.values, sent.body.size)(scope, receive, send)
         else:

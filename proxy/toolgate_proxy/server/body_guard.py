@@ -51,17 +51,16 @@ def is_guarded(path: str) -> bool:
     return CHAT in path or path.rstrip("/").endswith(PATHS)
 
 
-def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool:
-    """Checks a body. Returns whether it is a chat request for a stream. `asker`: the sender, if it
-    is known. Raises InvalidRequest and UnsupportedParameter."""
+def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
+    """Checks a body. `asker`: the sender, if it is known. Raises InvalidRequest and
+    UnsupportedParameter."""
     check_controls(values)
     if CHAT in path:
         check_model(path, values, asker)
-        return check_shape(values)
+        check_shape(values)
     for api, paths in BRIDGED.items():
         if paths.fullmatch(path):
             check_bridged(values, api, asker)
-    return False
 
 
 def check_controls(values: dict[str, Any]) -> None:
@@ -104,11 +103,11 @@ def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -
         raise unknown(name, BY_NAME)
 
 
-def check_shape(values: dict[str, Any]) -> bool:
-    """Checks the types of a chat request's fields. Returns `stream`. Raises InvalidRequest."""
+def check_shape(values: dict[str, Any]) -> None:
+    """Checks the types of a chat request's fields. Raises InvalidRequest."""
     fields = Fields(values)
     fields.text("model")
-    streamed = fields.flag("stream") or False
+    fields.flag("stream")
     for at, message in enumerate(_objects(fields, "messages")):
         _check_message(message, f"messages[{at}]")
     _objects(fields, "tools")
@@ -118,7 +117,6 @@ def check_shape(values: dict[str, Any]) -> bool:
     options = Fields(fields.mapping("stream_options") or {}, "stream_options")
     for name in STREAM_OPTIONS:
         options.flag(name)  # LiteLLM silently drops invalid options
-    return streamed
 
 
 def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) -> None:

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import ModelNotFound
 
 from ..api.shared.options import LITELLM
-from ..api.surface import Client
+from ..api.surface import Client, is_streamed
 from ..context import MATCH, RequestContext, context_of, model_in_path
 from ..litellm_host.admission import Admission
 from ..litellm_host.auth import check_exists, model_not_found
@@ -63,8 +63,9 @@ class Forwarding:
         if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
             await self.host(scope, sent.again(receive), send)
             return
-        streamed = await self.check(scope, await incoming.values_of(sent, scope, context))
-        await self.pass_on(scope, sent.again(receive), send, streamed=streamed)
+        values = await incoming.values_of(sent, scope, context)
+        await self.check(scope, values)
+        await self.pass_on(scope, values, sent.again(receive), send)
 
     def unless(self, answer: Answer) -> ASGIApp:
         """Return an app whose response is that of `answer`, if there is one."""
@@ -75,30 +76,32 @@ class Forwarding:
 
         return app
 
-    async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> bool:
-        """Check a request at a path of our own for a model that LiteLLM serves. Return whether it
-        is a chat request for a stream. Raise ModelNotFound, and as `check`."""
+    async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> None:
+        """Check a request at a path of our own for a model that LiteLLM serves. Raise as `check`,
+        and ModelNotFound."""
         context = context_of(scope)
-        streamed = await self.check(scope, values, asker)
+        await self.check(scope, values, asker)
         if context.caller.authenticated:
             await check_exists(context.model or "", context.caller.key)
-        return streamed
 
-    async def check(self, scope: Scope, values: dict[str, Any], asker: Asker | None = None) -> bool:
-        """Check a body that names a model. Return whether it is a chat request for a stream. Raise
-        InvalidRequest, ModelNotFound and UnsupportedParameter."""
+    async def check(self, scope: Scope, values: dict[str, Any], asker: Asker | None = None) -> None:
+        """Check a body that names a model. Raise InvalidRequest, ModelNotFound and
+        UnsupportedParameter."""
         context = context_of(scope)
         try:
-            return body_guard.check(scope["path"], values, asker)
+            body_guard.check(scope["path"], values, asker)
         except ModelNotFound:
             if context.caller.authenticated and context.model:
                 raise await model_not_found(context.model, context.caller.key) from None
             raise
 
-    async def pass_on(self, scope: Scope, receive: Receive, send: Send, *, streamed: bool) -> None:
-        """Pass a request for a model on. A stream is kept alive while it is silent."""
+    async def pass_on(
+        self, scope: Scope, values: Mapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Pass a request for a model on. A stream of chat completions is kept alive while it is
+        silent."""
         context = context_of(scope)
-        if not streamed:
+        if body_guard.CHAT not in scope["path"] or not is_streamed(values):
             await self.host(scope, receive, noting_events(send, context))
             return
         reply = Reply(send, context)
