@@ -98,7 +98,7 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
         sent = key_of(request.scope.get("headers", ())) or api_key
         key = await identify(sent, address_of(request.scope))
     if key is None:
-        return administrator()
+        return caller(None)
     path = route_path(request.scope)
     if not may_open(request.method, path):
         raise refusal(request.method, path)
@@ -165,22 +165,16 @@ def is_ours() -> bool:
     return here.user_custom_auth is authenticate and not own_header
 
 
-def administrator() -> UserAPIKeyAuth:
-    """Return LiteLLM's description of the master key's holder."""
-    return UserAPIKeyAuth(
-        api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
-        user_id=litellm_proxy().litellm_proxy_admin_name,
-        user_role=LitellmUserRoles.PROXY_ADMIN,
-    )
-
-
 def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
     """Return LiteLLM's description of a key's holder; None: of the master key's. `route`: the
     path."""
     if key is None:
-        master = administrator()
-        master.request_route = route
-        return master
+        return UserAPIKeyAuth(
+            request_route=route,
+            api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
+            user_id=litellm_proxy().litellm_proxy_admin_name,
+            user_role=LitellmUserRoles.PROXY_ADMIN,
+        )
     return UserAPIKeyAuth(
         request_route=route,
         api_key=key.id,

@@ -107,16 +107,7 @@ async def provided(
     """Return the sender with the tools of the MCP servers that its request names."""
     if not (entries := mcp_entries(values)):
         return client
-    return client.given(McpListings, McpListings(await listings(entries, caller, credentials)))
-
-
-async def listings(
-    entries: Mapping[str, Mapping[str, Any]],
-    caller: UserAPIKeyAuth,
-    credentials: McpCredentials,
-) -> dict[str, Listing]:
-    """Return the tools of the entries of a request that name servers of LiteLLM, by path. Others
-    have none: nothing is sent to an address that the operator did not configure."""
+    # Others have none: nothing is sent to an address that the operator did not configure.
     own = {
         path: served[0]
         for path, entry in entries.items()
@@ -126,7 +117,7 @@ async def listings(
     found = await asyncio.gather(
         *(_listed(entry, caller, credentials.of_entry(entry)) for entry in own.values())
     )
-    return dict(zip(own, found, strict=True))
+    return client.given(McpListings, McpListings(dict(zip(own, found, strict=True))))
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) -> Listing:

@@ -90,8 +90,6 @@ class RequestEvents(Observer):
         """Makes the response, once a backend responds."""
         self._pieces: list[ResponseEvent] = []
         """The events of a streamed response."""
-        self._first_event: datetime.datetime | None = None
-        """Of a stream."""
         self._made: Any = None
         """LiteLLM's object of a whole response, once it has its cost."""
         self._failure_hook_done = False
@@ -181,10 +179,6 @@ class RequestEvents(Observer):
 
     def note(self, pieces: Iterable[ResponseEvent]) -> None:
         self._pieces += pieces
-
-    def note_first_event(self) -> None:
-        if self._first_event is None:
-            self._first_event = datetime.datetime.now()
 
     async def with_cost(self, events: bytes) -> bytes:
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
@@ -315,8 +309,10 @@ class RequestEvents(Observer):
             response = await self._priced(whole, stream, ended)
         data, log, began = await self._data.prepared(), self._data.logging, self._data.began
         if stream:
-            log.completion_start_time = self._first_event or ended
-            log.model_call_details["completion_start_time"] = log.completion_start_time
+            outcome, first = self._data.context.outcome, ended
+            if (seconds := outcome.first_event_seconds) is not None:
+                first = datetime.datetime.fromtimestamp(outcome.arrived + seconds)
+            log.completion_start_time = log.model_call_details["completion_start_time"] = first
         if not self._routed:
             counted = not self._data.is_ours or database.has_database()
             without_inert(log, counted=counted)

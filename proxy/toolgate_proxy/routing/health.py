@@ -91,8 +91,6 @@ def _words(reason: OSError | None) -> str:
     return words or (str(reason) if reason else "no connection within the time limit")
 
 
-logger = logging.getLogger(__name__)
-
 MAX_LISTED = 20
 """Maximum number of models that the log lists."""
 

@@ -64,7 +64,7 @@ class PrefixHashes:
 
 
 def hash_request(
-    request: Mapping[str, Any], messages: object = None, *, owner: str = "", shared: bool = False
+    request: Mapping[str, Any], *, owner: str = "", shared: bool = False
 ) -> PrefixHashes | None:
     """Return the hashes by which a deployment is chosen. A `prompt_cache_key` takes the place of
     the head: requests of one owner with the same key go to the same deployment while it has
@@ -74,7 +74,7 @@ def hash_request(
     `owner`: the key or team that sent the request; `shared`: whether all owners share the prefix
     caches. Otherwise the hashes of different owners differ, as their caches do. Returns None for a
     short prompt without key."""
-    prefix = hash_prefixes(request, messages, owner="" if shared else owner)
+    prefix = hash_prefixes(request, owner="" if shared else owner)
     key = request.get(KEY)
     if not isinstance(key, str) or not key:
         return prefix
@@ -82,12 +82,10 @@ def hash_request(
     return PrefixHashes(head, head if prefix is None else prefix.conversation)
 
 
-def hash_prefixes(
-    request: Mapping[str, Any], messages: object = None, *, owner: str = ""
-) -> PrefixHashes | None:
+def hash_prefixes(request: Mapping[str, Any], *, owner: str = "") -> PrefixHashes | None:
     """Hash the prefixes of a prompt. `request`: the body of a chat, responses or messages request.
     Returns None for a short prompt."""
-    turns = messages or request.get("messages") or request.get("input")
+    turns = request.get("messages") or request.get("input")
     if isinstance(turns, str):
         turns = [turns]
     if not isinstance(turns, Sequence):
@@ -265,7 +263,6 @@ class PrefixAffinity:
         model: str,
         weights: Mapping[Placement, float],
         request: Mapping[str, Any],
-        messages: object = None,
         owner: str = "",
     ) -> Placement | None:
         """Return the placement for the prompt, or None if any placement is equally good. `weights`:
@@ -279,7 +276,7 @@ class PrefixAffinity:
                 candidates[RankedDeployment(name, weight, deployment.load.total)] = placement
         if len(candidates) < 2:
             return None
-        hashes = hash_request(request, messages, owner=owner, shared=self._shared)
+        hashes = hash_request(request, owner=owner, shared=self._shared)
         if hashes is None:
             return None
         rendezvous = self._rendezvous.setdefault(model, Rendezvous())

@@ -78,16 +78,6 @@ def check_controls(values: dict[str, Any]) -> None:
             raise UnsupportedParameter(f"{path!r} can't be set per request. Remove it.", param=path)
 
 
-def first_unknown(values: dict[str, Any]) -> str | None:
-    """The first field of a chat request that is not a known parameter. Raises InvalidRequest."""
-    spread = Fields(values).mapping("extra_body") or {}
-    fields = [(name, value) for name, value in values.items() if name != "extra_body"]
-    for name, value in [*fields, *spread.items()]:
-        if value is not None and name not in BY_NAME:
-            return name
-    return None
-
-
 def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
     """Checks that the request names one model, and for our models that all fields are known.
 
@@ -98,9 +88,11 @@ def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -
     if "," in model + path:
         message = "'model' must name one model. Send one request per model."
         raise InvalidRequest(message, param="model")
-    name = first_unknown(values)
-    if name is not None and not (path in PLAIN_CHAT and is_foreign(model, asker)):
-        raise unknown(name, BY_NAME)
+    spread = Fields(values).mapping("extra_body") or {}
+    fields = [*((name, values[name]) for name in values if name != "extra_body"), *spread.items()]
+    further = [name for name, value in fields if value is not None and name not in BY_NAME]
+    if further and not (path in PLAIN_CHAT and is_foreign(model, asker)):
+        raise unknown(further[0], BY_NAME)
 
 
 def check_shape(values: dict[str, Any]) -> None:
