@@ -89,10 +89,10 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a request that name MCP servers, by their paths, in OpenAI's form."""
     of_openai = {"server_label": "name", "server_url": "url", **{name: name for name in TOKENS}}
     return {
-        path: entry
+        f"{name}[{at}]": entry
         if name == "tools"
-        else {"type": MCP, **{name: entry.get(own) for name, own in of_openai.items()}}
-        for path, (name, entry) in entries_of(body).items()
+        else {"type": MCP, **{member: entry.get(own) for member, own in of_openai.items()}}
+        for name, at, entry in entries_of(body)
     }
 
 

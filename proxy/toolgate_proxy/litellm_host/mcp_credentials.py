@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -238,27 +238,22 @@ def _proper(header: str) -> str:
     return "Authorization" if name == AUTHORIZATION else name
 
 
-def entries_of(body: Mapping[str, Any]) -> dict[str, tuple[str, Body]]:
-    """Return the entries of a body that name MCP servers, by path: the parameter of each, and the
-    entry as it is there."""
-    found = {}
+def entries_of(body: Mapping[str, Any]) -> Iterator[tuple[str, int, Body]]:
+    """Yield the entries of a body that name MCP servers, with the parameter and the place in it."""
     for name, kind in PLACES:
         given = body.get(name)
         for at, entry in enumerate(given if isinstance(given, list) else ()):
             if isinstance(entry, dict) and entry.get("type") == kind:
-                found[f"{name}[{at}]"] = name, entry
-    return found
+                yield name, at, entry
 
 
 def _with_entries(body: Mapping[str, Any], change: Callable[[Body, str], Body]) -> Body:
     """Return the body with its entries as `change` makes them of an entry and its path."""
-    found, made = entries_of(body), dict(body)
-    for name in dict.fromkeys(name for name, _ in found.values()):
-        paths = [f"{name}[{at}]" for at in range(len(body[name]))]
-        made[name] = [
-            change(each, path) if path in found else each
-            for path, each in zip(paths, body[name], strict=True)
-        ]
+    made = dict(body)
+    for name, at, entry in entries_of(body):
+        if made[name] is body[name]:
+            made[name] = [*body[name]]
+        made[name][at] = change(entry, f"{name}[{at}]")
     return made
 
 
