@@ -33,8 +33,6 @@ MCP = "mcp"
 HEADERS = "headers"
 AUTHORIZATION = "authorization"
 TOKENS = (AUTHORIZATION, "authorization_token")
-KEY_PREFIX = "sk-"
-"""Of the keys in LiteLLM's database."""
 ALL_SERVERS = "litellm_proxy"
 """The address that names all servers that the key may use."""
 OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
@@ -228,7 +226,7 @@ def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
 
 def _is_key(sent: str) -> bool:
     """Return whether it may be a key of the gateway."""
-    is_litellms = litellm_proxy().user_custom_auth is None and sent.startswith(KEY_PREFIX)
+    is_litellms = litellm_proxy().user_custom_auth is None and sent.startswith(auth.KEY_PREFIX)
     return is_litellms or auth.is_key(sent)
 
 

@@ -119,8 +119,6 @@ litellm.experimental_mcp_client.client:MCPClient.
     call_tool: bounds on MCP servers
 mcp.client.stdio:
     TextReceiveStream: size of lines of MCP servers
-litellm.proxy._types:
-    LiteLLM_ObjectPermissionTable.model_fields: permissions of keys
 
 LiteLLM's database
 
@@ -131,7 +129,6 @@ litellm.proxy.proxy_server:ProxyConfig.
     get_config_state: providers that the configuration names
 litellm.proxy._types:
     UserAPIKeyAuth.budget_reservation: budgets of keys
-    hash_token(token): aliases of keys
 litellm.litellm_core_utils.core_helpers:
     bind_budget_reservation_to_callbacks(litellm_params): budgets of keys
 litellm.proxy.spend_tracking.budget_reservation:
