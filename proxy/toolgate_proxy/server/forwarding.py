@@ -165,7 +165,6 @@ class Forwarding:
     async def host(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let LiteLLM's app answer a request."""
         carry(context_of(scope))
-        scope.pop("router", None)  # LiteLLM's router names itself there
         await self._app(scope, receive, send)
 
 
