@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from .api.surface import Counting, Surface
+from .api.surface import Counting, Surface, is_streamed
 from .context import context_of
 from .litellm_host.admission import Admission
 from .litellm_host.request_events import report_refused
@@ -51,7 +51,8 @@ class Pipeline:
             report_refused(self.surface, scope, context, error)
             return
         if sent.route is None:
-            await self.litellm.pass_on(scope, sent.values, sent.body.again(receive), send)
+            streamed = is_streamed(sent.values)
+            await self.litellm.pass_on(scope, sent.body.again(receive), send, streamed=streamed)
         elif sent.begins:
             await Run(self, scope, sent.values, sent.body.size)(scope, receive, send)
         else:

@@ -65,7 +65,9 @@ class Forwarding:
             return
         values = await incoming.values_of(sent, scope, context)
         await self.check(scope, values)
-        await self.pass_on(scope, values, sent.again(receive), send)
+        streamed = is_streamed(values)
+        del values  # which takes memory while LiteLLM responds
+        await self.pass_on(scope, sent.again(receive), send, streamed=streamed)
 
     def unless(self, answer: Answer) -> ASGIApp:
         """Return an app whose response is that of `answer`, if there is one."""
@@ -95,13 +97,11 @@ class Forwarding:
                 raise await model_not_found(context.model, context.caller.key) from None
             raise
 
-    async def pass_on(
-        self, scope: Scope, values: Mapping[str, Any], receive: Receive, send: Send
-    ) -> None:
+    async def pass_on(self, scope: Scope, receive: Receive, send: Send, *, streamed: bool) -> None:
         """Pass a request for a model on. A stream of chat completions is kept alive while it is
         silent."""
         context = context_of(scope)
-        if body_guard.CHAT not in scope["path"] or not is_streamed(values):
+        if not streamed or body_guard.CHAT not in scope["path"]:
             await self.host(scope, receive, noting_events(send, context))
             return
         reply = Reply(send, context)
