@@ -19,7 +19,7 @@ from .api.surface import Counting, Surface, is_streamed
 from .context import context_of
 from .litellm_host.admission import Admission
 from .litellm_host.request_events import report_refused
-from .server import incoming
+from .server import fallback, incoming
 from .server.background import Run
 from .server.connection import Disconnect, Reply
 from .server.forwarding import Forwarding
@@ -90,7 +90,7 @@ class _Exchange:
         host, reply, counting = self.host, self.reply, self.pipeline.counting
         if host.fallbacks.is_litellms:
             litellm, reveal = self.pipeline.litellm, self.sent.credentials.revealed
-            await litellm.fall_back(host, admitted.client, reply, disconnect, reveal)
+            await fallback.answer(litellm, host, admitted.client, reply, disconnect, reveal)
             return
         body = await host.observer.at_model(host.fallbacks.adapted(admitted.values))
         async with host.deployment(body, admitted.client.owner) as target:

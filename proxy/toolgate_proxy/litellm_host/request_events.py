@@ -10,6 +10,7 @@ import traceback
 import uuid
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -22,25 +23,19 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any, ParamSpec
 
-import litellm.utils
-import orjson
 from litellm.proxy._types import UserAPIKeyAuth
-from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessing
-from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
-from litellm.types.utils import CallTypes, ModelResponse
+from litellm.types.utils import CallTypes
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ..api.surface import Stream, Surface, Whole, is_streamed
 from ..background import in_background
-from ..chat.failover import Events
 from ..chat.response import ResponseEvent
 from ..context import RequestContext
 from . import database
 from .errors import PROVIDER, HostRefused, host_error, own_error, own_errors
 from .fallbacks import Fallbacks, without_model
-from .guardrail_inputs import PROMPT, TOOLS
 from .hooks import (
     BEFORE_DEPLOYMENT,
     POST_CALL,
@@ -51,9 +46,7 @@ from .hooks import (
     without_inert,
 )
 from .observer import Observer
-from .private_names import either
 from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
-from .response_forms import completion_of
 from .response_hooks import ResponseHooks
 from .router import Row, Taken, litellm_proxy, within_limits
 
@@ -118,8 +111,7 @@ class RequestEvents(Observer):
         if fallback is None:
             return body
         if self._of_fallback is None:
-            unseen = fallback.parameters.keys() & {*PROMPT, TOOLS}
-            if unseen or self._data.lacks(guardrails):
+            if self._data.lacks(guardrails, fallback.parameters):
                 body = await self._before_fallback(body, guardrails)
             self._of_fallback = body
         return self._of_fallback
@@ -181,15 +173,10 @@ class RequestEvents(Observer):
         self._pieces += pieces
 
     async def with_cost(self, events: bytes) -> bytes:
-        if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
-            return events
-        await self._data.described(self._model, stream=True)
-        add = either(ProxyBaseLLMRequestProcessing, "process_chunk_with_cost_injection")
-        frames = (frame + b"\n\n" for frame in events.split(b"\n\n") if frame)
-        return b"".join([add(frame, self._model, self._data.logging) for frame in frames])
+        return await self._data.with_cost(events, self._model)
 
     def frames(
-        self, stream: Stream, events: Events, request: ChatRequest
+        self, stream: Stream, events: AsyncIterator[list[ResponseEvent]], request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         assert self._guard is not None  # hooks read the response
         own = self._own_frames(stream, events)
@@ -214,7 +201,7 @@ class RequestEvents(Observer):
     @contained
     async def completed(self, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
-        self._made = await self._priced(whole, False, datetime.datetime.now())
+        self._made = await self._data.priced(whole, self._model, datetime.datetime.now())
         made = await litellm_headers(self._data, self._model, self._made)
         self._data.context.notes.host_headers = made
 
@@ -286,7 +273,9 @@ class RequestEvents(Observer):
         whole.add(self._pieces)
         return whole
 
-    async def _own_frames(self, stream: Stream, events: Events) -> AsyncGenerator[bytes, None]:
+    async def _own_frames(
+        self, stream: Stream, events: AsyncIterator[list[ResponseEvent]]
+    ) -> AsyncGenerator[bytes, None]:
         """Keep the events of a stream and yield its bytes."""
         async for pieces in events:
             self.note(pieces)
@@ -306,7 +295,7 @@ class RequestEvents(Observer):
         ended, response = datetime.datetime.now(), self._made
         stream = is_streamed(self._data.body)
         if response is None:
-            response = await self._priced(whole, stream, ended)
+            response = await self._data.priced(whole, self._model, ended, stream=stream)
         data, log, began = await self._data.prepared(), self._data.logging, self._data.began
         if stream:
             outcome, first = self._data.context.outcome, ended
@@ -330,25 +319,6 @@ class RequestEvents(Observer):
             await hooks.post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
-
-    async def _priced(
-        self, whole: Mapping[str, Any], stream: bool, ended: datetime.datetime
-    ) -> Any:
-        """Return LiteLLM's object of a response, with its cost."""
-        data = await self._data.described(self._model, stream=stream)
-        log = self._data.logging
-        log.model_call_details["cache_hit"] = self._data.context.notes.cache_key is not None
-        response = _response(self._data.call_type, whole, stream=stream)
-        params = self._data.row["litellm_params"] if self._data.row is not None else {}
-        litellm.utils.update_response_metadata(
-            result=getattr(response, "response", response),  # of the last event of a stream
-            logging_obj=log,
-            model=params.get("model"),
-            kwargs={**data, "api_base": params.get("api_base")},
-            start_time=self._data.began,
-            end_time=ended,
-        )
-        return response
 
     @contained
     async def _failed(self, error: ToolgateError) -> None:
@@ -384,20 +354,6 @@ class RequestEvents(Observer):
 
 def _trace(raised: Exception) -> str:
     return "".join(traceback.format_exception_only(raised))
-
-
-def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
-    """Return LiteLLM's object of a response; in a Responses stream it is that of the last event."""
-    if call_type == "anthropic_messages":
-        return ModelResponse(**completion_of(whole))
-    if call_type != "aresponses":
-        return ModelResponse(**whole)
-    # Parts of the tools are those of all requests that have them, and callbacks may change these.
-    own = {"tools": orjson.loads(orjson.dumps(whole["tools"]))} if "tools" in whole else {}
-    response = ResponsesAPIResponse(**{**whole, **own})
-    if not stream:
-        return response
-    return ResponseCompletedEvent(type="response.completed", response=response)
 
 
 def report_refused(

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
-from litellm.types.llms.openai import ResponsesAPIResponse
+from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
 from litellm.types.utils import ModelResponse, ModelResponseStream
 from pydantic import BaseModel
 
@@ -219,6 +219,20 @@ def _item_calls(item: Event) -> Iterator[Call]:
 
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
+
+
+def logged_response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
+    """Return LiteLLM's object of a response; in a Responses stream it is that of the last event."""
+    if call_type == "anthropic_messages":
+        return ModelResponse(**completion_of(whole))
+    if call_type != "aresponses":
+        return ModelResponse(**whole)
+    # Parts of the tools are those of all requests that have them, and callbacks may change these.
+    own = {"tools": orjson.loads(orjson.dumps(whole["tools"]))} if "tools" in whole else {}
+    response = ResponsesAPIResponse(**{**whole, **own})
+    if not stream:
+        return response
+    return ResponseCompletedEvent(type="response.completed", response=response)
 
 
 FINISH_REASONS = {"tool_use": "tool_calls", "max_tokens": "length"}

@@ -35,7 +35,7 @@ from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.hooks import MODERATION, POST_CALL, RESPONSE_HOOKS, UNSUPPORTED
 from toolgate_proxy.litellm_host.limit_hook import hook as of_limits
 from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason
-from toolgate_proxy.litellm_host.request_events import _response
+from toolgate_proxy.litellm_host.response_forms import logged_response
 from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
 from toolgate_proxy.server.request_scope import own_headers
@@ -227,7 +227,7 @@ def test_a_log_event_has_tools_of_its_own():
         "tool_choice": "auto", "tools": [tool | {"parameters": parameters}], "temperature": 1.0,
         "top_p": 1.0,
     }  # fmt: skip
-    logged = _response("aresponses", whole, stream=False)
+    logged = logged_response("aresponses", whole, stream=False)
     logged.tools[0].parameters["properties"]["room"].clear()
     assert properties == {"room": {"type": "string"}}
 
