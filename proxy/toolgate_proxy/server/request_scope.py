@@ -104,15 +104,8 @@ class RequestScope:
                 await meter.settle()
             await send(message)
 
-        app = self._app
         scope["headers"] = without_control_headers(scope["headers"])
-        try:
-            key_of(scope["headers"])
-            if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
-                raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
-        except ToolgateError as error:
-            app = _refusing(error)
-        app = scraped(scope, gateway().settings.metrics_token) or app
+        app = scraped(scope, gateway().settings.metrics_token) or self._checked
         span = traffic.begin(scope, surface)
         try:
             with tracing.current(span):
@@ -130,16 +123,18 @@ class RequestScope:
             as_json = gateway().settings.log_format == "json"
             logs.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 
-
-def _refusing(error: ToolgateError) -> ASGIApp:
-    """Return an app that refuses every request with the error."""
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        context = context_of(scope)
-        context.form = surface_of(scope["path"], Headers(scope=scope))
-        await Reply(send, context).fail(error)
-
-    return app
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request by its headers, or let the app respond."""
+        try:
+            key_of(scope["headers"])
+            if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
+                raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
+        except ToolgateError as error:
+            context = context_of(scope)
+            context.form = surface_of(scope["path"], Headers(scope=scope))
+            await Reply(send, context).fail(error)
+            return
+        await self._app(scope, receive, send)
 
 
 def without_control_headers(headers: Iterable[Header]) -> list[Header]:
