@@ -7,13 +7,12 @@ checks of server/forwarding.py. An error before the response begins becomes the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
@@ -27,32 +26,26 @@ from .server.connection import Reply
 from .server.forwarding import Forwarding
 
 
-class Path(BaseRoute):
+@dataclass(frozen=True)
+class Path:
     """A line of the list. `shown`: the methods, separated by `|`, or `*` for all of them, and one
-    path that `pattern` matches. `path_of` returns the path of a request that must match."""
+    path that `pattern` matches."""
 
-    def __init__(
-        self,
-        shown: str,
-        pattern: re.Pattern[str],
-        app: ASGIApp,
-        path_of: Callable[[Scope], str] = route_path,
-    ) -> None:
-        methods, self.path = shown.split(" ", 1)
-        self.methods = None if methods == "*" else frozenset(methods.split("|"))
-        self.pattern = pattern
-        self._app = app
-        self._path_of = path_of
+    shown: str
+    pattern: re.Pattern[str]
+    app: ASGIApp
+    path_of: Callable[[Scope], str] = route_path
+    """Returns the path of a request that must match."""
 
-    def matches(self, scope: Scope) -> tuple[Match, Any]:
+    @cached_property
+    def _methods(self) -> Sequence[str]:
+        return self.shown.partition(" ")[0].split("|")
+
+    def match(self, scope: Scope) -> re.Match[str] | None:
         """Match a request with one of the methods. Others are left to the lines below."""
-        if self.methods is not None and scope["method"] not in self.methods:
-            return Match.NONE, {}
-        found = self.pattern.fullmatch(self._path_of(scope))
-        return (Match.NONE, {}) if found is None else (Match.FULL, {MATCH: found})
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+        if self._methods != ["*"] and scope["method"] not in self._methods:
+            return None
+        return self.pattern.fullmatch(self.path_of(scope))
 
 
 def paths(litellm: Forwarding) -> list[Path]:
@@ -85,9 +78,9 @@ class Gateway:
     """ASGI middleware. LiteLLM's own middleware that must see our responses runs outside it."""
 
     def __init__(self, app: ASGIApp) -> None:
-        litellm = Forwarding(app)
         self._app = app
-        self._router = Router(paths(litellm), redirect_slashes=False, default=litellm)
+        self._litellm = Forwarding(app)
+        self._paths = paths(self._litellm)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -97,7 +90,12 @@ class Gateway:
         context = context_of(scope)
         context.form = surface_of(scope["path"], Headers(scope=scope))
         try:
-            await self._router(scope, receive, send)
+            for path in self._paths:
+                if (found := path.match(scope)) is not None:
+                    scope[MATCH] = found
+                    await path.app(scope, receive, send)
+                    return
+            await self._litellm(scope, receive, send)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await Reply(send, context).fail(error.with_traceback(None))

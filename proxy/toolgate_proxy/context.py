@@ -12,19 +12,19 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from toolgate_core.chat_request import HistoryChange
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
-from .form import Form
 from .keys.key import Key
 from .keys.limit_kinds import NO_TOKENS, Tokens
 from .limits.estimate import estimate
 from .limits.limiter import Lease, Limiter
+from .limits.reservation import RateLimitHeaders
 from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"
@@ -35,6 +35,22 @@ REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
 KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
+
+
+class Form(Protocol):
+    """The form of one API's errors and headers."""
+
+    rate_limits: RateLimitHeaders
+    request_id_header: str | None
+    """A further name of the header `x-request-id` in responses."""
+
+    def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
+        """Return the body of an error response to a request that was not read. `request_id`: the
+        value of `x-request-id`."""
+
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        """Return the event that reports an error in a stream that has no other events. `shown` is
+        what `error` returned."""
 
 
 @dataclass(slots=True)
@@ -136,8 +152,8 @@ class Meter:
     counted: bool = False
     """The tokens were counted, by a Toolgate backend or by LiteLLM."""
     uncounted: Tokens = NO_TOKENS
-    """What counts until the tokens are counted. Our backends count them from the beginning, other
-    providers at the end."""
+    """What counts until the tokens are counted. Our backends count them from the beginning, LiteLLM
+    those of other providers at the end."""
     complete: bool = False
     """The token counts are final, so the reservation can be settled."""
     on_counted: Callable[[], None] | None = None
@@ -186,13 +202,12 @@ class Meter:
         self.earlier = Tokens(self.prompt_tokens, self.completion_tokens)
         self.prompt_admitted = False
 
-    def await_counts(self, *, stream: bool) -> None:
-        """Note that another provider gets the prompt now, which counts tokens at the end. If the
-        client leaves, only a stream shows how much of the response was generated."""
+    def await_counts(self) -> None:
+        """Note that another provider gets the prompt now, whose tokens LiteLLM reports at the
+        end."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.begin_counting()
-        reserved = NO_TOKENS if self.lease is None else self.lease.reserved
-        self.uncounted = Tokens(reserved.input) if stream else reserved
+        self.uncounted = NO_TOKENS if self.lease is None else self.lease.reserved
 
     def used_tokens(self) -> Tokens:
         """Return what counts against limits: what was read, generated and called so far."""

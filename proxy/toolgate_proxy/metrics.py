@@ -27,6 +27,12 @@ from toolgate_core.errors import (
 )
 from toolgate_core.metric_series import begin_at_zero
 
+
+def _breaker(name: str, use: str) -> Gauge:
+    text = f"1 while the Redis connection for {use} is down, otherwise 0."
+    return Gauge(name, text, multiprocess_mode="livemax")
+
+
 GRAMMARS = Counter(
     "toolgate_grammars",
     "Grammars that requests needed, by their verdict: `known` (to this process or in Redis) or "
@@ -56,11 +62,7 @@ KEYS_REFUSED = Counter(
 )
 REFUSALS = (InvalidKey, KeysUnavailable, PermissionDenied, TooManyWrongKeys)
 begin_at_zero(KEYS_REFUSED, [each.code for each in REFUSALS])
-KEYS_BREAKER = Gauge(
-    "toolgate_keys_redis_breaker_open",
-    "1 while the Redis connection for keys and limits is down, otherwise 0.",
-    multiprocess_mode="livemax",
-)
+KEYS_BREAKER = _breaker("toolgate_keys_redis_breaker_open", "keys and limits")
 LIMITED = Counter(
     "toolgate_limited",
     "Requests refused by a limit of their API key, by the limit's label.",
@@ -74,11 +76,7 @@ REASONING_TURNS = Counter(
     ["result"],
 )
 begin_at_zero(REASONING_TURNS, ("kept", "restored", "missing"))
-REASONING_BREAKER = Gauge(
-    "toolgate_kept_reasoning_redis_breaker_open",
-    "1 while the Redis connection for kept reasoning is down, otherwise 0.",
-    multiprocess_mode="livemax",
-)
+REASONING_BREAKER = _breaker("toolgate_kept_reasoning_redis_breaker_open", "kept reasoning")
 RESPONSES_STORED = Counter(
     "toolgate_responses_stored",
     "Responses that were to be stored, by result: `stored`, `unavailable`, `too_large`, "
@@ -94,11 +92,7 @@ RESPONSES_BROKEN = Counter(
     "toolgate_responses_broken",
     "Records of responses that did not open: they were changed, or sealed with another secret.",
 )
-RESPONSES_BREAKER = Gauge(
-    "toolgate_responses_redis_breaker_open",
-    "1 while the Redis connection for stored responses is down, otherwise 0.",
-    multiprocess_mode="livemax",
-)
+RESPONSES_BREAKER = _breaker("toolgate_responses_redis_breaker_open", "stored responses")
 REDIS_ERRORS = Counter(
     "toolgate_redis_errors",
     "Redis commands that failed, by kind: `refused` (an error reply, for example out of memory), "

@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from .api.surface import Counting, Surface
+from .api.surface import Counting, Surface, is_streamed
 from .context import context_of
 from .litellm_host.admission import Admission
-from .litellm_host.log_events import report_refused
+from .litellm_host.request_events import report_refused
 from .server import fallback, incoming
 from .server.background import Run
 from .server.connection import Disconnect, Reply
@@ -44,13 +44,14 @@ class Pipeline:
         try:
             sent = await incoming.arrive(self.surface, self.counting, scope, receive, context)
             if sent.route is None:
-                streamed = await self.litellm.check_model(scope, sent.values, sent.asker)
+                await self.litellm.check_model(scope, sent.values, sent.asker)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
             report_refused(self.surface, scope, context, error)
             return
         if sent.route is None:
+            streamed = is_streamed(sent.values)
             await self.litellm.pass_on(scope, sent.body.again(receive), send, streamed=streamed)
         elif sent.begins:
             await Run(self, scope, sent.values, sent.body.size)(scope, receive, send)

@@ -1,5 +1,4 @@
-"""Estimates of the tokens of a request by its text, and usage of other providers' responses, read
-on their way to the client."""
+"""Estimates of the tokens of a request by its text, and tokens in the usage of other providers."""
 
 import base64
 import gzip
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.proxy.kit import beside
 from tests.support.shared_data import DATA as DATA_SETS
-from toolgate_proxy.context import Meter, Outcome
 from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.estimate import (
@@ -24,8 +22,7 @@ from toolgate_proxy.limits.estimate import (
     files_beyond_estimate,
     text_tokens,
 )
-from toolgate_proxy.litellm_host import limit_hook
-from toolgate_proxy.litellm_host.limit_hook import ProviderUsage, tokens_of
+from toolgate_proxy.litellm_host.limit_hook import tokens_of
 
 
 def user(content):
@@ -179,69 +176,6 @@ def test_token_estimate_of_any_body_is_positive(body):
     assert total(body, tpm=10) >= 1
 
 
-RESERVED = Tokens(20, 900)
-USAGE = {"prompt_tokens": 10, "completion_tokens": 5}
-
-
 def test_usage_in_the_form_of_each_api():
     for usage, tokens in ROWS["usage"]:
         assert tokens_of(usage) == (tokens and Tokens(*tokens)), usage
-
-
-def read(*parts, stream=True, counted=None):
-    """The meter after a response in those parts."""
-    meter = Meter(Outcome())
-    meter.uncounted = Tokens(RESERVED.input) if stream else RESERVED
-    if counted is not None:
-        meter.note_tokens(*counted)
-    usage = ProviderUsage(meter, b"text/event-stream; x" if stream else b"application/json")
-    for at, part in enumerate(parts, 1):
-        usage.read(part, last=at == len(parts))
-    return meter
-
-
-def sse(*events):
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-
-
-@pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_a_stream_is_estimated_until_its_usage_comes(size):
-    data = b": comment\n\n" + sse({"choices": [{"index": 0, "delta": {"content": "x" * 300}}]})
-    parts = [data[at : at + size] for at in range(0, len(data), size)]
-    meter = read(*parts)
-    assert not meter.counted
-    assert meter.used_tokens().input == RESERVED.input
-    assert 60 < meter.used_tokens().output <= 300
-    counted = read(*parts, sse({"choices": [], "usage": USAGE}), b"data: [DONE]\n\n")
-    assert counted.used_tokens() == Tokens(10, 5)
-
-
-def began(**usage):
-    return {"type": "message_start", "message": {"usage": usage}}
-
-
-def test_a_stream_counts_the_usage_that_its_events_report_together():
-    delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 90}}
-    meter = read(sse(began(input_tokens=12, output_tokens=1), delta))
-    assert (meter.counted, meter.used_tokens().input) == (False, 12)
-    assert meter.used_tokens().output >= 20
-    ends = [{"type": "message_delta", "usage": {"output_tokens": at}} for at in (1, 89)]
-    assert read(sse(began(input_tokens=472)), sse(*ends)).used_tokens() == Tokens(472, 89)
-    cumulative = [{"usage": {"prompt_tokens": 10, "completion_tokens": at}} for at in (1, 300)]
-    assert read(sse(*cumulative)).used_tokens() == Tokens(10, 300)
-
-
-def test_a_whole_response_counts_its_usage_or_the_reservation():
-    body = json.dumps({"choices": [], "usage": USAGE}).encode()
-    assert read(body[:9], body[9:], stream=False).used_tokens() == Tokens(10, 5)
-    for other in (b"{}", b"no JSON", b"[1]"):
-        assert read(other, stream=False).used_tokens() == RESERVED
-    assert read(body, stream=False, counted=(7, 8)).used_tokens() == Tokens(7, 8), "by LiteLLM"
-
-
-def test_memory_for_a_response_is_bounded(monkeypatch):
-    monkeypatch.setattr(limit_hook, "MAX_BYTES", 1000)
-    assert read(b"x" * 900, b"x" * 900, b"{}", stream=False).used_tokens() == RESERVED
-    data = sse({"choices": [], "usage": USAGE})
-    assert not read(b"data: " + b"x" * 2000, data).counted
-    assert read(*[sse({"choices": []})] * 100, data).counted

@@ -343,4 +343,4 @@ async def test_nothing_is_kept_of_owners_without_bodies(budget):
         await reservation.wait(5)
         reservation.close()
     assert not budget._used
-    assert not budget._waiting
+    assert not budget.waiting

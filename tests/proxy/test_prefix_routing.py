@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from tests.support.effort import rotating
 from toolgate_proxy.routing.prefix_affinity import (
     MAX_SHARE,
+    MIN_BYTES,
     MIN_CAPACITY,
+    PrefixHashes,
     RankedDeployment,
     Rendezvous,
+    hash_prefixes,
+    hash_request,
 )
-from toolgate_proxy.routing.prefix_hash import MIN_BYTES, PrefixHashes, hash_prefixes, hash_request
 
 LONG = "You are a careful assistant. " * 60
 SYSTEM = {"role": "system", "content": LONG}

@@ -17,7 +17,7 @@ from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
-from ..form import Form
+from ..context import Form
 from ..kept_values import KeptValues
 from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore

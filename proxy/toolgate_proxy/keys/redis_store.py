@@ -235,9 +235,6 @@ class RedisStore:
         records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
         return opened(self._hasher, records.items())
 
-    async def usage(self, key: Key, at: datetime) -> KeyUsage:
-        return (await self.usages([key], at))[0]
-
     async def usages(self, keys: Sequence[Key], at: datetime) -> list[KeyUsage]:
         """Return the use of each key."""
         asked: list[tuple[int, LimitKind]] = []

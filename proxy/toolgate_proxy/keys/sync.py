@@ -229,23 +229,19 @@ class KeySync:
 
     async def poll(self) -> None:
         """Read changes of the file and of Redis once."""
-        changed = self._poll_file()
-        if self._redis is None:
+        file_changed, changed = self._poll_file(), await self._poll_redis()
+        if changed is not None:
             self.key_cache.confirm()
             self._polled.set()
-        else:
-            redis_changed = await self._poll_redis(self._redis)
-            changed = changed or bool(redis_changed)
-            if redis_changed is not None:
-                self.key_cache.confirm()
-                self._polled.set()
-        if changed:
+        if file_changed or changed:
             self.key_cache.replace(self._redis_keys.values(), from_file=self._file_keys.values())
 
-    async def _poll_redis(self, redis: SharedRedis) -> bool | None:
+    async def _poll_redis(self) -> bool | None:
         """Return whether there were changes; None if the keys in Redis could not be read."""
+        if self._redis is None:
+            return False
         try:
-            changed = await self._read_changes(redis)
+            changed = await self._read_changes(self._redis)
         except BadKeyData as error:
             self._bad_data = (
                 f"The API keys in Redis can't be read, so changes of keys have no effect. {error}"

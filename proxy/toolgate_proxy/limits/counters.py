@@ -50,9 +50,8 @@ class RedisCounter:
         """When each reason was logged last, by the monotonic clock."""
 
     async def admit(self, request: Reservation) -> None:
-        limits = [-1 if each.limit is None else each.limit for each in request.amounts]
         numbers = [
-            (limit, each.amount) for limit, each in zip(limits, request.amounts, strict=True)
+            (-1 if each.limit is None else each.limit, each.amount) for each in request.amounts
         ]
         refused, request.wait_ms, *found = cast(
             list[int], await self._run(ADMIT, request, self._lease_ms, numbers)

@@ -30,11 +30,12 @@ class BodyBudget:
         """`limit`: bytes for each owner. The largest body must fit. `small`: size up to which
         bodies do not wait behind larger ones."""
         self.limit = limit
-        self._small = small
+        self.small = small
         self._used: defaultdict[str, int] = defaultdict(int)
-        self._waiting: defaultdict[
-            str, deque[tuple[BodyReservation, int, asyncio.Future[None]]]
-        ] = defaultdict(deque)
+        self.waiting: defaultdict[str, deque[tuple[BodyReservation, int, asyncio.Future[None]]]] = (
+            defaultdict(deque)
+        )
+        """By owner, in the order in which they came."""
 
     def open(self, owner: str) -> BodyReservation:
         """Open the body of a request. `owner`: the id of a key, or "" for all requests without a
@@ -46,14 +47,14 @@ class BodyBudget:
 
     def fits(self, owner: str, more: int, size: int) -> bool:
         """Return whether a body of `size` bytes may take `more` bytes."""
-        room = SMALL_ROOM if size <= self._small else 0
+        room = SMALL_ROOM if size <= self.small else 0
         return self.used(owner) + more <= self.limit + room
 
     def add(self, owner: str, more: int) -> None:
         """Count `more` bytes of a body. `more` may be negative. Requests that wait get what is
         free, in their order."""
         self._used[owner] += more
-        waiting = self._waiting[owner]
+        waiting = self.waiting[owner]
         while waiting and (
             waiting[0][2].cancelled() or self.fits(owner, waiting[0][1], waiting[0][1])
         ):
@@ -65,22 +66,7 @@ class BodyBudget:
         if not self._used[owner]:
             del self._used[owner]
         if not waiting:
-            del self._waiting[owner]
-
-    async def wait(self, reservation: BodyReservation, size: int) -> None:
-        owner = reservation.owner
-        first = owner not in self._waiting or size <= self._small
-        if first and self.fits(owner, size, size):
-            reservation.resize(size)
-            return
-        granted = asyncio.get_running_loop().create_future()
-        self._waiting[owner].append((reservation, size, granted))
-        try:
-            await granted
-        except asyncio.CancelledError:
-            granted.cancel()
-            self.add(owner, 0)  # those behind it may fit
-            raise
+            del self.waiting[owner]
 
 
 class BodyReservation:
@@ -94,7 +80,19 @@ class BodyReservation:
     async def wait(self, size: int) -> None:
         """Wait until a body of `size` bytes may be received. It holds nothing meanwhile, so that
         requests never wait for each other."""
-        await self._budget.wait(self, size)
+        budget, owner = self._budget, self.owner
+        first = owner not in budget.waiting or size <= budget.small
+        if first and budget.fits(owner, size, size):
+            self.resize(size)
+            return
+        granted = asyncio.get_running_loop().create_future()
+        budget.waiting[owner].append((self, size, granted))
+        try:
+            await granted
+        except asyncio.CancelledError:
+            granted.cancel()
+            budget.add(owner, 0)  # those behind it may fit
+            raise
 
     def resize(self, size: int) -> None:
         """Set the number of bytes that were received. If there is no room, raises RateLimited and

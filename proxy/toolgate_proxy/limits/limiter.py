@@ -21,7 +21,6 @@ from toolgate_core.errors import LimitsUnavailable, RateLimited, ToolgateError
 from toolgate_core.metric_series import begin_at_zero
 
 from ..background import finished, in_background
-from ..form import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, NO_TOKENS, Tokens
 from ..metrics import KEYS_BREAKER, LIMITED
@@ -33,6 +32,7 @@ from .reservation import (
     Amount,
     Counter,
     NoResponse,
+    RateLimitHeaders,
     Reservation,
     Unavailable,
     amounts,

@@ -13,13 +13,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 from toolgate_core.errors import RateLimited
 
-from ..form import RateLimitHeaders
 from ..keys.key import Limits
 from ..keys.limit_kinds import KINDS, LimitKind, Tokens
+
+RateLimitHeaders = Literal["openai", "anthropic"]
+"""Whose names the rate-limit headers have."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ and the tools of an MCP server, are none: each would be a traceback in the log i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,14 +22,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Scope
 
-from toolgate_core.errors import MethodNotAllowed, ModelNotFound, RouteNotFound, ToolgateError
-from toolgate_core.errors.base import MAX_MESSAGE, shortened
+from toolgate_core.errors import (
+    InvalidKey,
+    MethodNotAllowed,
+    ModelNotFound,
+    RouteNotFound,
+    ToolgateError,
+)
 
 from ..api.surfaces import Google, surface_of
 from ..context import SCOPE, RequestContext
 from ..keys.access import nearest_path
 from .auth import model_not_found
-from .errors import CODES, PROVIDER, TAGS, HostRefused, cleaned, tag_mismatch
+from .errors import PROVIDER, HostRefused, own_error
 from .refused import unsupported, without_credentials
 
 PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
@@ -98,25 +102,22 @@ def repair_error_bodies(app: Any) -> None:
     original = app.exception_handlers[ProxyException]
 
     async def handler(request: Request, error: ProxyException) -> Response:
-        response = await original(request, error)
-        body = json.loads(response.body)
-        status, body["error"] = repaired(response.status_code, body["error"])
-        context = request.scope.get(SCOPE)
+        response = await original(request, error)  # which also ends LiteLLM's span
+        shown, context = repaired(error), request.scope.get(SCOPE)
         if isinstance(context, RequestContext):
-            lacking = without_credentials(context.model or "", body["error"]["message"])
-            if lacking is not None:
-                status, body = lacking.status, lacking.body()
-            context.outcome.code = body["error"].get("code")
-            if context.outcome.code == ModelNotFound.code and context.caller.authenticated:
-                body = (await model_not_found(context.model or "", context.caller.key)).body()
-        if (google := Google()).owns(request.url.path, ()):
-            body = google.error(HostRefused(body["error"]["message"], status))
+            shown = without_credentials(context.model or "", shown.message) or shown
+            context.outcome.code = shown.code
+            if shown.code == ModelNotFound.code and context.caller.authenticated:
+                shown = await model_not_found(context.model or "", context.caller.key)
+        is_google = (google := Google()).owns(request.url.path, ())
         headers = {
             name: value
             for name, value in response.headers.items()
             if name not in ("content-length", "content-type")
         }
-        return JSONResponse(body, status, headers)
+        return JSONResponse(
+            google.error(shown) if is_google else shown.body(), shown.status, headers
+        )
 
     app.exception_handlers[ProxyException] = handler
     app.exception_handlers[HTTPException] = _with_missing_routes(
@@ -155,29 +156,19 @@ def missing_route(path: str, error: HTTPException) -> ToolgateError | None:
     return RouteNotFound(f"There is no such route. {hint}")
 
 
-def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Return the status and the error object as OpenAI's API returns them."""
-    if not str(error.get("code")).isdigit():
-        return status, error
-    message = shortened(cleaned(str(error.get("message"))), MAX_MESSAGE)
-    kind, code = error.get("type"), CODES.get(status, "server_error")
-    if UNSUPPORTED.search(message):
-        refusal = unsupported("this operation")
-        return refusal.status, refusal.body()["error"]
-    if TAGS in message:
-        mismatch = tag_mismatch()
-        return mismatch.status, mismatch.body()["error"]
-    if kind == "no_db_connection":
+def repaired(exception: ProxyException) -> ToolgateError:
+    """Return the error as OpenAI's API returns it."""
+    error = own_error(exception)
+    if not isinstance(error, HostRefused):
+        return error
+    if UNSUPPORTED.search(error.message):
+        return unsupported("this operation")
+    if exception.type == "no_db_connection":
         # LiteLLM looks up all keys but the master key in its database; there is no database.
-        status, kind, code = 401, "authentication_error", "invalid_api_key"
-        message = "Incorrect API key provided."
-    elif message.startswith("Invalid model name passed"):
-        status, code = 404, "model_not_found"
-    elif status == 401:
-        kind = "authentication_error"
-    param = error.get("param")
-    param = None if param == "None" else param
-    return status, {"message": message, "type": kind, "param": param, "code": code}
+        return InvalidKey("Incorrect API key provided.")
+    if error.message.startswith("Invalid model name passed"):
+        return ModelNotFound(error.message, param=error.param)
+    return error
 
 
 EVENTS = ("log_success_event", "async_log_success_event")

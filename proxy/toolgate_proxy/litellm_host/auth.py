@@ -17,12 +17,7 @@ import litellm
 from fastapi import Depends
 from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
-from litellm.proxy._types import (
-    LiteLLM_ObjectPermissionTable,
-    LitellmUserRoles,
-    UserAPIKeyAuth,
-    hash_token,
-)
+from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.auth_utils import _check_valid_ip
 from litellm.proxy.auth.fallback_budget import is_token_within_budget_for_model
 from litellm.proxy.auth.fallback_model_access import is_model_authorized_for_token
@@ -60,6 +55,8 @@ KEY_HEADERS = {
     "custom_litellm_key_header": "x-litellm-api-key",
 }
 """Arguments of LiteLLM's `user_api_key_auth`, and the headers from which FastAPI fills them."""
+KEY_PREFIX = "sk-"
+"""Of the keys in LiteLLM's database."""
 
 
 async def identify(sent: str, address: str) -> Key | None:
@@ -98,7 +95,7 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
         sent = key_of(request.scope.get("headers", ())) or api_key
         key = await identify(sent, address_of(request.scope))
     if key is None:
-        return administrator()
+        return caller(None)
     path = route_path(request.scope)
     if not may_open(request.method, path):
         raise refusal(request.method, path)
@@ -165,22 +162,16 @@ def is_ours() -> bool:
     return here.user_custom_auth is authenticate and not own_header
 
 
-def administrator() -> UserAPIKeyAuth:
-    """Return LiteLLM's description of the master key's holder."""
-    return UserAPIKeyAuth(
-        api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
-        user_id=litellm_proxy().litellm_proxy_admin_name,
-        user_role=LitellmUserRoles.PROXY_ADMIN,
-    )
-
-
 def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
     """Return LiteLLM's description of a key's holder; None: of the master key's. `route`: the
     path."""
     if key is None:
-        master = administrator()
-        master.request_route = route
-        return master
+        return UserAPIKeyAuth(
+            request_route=route,
+            api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
+            user_id=litellm_proxy().litellm_proxy_admin_name,
+            user_role=LitellmUserRoles.PROXY_ADMIN,
+        )
     return UserAPIKeyAuth(
         request_route=route,
         api_key=key.id,
@@ -219,11 +210,12 @@ async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker
     sent = key_of(scope["headers"]) or ""
     if is_master_key(sent):
         return model, Asker(is_administrator=True)
-    if not has_database() or litellm_proxy().user_custom_auth is not None:
+    is_litellms = has_database() and litellm_proxy().user_custom_auth is None
+    if not is_litellms or not sent.startswith(KEY_PREFIX):
         return model, Asker()
     try:
         key = await get_key_object(
-            hashed_token=hash_token(sent),
+            hashed_token=UserAPIKeyAuth(api_key=sent).token,
             prisma_client=litellm_proxy().prisma_client,
             user_api_key_cache=litellm_proxy().user_api_key_cache,
         )
@@ -335,7 +327,7 @@ def not_among(names: Sequence[str], model: str) -> ModelNotFound:
     )
 
 
-def tool_permission(key: Key) -> LiteLLM_ObjectPermissionTable | None:
+def tool_permission(key: Key) -> dict[str, Any] | None:
     """Return the permissions of a virtual key in LiteLLM's form; None without any, so that
     LiteLLM's defaults apply."""
     terms = key.terms
@@ -349,9 +341,9 @@ def tool_permission(key: Key) -> LiteLLM_ObjectPermissionTable | None:
             tools.setdefault(server, []).append(tool)
         else:
             servers.append(server)
-    return LiteLLM_ObjectPermissionTable(
-        object_permission_id=key.id,
-        mcp_servers=servers if terms.mcp_servers else None,
-        mcp_tool_permissions={name: each for name, each in tools.items() if name not in servers},
-        search_tools=list(terms.search_tools),
-    )
+    return {
+        "object_permission_id": key.id,
+        "mcp_servers": servers if terms.mcp_servers else None,
+        "mcp_tool_permissions": {name: tools[name] for name in tools if name not in servers},
+        "search_tools": list(terms.search_tools),
+    }

@@ -235,7 +235,7 @@ def is_of_the_model(error: ToolgateError) -> bool:
 
 def _at_replica(model: str, target: Target, body: Mapping[str, Any], owner: str) -> Target:
     """Return the target at one of its replicas, if its address is a name."""
-    placement = selection().replica(model, target.placement, body, owner=owner)
+    placement = selection().replica(model, target.placement, body, owner)
     if placement == target.placement:
         return target
     params = {**target.row["litellm_params"], "api_base": placement.api_base}

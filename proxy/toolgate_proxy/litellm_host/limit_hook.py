@@ -2,9 +2,8 @@
 
 LiteLLM calls `async_pre_call_hook` once per request with the parsed body, on every endpoint that
 calls a model. LiteLLM's own limiter uses limits in `UserAPIKeyAuth`; Toolgate's limits are part of
-the key (decision 14). Their tokens are read from the response on its way to the client. In all APIs
-the last event of a stream, and a whole response, can have `usage`. Until it comes, the output is
-estimated by the text so far, so that a client that leaves is charged for it.
+the key (decision 14). The tokens of other providers are those of LiteLLM's log event, which also
+has those of a stream that the client left. Until it comes, what was reserved counts.
 """
 
 from __future__ import annotations
@@ -13,14 +12,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
 from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import PermissionDenied, ToolgateError
 
-from ..context import Meter
 from ..keys.limit_kinds import Tokens
-from ..limits.estimate import MAX_TOKENS, text_tokens
+from ..limits.estimate import MAX_TOKENS
 from ..request_fields import as_integer
 from ..state import gateway
 from .context import carried, identity_of
@@ -47,7 +44,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
                 context.caller.identity = identity_of(user_api_key_dict)
             await context.admit(gateway().limiter, data, output=call_type not in WITHOUT_OUTPUT)
             if named is None or not is_toolgate(named):
-                context.meter.await_counts(stream=bool(data.get("stream")))
+                context.meter.await_counts()
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error
 
@@ -66,13 +63,13 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             raise host_error(error, context.model or "", ours=False)
         if context.model is not None and placements(context.model):
             context.notes.note_fallback()
-            context.meter.await_counts(stream=bool(kwargs.get("stream")))
+            context.meter.await_counts()
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
-        """Record the tokens of other providers, if the response itself had none. Our provider
-        records its own. LiteLLM may call this after the end of the response."""
+        """Record the tokens of other providers. Our provider records its own. LiteLLM may call
+        this after the end of the response."""
         context = carried()
         usage = getattr(response_obj, "usage", None)
         if context is None or context.meter.counted or usage is None:
@@ -99,74 +96,8 @@ def _call_id(data: Mapping[str, Any]) -> str:
 hook = LimitHook()
 
 
-MAX_BYTES = 8_000_000
-"""Size from which a whole response or an event is not read. Its reservation counts, unless LiteLLM
-reports its usage."""
 INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """In Anthropic's API `input_tokens` does not include cached tokens."""
-
-
-class ProviderUsage:
-    """One response. `content_type`: its header."""
-
-    def __init__(self, meter: Meter, content_type: bytes) -> None:
-        self._meter = meter
-        self._is_stream = content_type.startswith(b"text/event-stream")
-        self._is_json = content_type.startswith(b"application/json")
-        self._rest = b""
-        self._written = 0
-        """Estimated tokens of the stream so far."""
-        self._prompt = meter.uncounted.input
-        self._noted = False
-        """This response has reported usage. A later event of a stream may report more."""
-
-    def read(self, body: bytes, *, last: bool) -> None:
-        """Note the usage that `body`, a part of the response's body, reports."""
-        counted_elsewhere = self._meter.counted and not self._noted
-        if counted_elsewhere or not (self._is_stream or self._is_json):
-            return
-        if len(self._rest) + len(body) > MAX_BYTES:
-            self._is_stream = self._is_json = False
-            return
-        self._rest += body
-        if self._is_json:
-            if last:
-                self._note(_parsed(self._rest))
-            return
-        *lines, self._rest = self._rest.split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._note(_parsed(line[len(b"data:") :]))
-
-    def _note(self, value: Mapping[str, Any]) -> None:
-        if (found := _usage(value)) is not None:
-            if self._is_stream and not found.input:  # the last event of Anthropic's API
-                found = Tokens(self._prompt, found.output)
-            self._noted = True
-            self._meter.note_tokens(found.input, found.output)
-            return
-        if not self._is_stream:
-            return
-        began = value.get("message")  # the first event of Anthropic's API
-        if isinstance(began, Mapping) and (found := _usage(began)) is not None:
-            self._prompt = found.input
-        self._written += _written(value)
-        self._meter.uncounted = Tokens(self._prompt, self._written)
-
-
-def _parsed(data: bytes) -> Mapping[str, Any]:
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _usage(value: Mapping[str, Any]) -> Tokens | None:
-    """Return the usage of a response or of an event; None if it has none."""
-    response = value.get("response")
-    usage = value.get("usage") or (response.get("usage") if isinstance(response, Mapping) else None)
-    return None if not isinstance(usage, Mapping) else tokens_of(usage)
 
 
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
@@ -181,17 +112,3 @@ def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
 def _count(usage: Mapping[str, Any], names: Iterable[str]) -> int:
     numbers = (as_integer(usage.get(name)) or 0 for name in names)
     return sum(number for number in numbers if 0 < number < MAX_TOKENS // len(INPUT))
-
-
-def _written(event: Mapping[str, Any]) -> int:
-    """Estimate the tokens of the text in an event of any API."""
-    total, left = 0, [event.get("choices"), event.get("delta")]
-    while left:
-        each = left.pop()
-        if isinstance(each, str):
-            total += text_tokens([each])
-        elif isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            left += each.values()
-    return total

@@ -89,10 +89,10 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a request that name MCP servers, by their paths, in OpenAI's form."""
     of_openai = {"server_label": "name", "server_url": "url", **{name: name for name in TOKENS}}
     return {
-        path: entry
+        f"{name}[{at}]": entry
         if name == "tools"
-        else {"type": MCP, **{name: entry.get(own) for name, own in of_openai.items()}}
-        for path, (name, entry) in entries_of(body).items()
+        else {"type": MCP, **{member: entry.get(own) for member, own in of_openai.items()}}
+        for name, at, entry in entries_of(body)
     }
 
 
@@ -107,16 +107,7 @@ async def provided(
     """Return the sender with the tools of the MCP servers that its request names."""
     if not (entries := mcp_entries(values)):
         return client
-    return client.given(McpListings, McpListings(await listings(entries, caller, credentials)))
-
-
-async def listings(
-    entries: Mapping[str, Mapping[str, Any]],
-    caller: UserAPIKeyAuth,
-    credentials: McpCredentials,
-) -> dict[str, Listing]:
-    """Return the tools of the entries of a request that name servers of LiteLLM, by path. Others
-    have none: nothing is sent to an address that the operator did not configure."""
+    # Others have none: nothing is sent to an address that the operator did not configure.
     own = {
         path: served[0]
         for path, entry in entries.items()
@@ -126,7 +117,7 @@ async def listings(
     found = await asyncio.gather(
         *(_listed(entry, caller, credentials.of_entry(entry)) for entry in own.values())
     )
-    return dict(zip(own, found, strict=True))
+    return client.given(McpListings, McpListings(dict(zip(own, found, strict=True))))
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) -> Listing:
@@ -231,7 +222,6 @@ _factory_of = MCPClient._create_httpx_client_factory
 _list, _call = MCPClient.list_tools, MCPClient.call_tool
 _parse = jsonrpc_message_adapter.validate_json
 _failures: ContextVar[list[str]] = ContextVar("toolgate_mcp_failures")
-_text_of = Handler._parse_mcp_result
 _result_of = MCPClient.error_tool_result
 
 
@@ -302,6 +292,8 @@ def _message(content: str | bytes, **options: Any) -> Any:
     is_ours = _failures.get(None) is not None
     if isinstance(parts, list) and (is_ours or len(parts) > MAX_PARTS):
         result["content"] = [{"type": "text", "text": result_text(result)[:MAX_RESULT]}]
+    if result.get("isError"):
+        _note("the server reports an error")
     return message
 
 
@@ -332,24 +324,17 @@ def _note(text: str) -> None:
         noted.append(text)
 
 
-def _noting(result: Any) -> str:
-    text: str = _text_of(result)
-    if getattr(result, "is_error", None):
-        _note(text)
-    return text
-
-
 def _without_message(exc: Exception) -> Any:
-    is_ours = _failures.get(None) is not None
-    hidden = is_ours and type(exc).__name__ not in OF_SERVERS
-    return _result_of(ToolCallFailed() if hidden else exc)
+    if _failures.get(None) is not None:
+        exc = exc if type(exc).__name__ in OF_SERVERS else ToolCallFailed()
+        _note(str(exc))
+    return _result_of(exc)
 
 
 jsonrpc_message_adapter.validate_json = _message  # type: ignore[assignment, method-assign]
 stdio.TextReceiveStream = _text  # type: ignore[assignment, attr-defined]
 MCPClient._create_httpx_client_factory = _bounded_factory
 MCPClient.list_tools, MCPClient.call_tool = _few, _unstructured
-Handler._parse_mcp_result = staticmethod(_noting)
 MCPClient.error_tool_result = staticmethod(_without_message)
 
 

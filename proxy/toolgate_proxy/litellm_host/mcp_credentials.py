@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp import MCPRequestHandler
 from litellm.proxy._experimental.mcp_server.utils import (
     logging_safe_mcp_headers,
     upstream_credential_headers,
@@ -34,8 +33,6 @@ MCP = "mcp"
 HEADERS = "headers"
 AUTHORIZATION = "authorization"
 TOKENS = (AUTHORIZATION, "authorization_token")
-KEY_PREFIX = "sk-"
-"""Of the keys in LiteLLM's database."""
 ALL_SERVERS = "litellm_proxy"
 """The address that names all servers that the key may use."""
 OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
@@ -52,6 +49,8 @@ hand on."""
 PLACES = (("tools", MCP), ("mcp_servers", "url"))
 """Where a body has entries, and their types."""
 EXTRA = "extra_body"
+AUTH_HEADER, DEFAULT_AUTH_HEADER = "mcp_client_side_auth_header_name", "x-mcp-auth"
+"""LiteLLM's setting, also as the variable `LITELLM_…`, and its default."""
 Body = dict[str, Any]
 
 
@@ -95,7 +94,7 @@ class McpCredentials:
                 raise _wrong(name, "a header of printable ASCII characters")
             if name in forwarded:
                 self._forwarded[name] = text
-            if name == MCPRequestHandler.get_mcp_client_side_auth_header_name().lower():
+            if name == _auth_header():
                 self._token = text
             elif (found := OF_SERVER.fullmatch(name)) is not None:
                 self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
@@ -175,6 +174,13 @@ class McpCredentials:
         return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
 
 
+def _auth_header() -> str:
+    """Return the name of the header with a token for servers."""
+    named = os.environ.get(f"LITELLM_{AUTH_HEADER.upper()}")
+    named = named or litellm_proxy().general_settings.get(AUTH_HEADER)
+    return str(named or DEFAULT_AUTH_HEADER).lower()
+
+
 def _host(url: str) -> str:
     return url.split("://", 1)[-1].split("/", 1)[0].lower()
 
@@ -220,7 +226,7 @@ def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
 
 def _is_key(sent: str) -> bool:
     """Return whether it may be a key of the gateway."""
-    is_litellms = litellm_proxy().user_custom_auth is None and sent.startswith(KEY_PREFIX)
+    is_litellms = litellm_proxy().user_custom_auth is None and sent.startswith(auth.KEY_PREFIX)
     return is_litellms or auth.is_key(sent)
 
 
@@ -230,27 +236,22 @@ def _proper(header: str) -> str:
     return "Authorization" if name == AUTHORIZATION else name
 
 
-def entries_of(body: Mapping[str, Any]) -> dict[str, tuple[str, Body]]:
-    """Return the entries of a body that name MCP servers, by path: the parameter of each, and the
-    entry as it is there."""
-    found = {}
+def entries_of(body: Mapping[str, Any]) -> Iterator[tuple[str, int, Body]]:
+    """Yield the entries of a body that name MCP servers, with the parameter and the place in it."""
     for name, kind in PLACES:
         given = body.get(name)
         for at, entry in enumerate(given if isinstance(given, list) else ()):
             if isinstance(entry, dict) and entry.get("type") == kind:
-                found[f"{name}[{at}]"] = name, entry
-    return found
+                yield name, at, entry
 
 
 def _with_entries(body: Mapping[str, Any], change: Callable[[Body, str], Body]) -> Body:
     """Return the body with its entries as `change` makes them of an entry and its path."""
-    found, made = entries_of(body), dict(body)
-    for name in dict.fromkeys(name for name, _ in found.values()):
-        paths = [f"{name}[{at}]" for at in range(len(body[name]))]
-        made[name] = [
-            change(each, path) if path in found else each
-            for path, each in zip(paths, body[name], strict=True)
-        ]
+    made = dict(body)
+    for name, at, entry in entries_of(body):
+        if made[name] is body[name]:
+            made[name] = [*body[name]]
+        made[name][at] = change(entry, f"{name}[{at}]")
     return made
 
 

@@ -66,9 +66,6 @@ class Observer:
     def note(self, pieces: Iterable[ResponseEvent]) -> None:
         """Keep events of a streamed response for the log event."""
 
-    def note_first_event(self) -> None:
-        """Note the time of a stream's first event."""
-
     async def with_cost(self, events: bytes) -> bytes:
         """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
         it."""

@@ -12,12 +12,8 @@ from .admission import Admission
 from .mcp_credentials import McpCredentials
 
 PROVIDERS = (
-    web_search.provided,
-    mcp.provided,
-)
-BEGINNINGS = (
-    mcp.begin,
-    web_search.begin,
+    web_search,
+    mcp,
 )
 
 
@@ -25,12 +21,12 @@ async def with_tools(
     client: Client, values: Mapping[str, Any], host: Admission, credentials: McpCredentials
 ) -> Client:
     """Return the sender with what its request uses. Raise ToolgateError."""
-    for provided in PROVIDERS:
-        client = await provided(client, values, host.caller, credentials)
+    for each in PROVIDERS:
+        client = await each.provided(client, values, host.caller, credentials)
     return client
 
 
 def begin_series() -> None:
     """Begin the series of the operator's tools, so that their first failure is seen."""
-    for begin in BEGINNINGS:
-        begin()
+    for each in PROVIDERS:
+        each.begin()

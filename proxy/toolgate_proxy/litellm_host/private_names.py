@@ -20,7 +20,6 @@ litellm.main:
     _complete_custom_providers(ctx): creates the stream of the provider
 litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper.
     __init__(completion_stream model): base class of the provider's streams
-    _restore_consumer_correlation_context: ids in the log after a stream
 litellm.proxy._types:ProxyException.
     to_dict: error bodies in OpenAI's form
 litellm.proxy.db.exception_handler:
@@ -101,15 +100,12 @@ litellm.types.utils:
 
 MCP servers and search tools
 
-litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp:MCPRequestHandler.
-    get_mcp_client_side_auth_header_name: headers for MCP servers
 litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler.
     ~split_mcp_tools(tools): MCP servers
     ~process_mcp_tools_without_openai_transform(user_api_key_auth mcp_tools_with_litellm_proxy
         mcp_auth_header mcp_server_auth_headers raw_headers): MCP servers
     ~execute_tool_calls(tool_server_map tool_calls user_api_key_auth mcp_auth_header
         mcp_server_auth_headers raw_headers): MCP servers
-    _parse_mcp_result(result): failed calls of MCP servers
 litellm.proxy._experimental.mcp_server.utils:
     logging_safe_mcp_headers(raw_headers): headers for MCP servers
     strip_known_server_prefix(name server): names of MCP tools
@@ -123,8 +119,6 @@ litellm.experimental_mcp_client.client:MCPClient.
     call_tool: bounds on MCP servers
 mcp.client.stdio:
     TextReceiveStream: size of lines of MCP servers
-litellm.proxy._types:
-    LiteLLM_ObjectPermissionTable.model_fields: permissions of keys
 
 LiteLLM's database
 
@@ -135,7 +129,6 @@ litellm.proxy.proxy_server:ProxyConfig.
     get_config_state: providers that the configuration names
 litellm.proxy._types:
     UserAPIKeyAuth.budget_reservation: budgets of keys
-    hash_token(token): aliases of keys
 litellm.litellm_core_utils.core_helpers:
     bind_budget_reservation_to_callbacks(litellm_params): budgets of keys
 litellm.proxy.spend_tracking.budget_reservation:

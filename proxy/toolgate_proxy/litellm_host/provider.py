@@ -87,7 +87,7 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatWriter, Cha
     """Respond with the deployment that LiteLLM selected, or with another one if that fails."""
     here, messages = gateway(), call.body["messages"]
     model = call.group or call.placement.model
-    placement = selection().replica(model, call.placement, call.body, messages, call.owner)
+    placement = selection().replica(model, call.placement, call.body, call.owner)
     base = {"api_base": placement.api_base}
     call.logging.pre_call(messages, None, additional_args=base)
     context, model = current(), placement.model

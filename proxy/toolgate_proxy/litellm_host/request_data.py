@@ -25,7 +25,10 @@ from ..context import RequestContext
 from ..request_fields import copied
 from .errors import PROVIDER
 from .fallbacks import Fallbacks
+from .guardrail_inputs import PROMPT, TOOLS
 from .mcp_credentials import credential_headers
+from .private_names import either
+from .response_forms import logged_response
 from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
 
 VERSION = version("litellm")
@@ -137,9 +140,11 @@ class RequestData:
             data[name] = data.get(name) or {}
             data[name][GUARDRAILS] = unique
 
-    def lacks(self, guardrails: Sequence[Any]) -> bool:
-        """Return whether a model has guardrails that have not seen the request."""
-        return any(each not in self._guardrails for each in guardrails)
+    def lacks(self, guardrails: Sequence[Any], parameters: Mapping[str, Any]) -> bool:
+        """Return whether a fallback has guardrails that have not seen the request, or parameters
+        with texts that none has seen."""
+        unseen = parameters.keys() & {*PROMPT, TOOLS}
+        return bool(unseen) or any(each not in self._guardrails for each in guardrails)
 
     async def at_fallback(self, body: Mapping[str, Any]) -> None:
         """Take the body for a fallback, which begins with the earlier turns of its conversation."""
@@ -213,6 +218,39 @@ class RequestData:
             stream=stream,
         )
         return data
+
+    async def priced(
+        self,
+        whole: Mapping[str, Any],
+        model: str,
+        ended: datetime.datetime,
+        *,
+        stream: bool = False,
+    ) -> Any:
+        """Return LiteLLM's object of a response, with its cost."""
+        data = await self.described(model, stream=stream)
+        self.logging.model_call_details["cache_hit"] = self.context.notes.cache_key is not None
+        response = logged_response(self.call_type, whole, stream=stream)
+        params = self.row["litellm_params"] if self.row is not None else {}
+        litellm.utils.update_response_metadata(
+            result=getattr(response, "response", response),  # of the last event of a stream
+            logging_obj=self.logging,
+            model=params.get("model"),
+            kwargs={**data, "api_base": params.get("api_base")},
+            start_time=self.began,
+            end_time=ended,
+        )
+        return response
+
+    async def with_cost(self, events: bytes, model: str) -> bytes:
+        """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
+        it."""
+        if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
+            return events
+        await self.described(model, stream=True)
+        add = either(ProxyBaseLLMRequestProcessing, "process_chunk_with_cost_injection")
+        frames = (frame + b"\n\n" for frame in events.split(b"\n\n") if frame)
+        return b"".join([add(frame, model, self.logging) for frame in frames])
 
 
 def _metadata_of(data: dict[str, Any]) -> dict[str, Any]:

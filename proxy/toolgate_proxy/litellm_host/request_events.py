@@ -1,55 +1,91 @@
-"""LiteLLM's hooks for a request on our own route. `before` runs the pre-call hooks, and `report`
-creates the log event after the response was sent."""
+"""LiteLLM's hooks and log events for a request on our own route, which its handler would have run
+and created, by its own functions. `before` runs the pre-call hooks, and `report` creates the log
+event after the response was sent. An error in one is logged and does not end the gateway."""
 
 from __future__ import annotations
 
+import datetime
 import logging
+import traceback
+import uuid
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
     Callable,
+    Coroutine,
     Iterable,
     Mapping,
+    MutableMapping,
     Sequence,
 )
 from contextlib import ExitStack
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
+from litellm.proxy._types import UserAPIKeyAuth
 from litellm.types.utils import CallTypes
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
-from ..api.surface import Stream, Whole, is_streamed
+from ..api.surface import Stream, Surface, Whole, is_streamed
 from ..background import in_background
-from ..chat.failover import Events
 from ..chat.response import ResponseEvent
-from .errors import PROVIDER, own_errors
-from .fallbacks import Fallbacks
-from .guardrail_inputs import PROMPT, TOOLS
+from ..context import RequestContext
+from . import database
+from .errors import PROVIDER, HostRefused, host_error, own_error, own_errors
+from .fallbacks import Fallbacks, without_model
 from .hooks import (
     BEFORE_DEPLOYMENT,
+    POST_CALL,
+    has,
     having,
+    loggers_having,
+    wants_events,
+    without_inert,
 )
-from .log_events import LogEvents, contained
-from .request_data import GUARDRAILS, RequestData
+from .observer import Observer
+from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
 from .response_hooks import ResponseHooks
 from .router import Row, Taken, litellm_proxy, within_limits
 
 logger = logging.getLogger("toolgate")
+P = ParamSpec("P")
 
 
-class RequestEvents(LogEvents):
+def contained(event: Callable[P, Awaitable[object]]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """Log the errors of a log event, which must not end the gateway."""
+
+    @wraps(event)
+    async def logged(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            await event(*args, **kwargs)
+        except Exception as problem:  # noqa: BLE001
+            logger.warning("A log event of LiteLLM failed (%s).", type(problem).__name__)
+
+    return logged
+
+
+class RequestEvents(Observer):
     """Hooks and events of one request. `reads`: hooks read the response before it is sent."""
 
     def __init__(self, data: RequestData, fallbacks: Fallbacks, *, reads: bool = False) -> None:
-        super().__init__(data, fallbacks, reads=reads)
+        self._data = data
+        self._fallbacks = fallbacks
+        self.reads = reads
         self._guard = ResponseHooks(data) if reads else None
+        self._routed = False
+        """LiteLLM's router chose the deployment."""
         self._of_fallback: Mapping[str, Any] | None = None
         """The body for the fallback at which the request is, once the hooks got it."""
         self._whole: Callable[[], Whole] | None = None
         """Makes the response, once a backend responds."""
         self._pieces: list[ResponseEvent] = []
         """The events of a streamed response."""
+        self._made: Any = None
+        """LiteLLM's object of a whole response, once it has its cost."""
+        self._failure_hook_done = False
 
     @property
     def has_refused(self) -> bool:
@@ -75,8 +111,7 @@ class RequestEvents(LogEvents):
         if fallback is None:
             return body
         if self._of_fallback is None:
-            unseen = fallback.parameters.keys() & {*PROMPT, TOOLS}
-            if unseen or self._data.lacks(guardrails):
+            if self._data.lacks(guardrails, fallback.parameters):
                 body = await self._before_fallback(body, guardrails)
             self._of_fallback = body
         return self._of_fallback
@@ -116,7 +151,7 @@ class RequestEvents(LogEvents):
         return self._data.take(changed if isinstance(changed, dict) else data, body)
 
     async def choose(self, messages: object, taken: Taken, held: ExitStack) -> Row:
-        self.routed = True
+        self._routed = True
         row = await within_limits(self._model, await self._data.prepared(), messages, taken, held)
         self.chosen(row)
         data = await self._data.described(self._model, stream=is_streamed(self._data.body))
@@ -137,8 +172,11 @@ class RequestEvents(LogEvents):
     def note(self, pieces: Iterable[ResponseEvent]) -> None:
         self._pieces += pieces
 
+    async def with_cost(self, events: bytes) -> bytes:
+        return await self._data.with_cost(events, self._model)
+
     def frames(
-        self, stream: Stream, events: Events, request: ChatRequest
+        self, stream: Stream, events: AsyncIterator[list[ResponseEvent]], request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         assert self._guard is not None  # hooks read the response
         own = self._own_frames(stream, events)
@@ -153,15 +191,59 @@ class RequestEvents(LogEvents):
         await self.completed(body)
         return body
 
+    @contained
+    async def describe(self, error: ToolgateError | None = None) -> None:
+        """Note LiteLLM's headers of a stream, or of an error. Never raises."""
+        made = await litellm_headers(self._data, self._model)
+        raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
+        self._data.context.notes.host_headers = {**raised, **made}
+
+    @contained
+    async def completed(self, whole: Mapping[str, Any]) -> None:
+        """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
+        self._made = await self._data.priced(whole, self._model, datetime.datetime.now())
+        made = await litellm_headers(self._data, self._model, self._made)
+        self._data.context.notes.host_headers = made
+
+    async def replaced(self, error: ToolgateError) -> ToolgateError:
+        """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
+        returns instead, or `error`. Never raises."""
+        await self.describe(error)
+        if not has(*POST_CALL):
+            return error
+        try:
+            raised = self._raised(error, self._data.body.get("model") or "")
+            replacement = await self._failure_hook(raised)
+        except Exception as problem:  # noqa: BLE001  a hook must not end the gateway
+            logger.warning("A hook of LiteLLM failed (%s).", type(problem).__name__)
+            return error
+        self._failure_hook_done = True
+        return error if replacement is None else own_error(replacement)
+
+    async def fallback_failed(self, model: str) -> None:
+        await self.fallback_ended(model, "log_failure_fallback_event")
+
+    @contained
+    async def fallback_ended(self, model: str, event: str) -> None:
+        """Create LiteLLM's event of a fallback that responded or failed. Never raises."""
+        first, error = self._fallbacks.first.model, self._fallbacks.first_error
+        assert error is not None  # without it there is no fallback
+        for callback in loggers_having(event):
+            await contained(getattr(callback, event))(
+                original_model_group=first,
+                kwargs={**await self._data.prepared(), "model": model},
+                original_exception=host_error(error, first),
+            )
+
     def restart(self) -> None:
         self._whole, self._pieces = None, []
 
     async def goes_on(self, failed: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request is at a fallback. LiteLLM
         logs only the first failure of a request. Never raises."""
-        await contained(self.log_failure)(failed, error)
+        await contained(self._log_failure)(failed, error)
         self.restart()
-        self.routed, self._of_fallback = False, None
+        self._routed, self._of_fallback = False, None
         self._data.next_model(self._fallbacks)
 
     def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
@@ -175,9 +257,14 @@ class RequestEvents(LogEvents):
         left = isinstance(failed, ClientDisconnected) and begun
         if self._whole is not None and (failed is None or left):
             shown = self._guard and self._guard.shown
-            self.report_success(shown or self._collected().body())
+            event = self._succeeded(shown or self._collected().body())
         elif failed is not None:
-            self.report_failure(failed)
+            event = self._failed(failed)
+        else:
+            return
+        if not self._data.is_ours:  # otherwise LiteLLM's middleware releases it now
+            database.leave_budget_to_event(self._data.caller)
+        in_background(event)
 
     def _collected(self) -> Whole:
         """Return the response with the events so far."""
@@ -186,7 +273,9 @@ class RequestEvents(LogEvents):
         whole.add(self._pieces)
         return whole
 
-    async def _own_frames(self, stream: Stream, events: Events) -> AsyncGenerator[bytes, None]:
+    async def _own_frames(
+        self, stream: Stream, events: AsyncIterator[list[ResponseEvent]]
+    ) -> AsyncGenerator[bytes, None]:
         """Keep the events of a stream and yield its bytes."""
         async for pieces in events:
             self.note(pieces)
@@ -194,3 +283,88 @@ class RequestEvents(LogEvents):
                 yield data
         self._data.context.meter.complete = True
         yield stream.end()
+
+    def _raised(self, error: ToolgateError, model: str) -> Exception:
+        if isinstance(error, HostRefused) and isinstance(error.__cause__, Exception):
+            return error.__cause__  # the exception of a callback or of LiteLLM
+        return host_error(error, model, ours=self._data.row is not None)
+
+    @contained
+    async def _succeeded(self, whole: Mapping[str, Any]) -> None:
+        """Create the success event. `whole`: the response body. Never raises."""
+        ended, response = datetime.datetime.now(), self._made
+        stream = is_streamed(self._data.body)
+        if response is None:
+            response = await self._data.priced(whole, self._model, ended, stream=stream)
+        data, log, began = await self._data.prepared(), self._data.logging, self._data.began
+        if stream:
+            outcome, first = self._data.context.outcome, ended
+            if (seconds := outcome.first_event_seconds) is not None:
+                first = datetime.datetime.fromtimestamp(outcome.arrived + seconds)
+            log.completion_start_time = log.model_call_details["completion_start_time"] = first
+        if not self._routed:
+            counted = not self._data.is_ours or database.has_database()
+            without_inert(log, counted=counted)
+        hit = self._data.context.notes.cache_key is not None
+        await log.dispatch_success_handlers(
+            response,
+            start_time=began,
+            end_time=ended,
+            cache_hit=hit if stream else hit or None,
+            prefer_async_handlers=True,
+        )
+        hooks = litellm_proxy().proxy_logging_obj
+        await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
+        if has(*POST_CALL) and not self.reads:
+            await hooks.post_call_success_hook(
+                data=data, user_api_key_dict=self._data.caller, response=response
+            )
+
+    @contained
+    async def _failed(self, error: ToolgateError) -> None:
+        """Create the failure event, after the release of what LiteLLM reserved. Never raises."""
+        if not self._data.is_ours:
+            await database.release_budget(self._data.caller)
+        raised = await self._log_failure(self._model, error)
+        if not self._failure_hook_done:
+            await self._failure_hook(raised)
+
+    async def _log_failure(self, model: str, error: ToolgateError) -> Exception:
+        await self._data.described(model, stream=is_streamed(self._data.body))
+        raised, log = self._raised(error, model), self._data.logging
+        await log.dispatch_failure_handlers(raised, _trace(raised), prefer_async_handlers=True)
+        # LiteLLM before 1.106 does not note it for streams.
+        log.model_call_details["has_logged_async_failure"] = True
+        return raised
+
+    async def _failure_hook(self, raised: Exception) -> Any:
+        """Return the error that `async_post_call_failure_hook` returns instead, if it does."""
+        return await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
+            request_data=await self._data.prepared(),
+            original_exception=raised,
+            user_api_key_dict=self._data.caller,
+            traceback_str=_trace(raised),
+        )
+
+    @property
+    def _model(self) -> str:
+        """The name in the router of the model of ours at which the request is."""
+        return self._fallbacks.route.model
+
+
+def _trace(raised: Exception) -> str:
+    return "".join(traceback.format_exception_only(raised))
+
+
+def report_refused(
+    surface: Surface,
+    scope: MutableMapping[str, Any],
+    context: RequestContext,
+    error: ToolgateError,
+) -> None:
+    """Send LiteLLM's log event of a request that was refused before its model was known."""
+    if wants_events():
+        context.call_id = context.call_id or uuid.uuid4().hex
+        caller = UserAPIKeyAuth(request_route=scope["path"])
+        data = RequestData(request_of(scope), caller, {}, surface, context)
+        in_background(RequestEvents(data, without_model())._failed(error))

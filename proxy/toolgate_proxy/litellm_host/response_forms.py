@@ -7,11 +7,11 @@ import copy
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
-from litellm.types.llms.openai import ResponsesAPIResponse
+from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
 from litellm.types.utils import ModelResponse, ModelResponseStream
 from pydantic import BaseModel
 
@@ -28,25 +28,6 @@ class Call:
     name: str | None
     """None: it is content."""
     arguments: str
-
-
-class Form(Protocol):
-    marks: tuple[bytes, ...]
-    """What is in each event of a stream that has a part of a call."""
-    is_chat: bool
-    """Whether it is of chat completions."""
-
-    def response(self, body: dict[str, Any]) -> Any:
-        """Return LiteLLM's object of a whole response."""
-
-    def item(self, frame: bytes) -> Any:
-        """Return LiteLLM's object of a server-sent event."""
-
-    def calls(self, body: Event) -> Iterator[Call]:
-        """Yield the calls and the content of a whole response."""
-
-    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
-        """Yield the calls and the content of a stream, each as often as the stream has it."""
 
 
 def body_of(response: Any) -> dict[str, Any] | None:
@@ -81,17 +62,23 @@ def events_of(frames: bytes) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-class ChatForm:
+class Form:
+    """That of chat completions, which those of the other APIs replace."""
+
     marks: tuple[bytes, ...] = (b'"tool_calls"', b'"function_call"')
+    """What is in each event of a stream that has a part of a call."""
     is_chat = True
 
     def response(self, body: dict[str, Any]) -> Any:
+        """Return LiteLLM's object of a whole response."""
         return ModelResponse(**copy.deepcopy(body))
 
     def item(self, frame: bytes) -> Any:
+        """Return LiteLLM's object of a server-sent event."""
         return ModelResponseStream(**next(events_of(frame)))
 
     def calls(self, body: Event) -> Iterator[Call]:
+        """Yield the calls and the content of a whole response."""
         for choice in body.get("choices") or ():
             message = choice.get("message") or {}
             yield Call(None, message.get("content") or "")
@@ -101,6 +88,7 @@ class ChatForm:
                 yield _chat_call({"function": message["function_call"]})
 
     def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+        """Yield the calls and the content of a stream, each as often as the stream has it."""
         made: dict[tuple[Any, Any], dict[str, Any]] = {}
         contents: dict[Any, str] = {}
         for choice in (choice for event in events for choice in event.get("choices") or ()):
@@ -115,8 +103,8 @@ class ChatForm:
         yield from (Call(None, content) for content in contents.values())
 
 
-class ResponsesForm:
-    marks: tuple[bytes, ...] = (b"function_call", b"custom_tool_call")
+class ResponsesForm(Form):
+    marks = (b"function_call", b"custom_tool_call")
     is_chat = False
 
     def response(self, body: dict[str, Any]) -> Any:
@@ -159,8 +147,8 @@ class ResponsesForm:
         yield from (Call(None, text) for text in texts.values())
 
 
-class MessagesForm:
-    marks: tuple[bytes, ...] = (b'"tool_use"', b'"input_json_delta"')
+class MessagesForm(Form):
+    marks = (b'"tool_use"', b'"input_json_delta"')
     is_chat = False
 
     def response(self, body: dict[str, Any]) -> Any:
@@ -194,7 +182,7 @@ class MessagesForm:
 
 
 FORMS: Mapping[str, Form] = {
-    "acompletion": ChatForm(),
+    "acompletion": Form(),
     "aresponses": ResponsesForm(),
     "anthropic_messages": MessagesForm(),
 }
@@ -231,6 +219,20 @@ def _item_calls(item: Event) -> Iterator[Call]:
 
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
+
+
+def logged_response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
+    """Return LiteLLM's object of a response; in a Responses stream it is that of the last event."""
+    if call_type == "anthropic_messages":
+        return ModelResponse(**completion_of(whole))
+    if call_type != "aresponses":
+        return ModelResponse(**whole)
+    # Parts of the tools are those of all requests that have them, and callbacks may change these.
+    own = {"tools": orjson.loads(orjson.dumps(whole["tools"]))} if "tools" in whole else {}
+    response = ResponsesAPIResponse(**{**whole, **own})
+    if not stream:
+        return response
+    return ResponseCompletedEvent(type="response.completed", response=response)
 
 
 FINISH_REASONS = {"tool_use": "tool_calls", "max_tokens": "length"}

@@ -26,6 +26,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError, ToolSchemaViolation
 
 from ..api.surface import Whole
+from ..background import without_owner
 from ..state import gateway
 from .errors import HostRefused, own_error, own_errors
 from .hooks import (
@@ -64,7 +65,7 @@ class ResponseHooks:
         """Start the hooks that run while the response is made. They run again for a fallback that
         has guardrails of its own."""
         moderation = asyncio.create_task(self._moderated())
-        moderation.add_done_callback(_retrieve)
+        without_owner(moderation)
         self._moderations.append(moderation)
 
     def end(self) -> None:
@@ -390,9 +391,3 @@ def _text_of(chunk: Any) -> str:
         return ""
     parts = (getattr(each, "delta", None) or each.message for each in chunk.choices)
     return "".join(part.content or "" for part in parts)
-
-
-def _retrieve(moderation: asyncio.Task[None]) -> None:
-    """Keep asyncio from logging the exception of a request that has ended before."""
-    if not moderation.cancelled():
-        moderation.exception()

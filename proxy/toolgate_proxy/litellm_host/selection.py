@@ -103,7 +103,7 @@ class Selection:
             return targets[0]
         by_row = {id(target.row): target for target in targets}
         left = self.up([target.row for target in targets])
-        left, _ = self.preferred(model, left, body, owner=owner)
+        left, _ = self.preferred(model, left, body, owner)
         if strategy == "least-busy":
             loads = [self._load(row) for row in left]
             left = [row for row, load in zip(left, loads, strict=True) if load == min(loads)]
@@ -122,7 +122,6 @@ class Selection:
         model: str,
         rows: Sequence[Row],
         request: Mapping[str, Any],
-        messages: object = None,
         owner: str = "",
     ) -> tuple[list[Row], Placement | None]:
         """Return the rows at the placement that the prompt's prefix or its `prompt_cache_key`
@@ -131,19 +130,20 @@ class Selection:
         Returns all rows and None if there is no preference, if a row is another provider's (its
         load is unknown), or if a row has limits (LiteLLM enforces them).
         """
-        if len(rows) < 2:
+        if len(rows) < 2 or any(placement_of(row) is None or is_limited(row) for row in rows):
             return [*rows], None
-        if any(placement_of(row) is None or is_limited(row) for row in rows):
-            return [*rows], None
-        return self._preferred(model, rows, request, messages, owner)
+        rows_at: dict[Placement, list[Row]] = defaultdict(list)
+        weights: dict[Placement, float] = defaultdict(float)
+        for row, weight in zip(rows, weights_of(rows), strict=True):
+            replicas = self._places(row)
+            for each in replicas:
+                rows_at[each].append(row)
+                weights[each] += weight / len(replicas)
+        placement = self._affinity.choose(model, weights, request, owner)
+        return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
     def replica(
-        self,
-        model: str,
-        placement: Placement,
-        request: Mapping[str, Any],
-        messages: object = None,
-        owner: str = "",
+        self, model: str, placement: Placement, request: Mapping[str, Any], owner: str
     ) -> Placement:
         """Return one of the replicas of a placement that LiteLLM has selected; the placement itself
         if it is not that of a name."""
@@ -152,26 +152,8 @@ class Selection:
             return found[0]
         left = [each for each in found if self._deployments.at(each).state.up] or found
         weights = dict.fromkeys(left, 1.0)
-        preferred = self._affinity.choose(model, weights, request, messages, owner)
+        preferred = self._affinity.choose(model, weights, request, owner)
         return preferred or random.choice(left)  # noqa: S311
-
-    def _preferred(
-        self,
-        model: str,
-        rows: Sequence[Row],
-        request: Mapping[str, Any],
-        messages: object,
-        owner: str,
-    ) -> tuple[list[Row], Placement | None]:
-        rows_at: dict[Placement, list[Row]] = defaultdict(list)
-        weights: dict[Placement, float] = defaultdict(float)
-        for row, weight in zip(rows, weights_of(rows), strict=True):
-            replicas = self._places(row)
-            for each in replicas:
-                rows_at[each].append(row)
-                weights[each] += weight / len(replicas)
-        placement = self._affinity.choose(model, weights, request, messages, owner)
-        return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
     def alternatives(
         self, rows: Sequence[Row], tried: object, held: ExitStack | None = None
@@ -253,9 +235,8 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         request = request_kwargs or {}
         if len(rows) < 2 or _is_retry(rows, request) or _narrowed_later(rows):
             return rows
-        preferred, placement = self._selection.preferred(
-            model, rows, request, messages, owner_of(request)
-        )
+        shown = {**request, "messages": messages} if messages else request
+        preferred, placement = self._selection.preferred(model, rows, shown, owner_of(request))
         if placement is not None:
             self._deployments.at(placement).load.expect()
         kept = {id(row) for row in preferred}

@@ -168,7 +168,7 @@ def show(name: Name, json_: Json = False) -> None:
 
     async def read(store: RedisStore) -> tuple[Key, KeyUsage]:
         key = await _find(store, name)
-        return key, await store.usage(key, now())
+        return key, (await store.usages([key], now()))[0]
 
     key, usage = with_store(read)
     _show(key, json_, usage=usage)

@@ -161,21 +161,18 @@ class Deployments:
         self.discovery = Discovery()
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
-    def get(self, api_base: str | None, api_key: str | None, model: str = "") -> Deployment:
-        """Return the deployment at a place. Missing values are taken from the settings. `model`: a
-        name of a model there."""
-        url = api_base or self._settings.backend_url
-        key = SecretStr(api_key) if api_key else self._settings.backend_key
+    def at(self, placement: Placement) -> Deployment:
+        """Return the deployment at a place. Missing values are taken from the settings."""
+        url = placement.api_base or self._settings.backend_url
+        key = SecretStr(placement.api_key) if placement.api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
-            label, backend = without_password(url), Backend(url, key, self._settings, model)
+            label = without_password(url)
+            backend = Backend(url, key, self._settings, placement.model)
             grammars = GrammarService(backend, self.shared_cache)
             state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
             self._deployments[name] = Deployment(label, backend, grammars, state)
         return self._deployments[name]
-
-    def at(self, placement: Placement) -> Deployment:
-        return self.get(placement.api_base, placement.api_key, placement.model)
 
     def replicas_of(self, placement: Placement) -> list[Placement]:
         """Return the placements of the replicas of a name; the placement itself for any other

@@ -34,17 +34,12 @@ class Health:
     ) -> None:
         self._deployments = deployments
         self._placements = placements
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        polling = poll_forever(
+    async def check_forever(self) -> None:
+        """Probe all backends at each interval, until cancelled."""
+        await poll_forever(
             self.probe_all, probing.PROBE_INTERVAL, logger, "The health check failed"
         )
-        self._task = asyncio.create_task(polling)
-
-    async def aclose(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def probe_all(self) -> None:
         """Probe all backends concurrently, each one once."""
@@ -90,8 +85,6 @@ def _words(reason: OSError | None) -> str:
     words = os.strerror(number) if number > 0 else getattr(reason, "strerror", None)
     return words or (str(reason) if reason else "no connection within the time limit")
 
-
-logger = logging.getLogger(__name__)
 
 MAX_LISTED = 20
 """Maximum number of models that the log lists."""

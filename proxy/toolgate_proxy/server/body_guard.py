@@ -51,17 +51,16 @@ def is_guarded(path: str) -> bool:
     return CHAT in path or path.rstrip("/").endswith(PATHS)
 
 
-def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool:
-    """Checks a body. Returns whether it is a chat request for a stream. `asker`: the sender, if it
-    is known. Raises InvalidRequest and UnsupportedParameter."""
+def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
+    """Checks a body. `asker`: the sender, if it is known. Raises InvalidRequest and
+    UnsupportedParameter."""
     check_controls(values)
     if CHAT in path:
         check_model(path, values, asker)
-        return check_shape(values)
+        check_shape(values)
     for api, paths in BRIDGED.items():
         if paths.fullmatch(path):
             check_bridged(values, api, asker)
-    return False
 
 
 def check_controls(values: dict[str, Any]) -> None:
@@ -79,16 +78,6 @@ def check_controls(values: dict[str, Any]) -> None:
             raise UnsupportedParameter(f"{path!r} can't be set per request. Remove it.", param=path)
 
 
-def first_unknown(values: dict[str, Any]) -> str | None:
-    """The first field of a chat request that is not a known parameter. Raises InvalidRequest."""
-    spread = Fields(values).mapping("extra_body") or {}
-    fields = [(name, value) for name, value in values.items() if name != "extra_body"]
-    for name, value in [*fields, *spread.items()]:
-        if value is not None and name not in BY_NAME:
-            return name
-    return None
-
-
 def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
     """Checks that the request names one model, and for our models that all fields are known.
 
@@ -99,16 +88,18 @@ def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -
     if "," in model + path:
         message = "'model' must name one model. Send one request per model."
         raise InvalidRequest(message, param="model")
-    name = first_unknown(values)
-    if name is not None and not (path in PLAIN_CHAT and is_foreign(model, asker)):
-        raise unknown(name, BY_NAME)
+    spread = Fields(values).mapping("extra_body") or {}
+    fields = [*((name, values[name]) for name in values if name != "extra_body"), *spread.items()]
+    further = [name for name, value in fields if value is not None and name not in BY_NAME]
+    if further and not (path in PLAIN_CHAT and is_foreign(model, asker)):
+        raise unknown(further[0], BY_NAME)
 
 
-def check_shape(values: dict[str, Any]) -> bool:
-    """Checks the types of a chat request's fields. Returns `stream`. Raises InvalidRequest."""
+def check_shape(values: dict[str, Any]) -> None:
+    """Checks the types of a chat request's fields. Raises InvalidRequest."""
     fields = Fields(values)
     fields.text("model")
-    streamed = fields.flag("stream") or False
+    fields.flag("stream")
     for at, message in enumerate(_objects(fields, "messages")):
         _check_message(message, f"messages[{at}]")
     _objects(fields, "tools")
@@ -118,7 +109,6 @@ def check_shape(values: dict[str, Any]) -> bool:
     options = Fields(fields.mapping("stream_options") or {}, "stream_options")
     for name in STREAM_OPTIONS:
         options.flag(name)  # LiteLLM silently drops invalid options
-    return streamed
 
 
 def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) -> None:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ModelNotFound
 
+from ..api.surface import is_streamed
 from ..context import RequestContext, context_of
 from ..litellm_host.auth import check_exists, model_not_found
 from ..litellm_host.context import carry
@@ -40,13 +41,15 @@ class Forwarding:
         context = context_of(scope)
         await authorize(scope, context)
         sent = await incoming.read(scope, receive, context)
-        lacking = absent_routes.without_provider(scope, sent.content)
-        if lacking is not None:
+        if (lacking := absent_routes.without_provider(scope)) is not None:
             raise lacking
         if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
             await self.host(scope, sent.again(receive), send)
             return
-        streamed = await self.check(scope, await incoming.values_of(sent, scope, context))
+        values = await incoming.values_of(sent, scope, context)
+        await self.check(scope, values)
+        streamed = is_streamed(values)
+        del values  # which takes memory while LiteLLM responds
         await self.pass_on(scope, sent.again(receive), send, streamed=streamed)
 
     def unless(self, answer: Answer) -> ASGIApp:
@@ -58,30 +61,30 @@ class Forwarding:
 
         return app
 
-    async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> bool:
-        """Check a request at a path of our own for a model that LiteLLM serves. Return whether it
-        is a chat request for a stream. Raise ModelNotFound, and as `check`."""
+    async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> None:
+        """Check a request at a path of our own for a model that LiteLLM serves. Raise as `check`,
+        and ModelNotFound."""
         context = context_of(scope)
-        streamed = await self.check(scope, values, asker)
+        await self.check(scope, values, asker)
         if context.caller.authenticated:
             await check_exists(context.model or "", context.caller.key)
-        return streamed
 
-    async def check(self, scope: Scope, values: dict[str, Any], asker: Asker | None = None) -> bool:
-        """Check a body that names a model. Return whether it is a chat request for a stream. Raise
-        InvalidRequest, ModelNotFound and UnsupportedParameter."""
+    async def check(self, scope: Scope, values: dict[str, Any], asker: Asker | None = None) -> None:
+        """Check a body that names a model. Raise InvalidRequest, ModelNotFound and
+        UnsupportedParameter."""
         context = context_of(scope)
         try:
-            return body_guard.check(scope["path"], values, asker)
+            body_guard.check(scope["path"], values, asker)
         except ModelNotFound:
             if context.caller.authenticated and context.model:
                 raise await model_not_found(context.model, context.caller.key) from None
             raise
 
     async def pass_on(self, scope: Scope, receive: Receive, send: Send, *, streamed: bool) -> None:
-        """Pass a request for a model on. A stream is kept alive while it is silent."""
+        """Pass a request for a model on. A stream of chat completions is kept alive while it is
+        silent."""
         context = context_of(scope)
-        if not streamed:
+        if not streamed or body_guard.CHAT not in scope["path"]:
             await self.host(scope, receive, noting_events(send, context))
             return
         reply = Reply(send, context)
@@ -108,5 +111,4 @@ class Forwarding:
     async def host(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let LiteLLM's app answer a request."""
         carry(context_of(scope))
-        scope.pop("router", None)  # LiteLLM's router names itself there
         await self._app(scope, receive, send)

@@ -35,9 +35,9 @@ def extend_lifespan(app: Any) -> None:
         async with lifespan(app) as state:
             tracing.start("toolgate-gateway")
             _freeze_heap()
-            work = asyncio.gather(_connect_to_grammars(), warn_of_unused_keys(settings()))
             health = Health(gateway().deployments, lambda: placements(None))
-            health.start()
+            begun = _connect_to_grammars(), warn_of_unused_keys(settings()), health.check_forever()
+            work = [asyncio.create_task(each) for each in begun]
             add_callback(SelectionHook(selection(), gateway().deployments))
             begin_models(model_names())
             begin_series()
@@ -49,8 +49,8 @@ def extend_lifespan(app: Any) -> None:
             try:
                 yield state
             finally:
-                work.cancel()
-                await health.aclose()
+                for task in work:
+                    task.cancel()
                 await stop_all()
                 await gateway().aclose()
                 await asyncio.to_thread(tracing.stop)

@@ -15,7 +15,6 @@ import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
@@ -24,10 +23,10 @@ from starlette.types import Scope
 from ..api.surfaces import MESSAGES, surface_of
 from ..background import without_owner
 from ..context import MATCH, RequestContext
+from ..keys.key import Key
 from ..litellm_host import auth
 from ..litellm_host.auth import asked, may_use, model_not_found, not_among, usable_models
 from ..litellm_host.router import Asker, Row, has_plain_names, placement_of, rows_of
-from ..request_fields import invalid_value
 from ..routing.deployments import Deployment
 from ..state import gateway
 from .authorization import authorize
@@ -38,9 +37,6 @@ CREATED = 1677610602
 """The time that LiteLLM's list has for every model, in seconds since 1970."""
 STARTED = int(time.time())
 """The time of Toolgate models: when this process started to serve them."""
-PAGE = 20
-"""Number of models in a page of Anthropic's API, unless the request sets one."""
-MAX_PAGE = 1000
 WINDOW = ("max_model_len", "context_length", "context_window", "max_input_tokens")
 """The names that clients read the context length from: vLLM's, OpenRouter's, Groq's and
 LiteLLM's."""
@@ -62,16 +58,30 @@ async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> 
     if model is None and not anthropic and (scope.get("query_string") or not has_plain_names()):
         return None
     await authorize(scope, context)
+    names = await _names(model, context.caller.key)
+    await _ask_backends([row for name in names for row in rows_of(name)])
+    shown = [(_model_info if anthropic else _model)(name) for name in names]
     if model is not None:
-        return JSONResponse(await _retrieved(model, context, anthropic=anthropic))
-    if anthropic:
-        return JSONResponse(await _page(scope, context))
-    usable = await usable_models(context.caller.key)
-    # In the order of the configuration, as LiteLLM's list.
-    names = dict.fromkeys(row["model_name"] for row in rows_of(None))
-    await _ask_backends([row for row in rows_of(None) if row["model_name"] in usable])
-    shown = [_model(name) for name in names if name in usable]
-    return JSONResponse({"object": "list", "data": shown})
+        return JSONResponse(shown[0])
+    if not anthropic:
+        return JSONResponse({"object": "list", "data": shown})
+    # One page has all models, whatever the query asks for.
+    first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+    ends = {"has_more": False, "first_id": first, "last_id": last}
+    return JSONResponse({"data": shown, **ends})
+
+
+async def _names(model: str | None, key: Key | None) -> list[str]:
+    """Return the model that a path names, or all that the key may use, in the order of the
+    configuration. Aliases and names that a wildcard matches count as models. Raise
+    ModelNotFound."""
+    if model is None:
+        usable = await usable_models(key)
+        configured = dict.fromkeys(row["model_name"] for row in rows_of(None))
+        return [name for name in configured if name in usable]
+    if not rows_of(model) or not await may_use(key, model):
+        raise await model_not_found(model, key)
+    return [model]
 
 
 async def _of_litellm(litellm: Forwarding, scope: Scope, model: str | None) -> Response:
@@ -100,41 +110,6 @@ def _completed(shown: dict[str, object], asker: Asker) -> dict[str, object]:
     if not rows:
         return shown
     return {**shown, **(_of_ours if shown.get("object") == "model" else _window_of_ours)(rows)}
-
-
-async def _retrieved(model: str, context: RequestContext, *, anthropic: bool) -> dict[str, object]:
-    """Return the model, if the request's key may use it. Aliases and names that a wildcard matches
-    count as models. Raise ModelNotFound."""
-    if not rows_of(model) or not await may_use(context.caller.key, model):
-        raise await model_not_found(model, context.caller.key)
-    await _ask_backends(rows_of(model))
-    if anthropic:
-        return _model_info(model)
-    return _model(model)
-
-
-async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
-    """Return a page of the models that the key may use. Raise InvalidRequest."""
-    query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
-    size = query.get("limit", str(PAGE))
-    if not size.isascii() or not size.isdigit() or not 1 <= int(size[:9]) <= MAX_PAGE:
-        raise invalid_value("limit", f"an integer from 1 to {MAX_PAGE}", size)
-    names = await usable_models(context.caller.key)
-    before, after = query.get("before_id"), query.get("after_id")
-    if after is not None:
-        names = [name for name in names if name > after]
-    if before is not None:
-        names = [name for name in names if name < before]
-        shown, more = names[-int(size) :], len(names) > int(size)
-    else:
-        shown, more = names[: int(size)], len(names) > int(size)
-    await _ask_backends([row for name in shown for row in rows_of(name)])
-    return {
-        "data": [_model_info(name) for name in shown],
-        "has_more": more,
-        "first_id": shown[0] if shown else None,
-        "last_id": shown[-1] if shown else None,
-    }
 
 
 def _model(model: str) -> dict[str, object]:

@@ -57,8 +57,6 @@ from ..context import (
     route_path,
 )
 from ..keys.access import KEY_HEADERS, Header, key_of
-from ..keys.limit_kinds import NO_TOKENS
-from ..litellm_host.limit_hook import ProviderUsage
 from ..metrics import exposition
 from ..state import gateway
 from . import logs, traffic
@@ -94,33 +92,20 @@ class RequestScope:
         scope[SCOPE], outcome, meter = context, context.outcome, context.meter
         surface = traffic.surface_of(scope)
 
-        usage: ProviderUsage | None = None
-
         async def counted(message: Message) -> None:
-            nonlocal usage
             if message["type"] == "http.response.start":
                 headers = response_headers(message.get("headers", ()), own_headers(context))
                 message = {**message, "headers": headers}
                 outcome.begin(message["status"])
-                usage = usage_of(message, context)
-            elif usage is not None:
-                usage.read(message.get("body", b""), last=not message.get("more_body", False))
-            if message["type"] != "http.response.start" and (meter.complete or _is_last(message)):
+            elif meter.complete or _is_last(message):
                 outcome.sent_whole = outcome.sent_whole or _is_last(message)
                 # Before the last bytes are sent: the client's next request may arrive right after
                 # them, and its rate-limit headers must be exact.
                 await meter.settle()
             await send(message)
 
-        app = self._app
         scope["headers"] = without_control_headers(scope["headers"])
-        try:
-            key_of(scope["headers"])
-            if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
-                raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
-        except ToolgateError as error:
-            app = _refusing(error)
-        app = scraped(scope, gateway().settings.metrics_token) or app
+        app = scraped(scope, gateway().settings.metrics_token) or self._checked
         span = traffic.begin(scope, surface)
         try:
             with tracing.current(span):
@@ -138,25 +123,18 @@ class RequestScope:
             as_json = gateway().settings.log_format == "json"
             logs.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 
-
-def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
-    """Return the reader of a response whose tokens count against a limit and which we do not
-    count."""
-    if context.outcome.failed or context.meter.uncounted == NO_TOKENS:
-        return None
-    types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
-    return ProviderUsage(context.meter, types[0] if types else b"")
-
-
-def _refusing(error: ToolgateError) -> ASGIApp:
-    """Return an app that refuses every request with the error."""
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        context = context_of(scope)
-        context.form = surface_of(scope["path"], Headers(scope=scope))
-        await Reply(send, context).fail(error)
-
-    return app
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request by its headers, or let the app respond."""
+        try:
+            key_of(scope["headers"])
+            if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
+                raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
+        except ToolgateError as error:
+            context = context_of(scope)
+            context.form = surface_of(scope["path"], Headers(scope=scope))
+            await Reply(send, context).fail(error)
+            return
+        await self._app(scope, receive, send)
 
 
 def without_control_headers(headers: Iterable[Header]) -> list[Header]:

@@ -143,6 +143,4 @@ class Sending:
 
     async def _event(self, data: bytes) -> None:
         self.host.context.outcome.note_event()
-        if not self.reply.has_output:
-            self.host.observer.note_first_event()
         await self.reply.event(await self.host.observer.with_cost(data))

@@ -30,7 +30,7 @@ from toolgate_core.errors import (
 from toolgate_core.tools import Place, Tool, content_format
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.routing.deployments import Deployments
+from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.settings import Settings
 
 NUMBERS = itertools.count()
@@ -49,7 +49,7 @@ class Gateway:
         self.engine = Engine(given)
         self.context = RequestContext()
         self.answers: Any = None
-        self.deployment = self.deployments.get(None, None)
+        self.deployment = self.deployments.at(Placement("", None, None))
 
     async def ask(self, *tools: Tool, text: str = ASKED, **params: Any) -> list[Any]:
         """Return the events of the response. Raise the error that its client gets."""

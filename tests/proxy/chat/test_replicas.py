@@ -47,7 +47,7 @@ class Gateway:
     def __init__(self, url: str) -> None:
         given = Settings(backend_url=url, backend_key=SecretStr(KEY), redis_url=None)
         self.deployments = Deployments(given)
-        self.deployment = self.deployments.get(None, None)
+        self.deployment = self.deployments.at(Placement("", None, None))
         self.backend = self.deployment.backend
         self.placement = Placement("tiny", None, None)
         self.health = Health(self.deployments, lambda: [self.placement])

@@ -24,7 +24,7 @@ RESPONDING = "tests/proxy/server/test_own_route.py::test_a_log_event_has_the_res
 def without(path, name):
     """Delete a module's lines in a list, and its name in an import of several."""
     text = re.sub(rf"(?<=import ){name}, |, {name}(?=\n)", "", path.read_text())
-    own = re.compile(rf"from \.{name}[. ]|    {name}\.|    {name.upper()},")
+    own = re.compile(rf"from \.{name}[. ]|    {name}[.,]|    {name.upper()},")
     path.write_text("".join(each for each in text.splitlines(keepends=True) if not own.match(each)))
 
 

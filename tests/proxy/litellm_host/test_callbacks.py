@@ -25,7 +25,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME
 from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.keys.limit_kinds import Tokens
+from toolgate_proxy.keys.limit_kinds import NO_TOKENS, Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host import hooks as callbacks
 from toolgate_proxy.litellm_host import limit_hook
@@ -34,8 +34,8 @@ from toolgate_proxy.litellm_host.app import EVENTS, repair_spans
 from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.hooks import MODERATION, POST_CALL, RESPONSE_HOOKS, UNSUPPORTED
 from toolgate_proxy.litellm_host.limit_hook import hook as of_limits
-from toolgate_proxy.litellm_host.log_events import _response
 from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason
+from toolgate_proxy.litellm_host.response_forms import logged_response
 from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
 from toolgate_proxy.server.request_scope import own_headers
@@ -227,7 +227,7 @@ def test_a_log_event_has_tools_of_its_own():
         "tool_choice": "auto", "tools": [tool | {"parameters": parameters}], "temperature": 1.0,
         "top_p": 1.0,
     }  # fmt: skip
-    logged = _response("aresponses", whole, stream=False)
+    logged = logged_response("aresponses", whole, stream=False)
     logged.tools[0].parameters["properties"]["room"].clear()
     assert properties == {"room": {"type": "string"}}
 
@@ -356,12 +356,13 @@ async def test_tokens_of_other_providers_are_counted_and_settled(usage, ended):
     assert settled[-1] == (10, 5)
 
 
-@pytest.mark.parametrize(("stream", "output"), [(True, 0), (False, 100)])
 @pytest.mark.usefixtures("_service")
-async def test_another_provider_has_read_the_prompt_once_the_request_is_admitted(stream, output):
+async def test_at_another_provider_the_reservation_counts_until_its_tokens_are_known():
     context = of_key(tpm=5000)
-    await before(context, {**CHAT, "model": "gpt", "stream": stream})
-    assert context.meter.uncounted == Tokens(context.meter.lease.reserved.input, output)
+    await before(context, {**CHAT, "model": "gpt", "stream": True})
+    assert context.meter.used_tokens() == context.meter.lease.reserved != NO_TOKENS
+    await after(context, prompt_tokens=3, total_tokens=7)
+    assert context.meter.used_tokens() == Tokens(3, 4)
 
 
 async def test_tokens_are_counted_once_and_the_master_key_has_no_limits():

@@ -158,35 +158,27 @@ def test_exception_without_an_error_status_becomes_a_500(status):
     assert own_error(exception).status == 500
 
 
-def body(message, code, kind="invalid_request_error"):
-    return {"message": message, "type": kind, "param": "None", "code": code}
-
-
 @pytest.mark.parametrize(("said", "meant"), CASES["messages"])
 def test_litellm_class_names_and_tracebacks_are_removed_from_messages(said, meant):
     assert cleaned(said) == own_error(RuntimeError(said)).message == meant
-    status, shown = repaired(400, body(said, "400"))
-    assert (status, shown["message"]) == (400, meant)
-    assert (shown["code"], shown["param"]) == ("invalid_request", None)
+    shown = repaired(ProxyException(said, "invalid_request_error", "None", 400))
+    assert (shown.status, shown.message) == (400, meant)
+    assert (shown.code, shown.param) == ("invalid_request", None)
 
 
 OPERATION = "Toolgate models do not support this operation."
 
 
-@pytest.mark.parametrize(
-    ("given", "said", "of_litellm", "status", "code", "message"), CASES["bodies"]
-)
-def test_litellms_bodies_get_our_status_and_code(given, said, of_litellm, status, code, message):
+@pytest.mark.parametrize(("given", "said", "status", "code", "message"), CASES["bodies"])
+def test_litellms_bodies_get_our_status_and_code(given, said, status, code, message):
     kind = "no_db_connection" if status == 401 else "invalid_request_error"
-    found, shown = repaired(given, before := body(said, of_litellm, kind))
-    assert (found, code or shown["code"]) == (status, shown["code"])
-    assert message in shown["message"]
-    if code == "unknown_tool":
-        assert shown == before
+    shown = repaired(ProxyException(said, kind, "None", given))
+    assert (shown.status, code or shown.code) == (status, shown.code)
+    assert message in shown.message
     if status == 401:
-        assert shown["type"] == "authentication_error"
+        assert shown.type == "authentication_error"
     if message == OPERATION:
-        assert shown["param"] == "model"
+        assert shown.param == "model"
 
 
 # --- calls of MCP servers -------------------------------------------------------------------------

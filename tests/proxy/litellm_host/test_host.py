@@ -84,7 +84,7 @@ async def test_only_the_exact_master_key_is_that_of_litellms_administrator(monke
     assert not host.is_master_key("None")
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
     monkeypatch.setattr(proxy_server, "user_custom_auth", None)
-    made = host.administrator()
+    made = host.caller(None)
     assert made.user_role == LitellmUserRoles.PROXY_ADMIN
     assert made.api_key == "litellm_proxy_master_key"
     theirs = await host.litellm_caller(chat_with((b"authorization", b"Bearer sk-master")), CHAT)

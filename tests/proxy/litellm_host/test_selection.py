@@ -154,15 +154,15 @@ def test_full_deployment_gets_no_request_unless_all_are_full(selection, strategy
     ],
 )
 def test_no_preference_among_foreign_limited_weighted_or_single_deployments(selection, rows):
-    assert selection.preferred("tiny", rows, {}, LONG) == (rows, None)
+    assert selection.preferred("tiny", rows, BODY) == (rows, None)
 
 
 def test_all_deployments_at_the_preferred_placement_are_kept(selection):
     rows = [A, B, A, B]
-    left, placement = selection.preferred("tiny", rows, {}, LONG)
+    left, placement = selection.preferred("tiny", rows, BODY)
     assert names(left) in (["a", "a"], ["b", "b"])
     assert placement.api_base == f"http://{names(left)[0]}"
-    assert selection.preferred("tiny", rows[::-1], {}, LONG) == (left, placement)
+    assert selection.preferred("tiny", rows[::-1], BODY) == (left, placement)
 
 
 def test_alternatives_are_other_available_backends_and_a_slot_is_held_for_one(
@@ -222,7 +222,7 @@ class Prefers(PrefixAffinity):
         super().__init__(Deployments(Settings()))
         self._name = name
 
-    def choose(self, model, weights, request, messages=None, owner=""):
+    def choose(self, model, weights, request, owner=""):
         return next((place for place in weights if place.api_base == f"http://{self._name}"), None)
 
 

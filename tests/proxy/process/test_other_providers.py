@@ -74,12 +74,10 @@ async def client(configured, team):
 async def test_a_response_counts_the_tokens_that_the_provider_reports(client, name):
     path, body = WHOLE[name]
     await client.post(path, body)
-    at_once = client.used()
     tokens = PROMPT if name == "embeddings" else PROMPT + OUTPUT
-    if "stream" not in name or name in ("chat stream with usage", "responses stream"):
-        assert at_once == tokens, "exact before the last byte"
-    else:
-        assert at_once < 50, "estimated by its text"
+    async with asyncio.timeout(30):
+        while client.used() != tokens:  # noqa: ASYNC110  what was reserved, until LiteLLM reports
+            await asyncio.sleep(0.05)
     assert await client.settled() == tokens
 
 

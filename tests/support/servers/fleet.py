@@ -10,7 +10,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.engine import Engine
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.routing.deployments import Deployments
+from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
@@ -21,7 +21,7 @@ class Gateway:
         self.deployments = Deployments(settings)
         assert self.deployments.shared_cache is not None
         self.fleet = self.deployments.shared_cache
-        self.deployment = self.deployments.get(backend_url, KEY)
+        self.deployment = self.deployments.at(Placement("", backend_url, KEY))
         self.engine = Engine(settings)
 
     async def ask(self, *tools, text=ASKED):

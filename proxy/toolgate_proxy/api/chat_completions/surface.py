@@ -13,7 +13,7 @@ from toolgate_core.errors import ToolgateError
 
 from ...features.all import CHAT
 from ...features.feature import Asked, Used
-from ...form import RateLimitHeaders
+from ...limits.reservation import RateLimitHeaders
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_response_format
 from ..shared.output import COMMENT, data_event
 from ..shared.parameter import read_parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from toolgate_core.errors import UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
-from ...routing.prefix_hash import BILLING
+from ...routing.prefix_affinity import BILLING
 from ..shared.history import Part
 from ..shared.tool_changes import ADDITION, REMOVAL, Define, ToolChanges, text_part
 

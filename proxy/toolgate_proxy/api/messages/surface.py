@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-from ...form import RateLimitHeaders
+from ...limits.reservation import RateLimitHeaders
 from ..shared.output import typed_events
 from ..surface import Counting, Stateless
 from .parameters import BY_NAME, with_defaults

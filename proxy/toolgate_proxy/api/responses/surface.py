@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError, UnsupportedParameter
 
-from ...form import RateLimitHeaders
+from ...limits.reservation import RateLimitHeaders
 from ..shared.output import COMMENT
 from ..surface import Client, Counting, Reading
 from .items import PREVIOUS, TRIGGER
