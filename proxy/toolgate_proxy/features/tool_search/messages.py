@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
 from toolgate_core.gateway_tools import GatewayTool
@@ -12,7 +11,7 @@ from ...api.shared.history import Content, text_of
 from ...api.shared.tools import Taken, function_entry
 from ...request_fields import Fields
 from ..feature import Asked
-from .search import Found, Method, ToolSearch, found_content, search_function
+from .search import TYPE, Found, Method, ToolSearch, found_content, method_of, search_function
 
 RESULT = "tool_search_tool_result"
 
@@ -25,7 +24,7 @@ class _Output(Output):
 
 
 class SearchInMessages(MessagesFeature):
-    TYPES = re.compile(r"tool_search_tool_(?:bm25|regex)(?:_[0-9]{8})?")
+    TYPES = TYPE
     ITEMS = (RESULT,)
     OUTPUT = _Output
     USES: ClassVar = {"server_tool_use": ("tool_search_tool_bm25", "tool_search_tool_regex")}
@@ -36,7 +35,8 @@ class SearchInMessages(MessagesFeature):
         """By name of the search."""
 
     def take(self, entry: Fields) -> Taken:
-        method: Method = "regex" if "regex" in entry.values["type"] else "bm25"
+        method = method_of(entry.values["type"])
+        assert method is not None  # of a type of TYPES
         name = tool_name(entry, GATEWAY_FIELDS)
         self._methods[name] = method
         return Taken([function_entry(entry.place, search_function(name, method))])

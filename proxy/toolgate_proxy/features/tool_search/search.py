@@ -4,6 +4,7 @@ result of a call, which loads the tools that were found."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +18,8 @@ from ...chat.tool_calls import begin_series
 from .index import search
 
 Method = Literal["bm25", "regex"]
+TYPE = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
+"""Anthropic's types of the search."""
 MAX_FOUND = 5
 """Most tools that one search loads."""
 NOTHING_FOUND = "No tool was found. Search again with other words."
@@ -45,6 +48,14 @@ class Found:
     """The tools that were found."""
     error: str | None = None
     """Why the query could not be read."""
+
+
+def method_of(kind: object) -> Method | None:
+    """Return how a tool of this type of Anthropic's searches; None if it is no search."""
+    found = TYPE.fullmatch(kind) if isinstance(kind, str) else None
+    if found is None:
+        return None
+    return "regex" if found[1] == "regex" else "bm25"
 
 
 def search_function(name: str, method: Method) -> dict[str, Any]:
