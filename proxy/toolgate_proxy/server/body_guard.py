@@ -19,8 +19,7 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
-from ..api.chat_completions.parameters import BY_NAME
-from ..api.shared.parameter import unknown
+from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..litellm_host.model_route import litellms_reason
 from ..litellm_host.refused import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.router import Asker, is_foreign, rows_of
@@ -84,7 +83,7 @@ def first_unknown(values: dict[str, Any]) -> str | None:
     spread = Fields(values).mapping("extra_body") or {}
     fields = [(name, value) for name, value in values.items() if name != "extra_body"]
     for name, value in [*fields, *spread.items()]:
-        if value is not None and name not in BY_NAME:
+        if value is not None and name not in CHAT_TABLE:
             return name
     return None
 
@@ -101,7 +100,7 @@ def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -
         raise InvalidRequest(message, param="model")
     name = first_unknown(values)
     if name is not None and not (path in PLAIN_CHAT and is_foreign(model, asker)):
-        raise unknown(name, BY_NAME)
+        raise unknown(name, CHAT_TABLE)
 
 
 def check_shape(values: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tests.support.apis.messages_api import SEAL
 from toolgate_proxy.api.messages.opaque import sign
-from toolgate_proxy.api.responses.parameters import LOGPROBS
+from toolgate_proxy.api.responses.surface import LOGPROBS
 from toolgate_verify.asking import ask, chat, request, responses
 from toolgate_verify.terms import Api
 

@@ -14,13 +14,13 @@ from toolgate_core.errors import ToolgateError
 from ...features.all import CHAT
 from ...features.feature import Asked, Used
 from ...form import RateLimitHeaders
+from ...request_fields import Fields
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_response_format
 from ..shared.output import COMMENT, data_event
-from ..shared.parameter import read_parameters
+from ..shared.parameter import CHAT_TABLE, read_parameters, unknown
 from ..surface import Counting, Reading, Stateless
 from .messages import parse_messages
 from .output import ChatWriter
-from .parameters import BY_NAME, with_extra_body
 from .tools import ChatReader, FunctionsReader, choice_of, is_legacy
 
 PATH = re.compile(
@@ -29,10 +29,12 @@ PATH = re.compile(
 )
 """The paths that LiteLLM accepts. Azure and OpenAI's older API have the model in the path."""
 
+NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
+
 
 def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, ChatWriter]:
     """Read a body, as `Surface.read` describes it."""
-    parsed = read_parameters(with_extra_body(body), BY_NAME)
+    parsed = read_parameters(_with_extra_body(body), CHAT_TABLE)
     values, given = parsed.values, parsed.request
     legacy = is_legacy(values)
     choice = choice_of(values)
@@ -50,11 +52,22 @@ def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, ChatWr
     return request, ChatWriter(request, tuple(used), legacy, **parsed.writer, **reader.noted)
 
 
+def _with_extra_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the body with the fields of `extra_body`, which have precedence."""
+    if "extra_body" not in body:
+        return body
+    extra = Fields(body).mapping("extra_body") or {}
+    for name in NOT_IN_EXTRA_BODY:
+        if name in extra:
+            raise unknown(f"extra_body.{name}")
+    return {name: value for name, value in body.items() if name != "extra_body"} | extra
+
+
 class ChatCompletions(Stateless):
     name = "chat completions"
     path = PATH
     call_type = "acompletion"
-    parameters = frozenset(BY_NAME)
+    parameters = frozenset(CHAT_TABLE)
     keep_alive = COMMENT
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None

@@ -3,15 +3,135 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
+from toolgate_core.chat_request import ChatRequest
+
+from ...features.all import MESSAGES
+from ...features.feature import Asked, Used
 from ...form import RateLimitHeaders
+from ...request_fields import invalid_value
+from ..shared.content_format import content_format, read_format
+from ..shared.history import Conversation
 from ..shared.output import typed_events
-from ..surface import Counting, Stateless
-from .parameters import BY_NAME, with_defaults
-from .request import read
-from .response import error_body
+from ..shared.parameter import MESSAGES_TABLE, over_defaults, read_parameters
+from ..shared.template import reasoning_mode
+from ..surface import Client, Counting, Reading, Stateless
+from .messages import parse_messages
+from .opaque import sign
+from .response import MessagesWriter, error_body
+from .tools import FORMAT, OLD_FORMAT, MessagesReader, eager_tools, read_tool_choice
+
+
+def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, MessagesWriter]:
+    """Read a body, as `Surface.read` describes it."""
+    parsed = read_parameters(body, MESSAGES_TABLE)
+    values, given = parsed.values, parsed.request
+    if "max_tokens" not in values:
+        raise invalid_value("max_tokens", "an integer from 1", None)
+    thinking = values.get("thinking", {})
+    if thinking.get("type") == "enabled" and "budget_tokens" not in thinking:
+        raise invalid_value("thinking.budget_tokens", "an integer from 1", None)
+    used = Used(MESSAGES, Asked(reading.client, values))
+    reader = MessagesReader(used, reading)
+    reader.read_tools(values.get("tools", ()))
+    conversation = parse_messages(values.get("messages"), values.get("system"), used, reader.define)
+    choice, given["parallel_tool_calls"] = read_tool_choice(values.get("tool_choice"))
+    mode = reasoning_mode(values)
+    given.setdefault("include_reasoning", mode == "on")
+    parsed.options.setdefault("fit_max_tokens", True)  # clients must send some `max_tokens`
+    values[FORMAT] = values.get("output_config", {}).get("format")
+    formats = {path: values.get(path) for path in (FORMAT, OLD_FORMAT)}
+    read_unnamed = partial(read_format, named=False)
+    request = reader.request(
+        parsed,
+        conversation,
+        choice,
+        content_format(values, formats, read_unnamed, reading.open_objects),
+        template=_template_values(values, conversation, reasons=mode != "off"),
+        budget=with_effort(values) if mode == "on" else values,
+    )
+    return request, MessagesWriter(
+        request,
+        tuple(used),
+        eager_tools(values.get("tools", ()), reading.client),
+        thinking.get("display") == "omitted",
+        _signer(reading.client),
+        conversation.part_paths,
+        **reader.noted,
+    )
+
+
+def _signer(client: Client) -> Callable[[str], str]:
+    """Return the function that signs reasoning. The stream and the log event of one response have
+    the same signatures."""
+    if client.seal is None:
+        return lambda _: ""
+    return lru_cache(maxsize=8)(partial(sign, client.seal))
+
+
+def _template_values(
+    values: Mapping[str, Any], conversation: Conversation, *, reasons: bool
+) -> Mapping[str, Any]:
+    """Return the parameters that decide about the template. A response continues the text of a last
+    message of the assistant."""
+    last = conversation.messages[-1]
+    prefilled = last["role"] == "assistant" and last.get("content") and "tool_calls" not in last
+    chosen = "continue_final_message" in values or "add_generation_prompt" in values
+    if prefilled and not chosen:
+        values = {**values, "continue_final_message": True}
+    return with_effort(values) if reasons else values
+
+
+def with_effort(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values with the shared parameter that has the effort. The effort alone does not
+    turn reasoning on. It sets the budget of thinking that is on and has none of its own."""
+    effort = values.get("output_config", {}).get("effort")
+    return values if effort is None else {**values, "reasoning_effort": effort}
+
+
+RENAMED = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"}
+NOT_TAKEN = ("tools", "tool_choice", "metadata")
+EFFORT_OF = {"minimal": "low"}
+"""By effort of chat completions: the effort of this API, if it is another one."""
+
+
+def with_defaults(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the defaults that it does not set, under the names of this API. Defaults that
+    are of no use here are left out: `n`, `stream_options`, `functions` …"""
+    merged: dict[str, Any] = {}
+    for name, value in defaults.items():
+        name = RENAMED.get(name, name)
+        if name == "reasoning_effort":
+            _set_effort(merged, value)
+        elif name == "response_format":
+            _set_format(merged, value)
+        elif name == "stop_sequences":
+            merged[name] = [value] if isinstance(value, str) else value
+        elif name in MESSAGES_TABLE and name not in NOT_TAKEN:
+            merged[name] = value
+    return over_defaults(body, merged, nested=("output_config",))
+
+
+def _set_effort(merged: dict[str, Any], effort: Any) -> None:
+    if effort == "none":
+        merged.setdefault("thinking", {"type": "disabled"})
+        return
+    config = merged.setdefault("output_config", {})
+    config["effort"] = EFFORT_OF.get(effort, effort)
+
+
+def _set_format(merged: dict[str, Any], given: Any) -> None:
+    """JSON without a schema is not a format of this API."""
+    nested = given.get("json_schema") if isinstance(given, dict) else None
+    if isinstance(nested, dict):
+        config = merged.setdefault("output_config", {})
+        config["format"] = {"type": "json_schema", "schema": nested.get("schema")}
+    elif isinstance(given, dict) and given.get("type") == "json_object":
+        merged["structured_outputs"] = {"json_object": True}
+
 
 OWN = ("thinking", "redacted_thinking")
 """Types of the blocks that this gateway has signed."""
@@ -75,7 +195,7 @@ class Messages(Stateless):
     name = "messages"
     path = PATH
     call_type = "anthropic_messages"
-    parameters = frozenset(BY_NAME)
+    parameters = frozenset(MESSAGES_TABLE)
     keep_alive = typed_events([{"type": "ping"}])
     rate_limits: RateLimitHeaders = "anthropic"
     request_id_header: str | None = "request-id"

@@ -11,8 +11,6 @@ from toolgate_core.tools import Tool, text_format
 from toolgate_core.tools import content_format as json_format
 
 from ...request_fields import Fields
-from .parameter import Parameter
-from .value_types import Choice, Flag, JsonObject, Object, Text, ValueType
 
 STRUCTURED_OUTPUTS = "structured_outputs"
 RESPONSE_FORMAT = "response_format"
@@ -25,27 +23,6 @@ OF_TYPE: Mapping[str, tuple[str, ...]] = {
 MAX_CHOICES = 1000
 MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
-
-JSON_SCHEMA: Mapping[str, ValueType] = {
-    "name": Text(),
-    "description": Text(),
-    "schema": JsonObject(),
-    "strict": Flag(),
-}
-"""The members that a schema of the content has in OpenAI's APIs."""
-RESPONSE_FORMAT_TYPE = Object(
-    {"type": Choice(tuple(OF_TYPE)), "json_schema": Object(JSON_SCHEMA), "schema": JsonObject()},
-    required=("type",),
-)
-
-CONTENT_FORMAT: tuple[Parameter, ...] = (
-    Parameter(
-        STRUCTURED_OUTPUTS,
-        JsonObject(expected="an object with one of json, json_object, choice, regex"),
-        "Constrain the content, as the format of the API does.",
-        origin="vLLM",
-    ),
-)
 
 PLAIN_ONLY = ("allowed_token_ids", "repetition_detection")
 """Parameters for plain content. In a call or a format they could prevent required tokens."""

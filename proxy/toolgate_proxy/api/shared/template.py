@@ -10,8 +10,6 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields
-from .parameter import Parameter, rows
-from .value_types import Array, Choice, Flag, Integer, JsonObject, Object
 
 EFFORT_BUDGETS: dict[str, int | None] = {
     "none": None,
@@ -25,36 +23,6 @@ EFFORT_BUDGETS: dict[str, int | None] = {
 }
 """Budget of reasoning tokens by effort, unless the request sets a budget. Open models were trained
 to reason without a budget, so the higher efforts have none."""
-
-REASONING: tuple[Parameter, ...] = (
-    Parameter(
-        "reasoning_effort",
-        Choice(tuple(EFFORT_BUDGETS)),
-        '"none" turns reasoning off. The other values turn it on and set its budget.',
-    ),
-    *rows(
-        "Toolgate",
-        reasoning_budget=(
-            Integer(-1),
-            "Maximum number of reasoning tokens. 0 ends the reasoning at once, -1 sets no limit.",
-        ),
-        enable_thinking=(Flag(), "Same as `chat_template_kwargs.enable_thinking`."),
-    ),
-    Parameter("thinking_token_budget", Integer(-1), "Same as `reasoning_budget`.", origin="vLLM"),
-    Parameter(
-        "thinking",
-        Object(
-            {
-                "type": Choice(("enabled", "disabled", "adaptive")),
-                "budget_tokens": Integer(1),
-            },
-            required=("type",),
-            extensible=True,
-        ),
-        "Anthropic's form of `enable_thinking` and `reasoning_budget`.",
-        origin="LiteLLM",
-    ),
-)
 
 
 def reasoning_mode(values: Mapping[str, Any]) -> wire.ReasoningMode:
@@ -95,38 +63,6 @@ RESERVED_TEMPLATE_KWARGS = frozenset(
         "tokenize",
         "tools",
     }
-)
-
-TEMPLATE: tuple[Parameter, ...] = (
-    *rows(
-        "vLLM",
-        chat_template_kwargs=(
-            JsonObject(),
-            "Arguments of the chat template. Those that the gateway sets are rejected.",
-        ),
-        documents=(Array("documents"), "Documents for the chat template."),
-        add_generation_prompt=(Flag(), "false: the prompt does not open an assistant turn."),
-        continue_final_message=(
-            Flag(),
-            "Continue the last message. `add_generation_prompt` is then false.",
-        ),
-    ),
-    *rows(
-        "vLLM",
-        "tokenizing",
-        add_special_tokens=(
-            Flag(),
-            "Let the tokenizer add its own special tokens. Templates usually write them.",
-        ),
-        truncate_prompt_tokens=(
-            Integer(-1),
-            "Keep this many tokens of the prompt. -1 keeps as many as the context allows.",
-        ),
-        truncation_side=(
-            Choice(("left", "right")),
-            '"left" removes the first tokens of the prompt, "right" the last ones.',
-        ),
-    ),
 )
 
 
