@@ -23,7 +23,7 @@ from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendUnavailable, InvalidRequest, UnsupportedParameter
 from toolgate_core.host_probe import PrivateName, find
 from toolgate_core.wire import MAX_INSTANCE_LENGTH, MAX_INSTANCES
-from toolgate_proxy.api.shared.parameter import MESSAGES_TABLE, RESPONSES_TABLE
+from toolgate_proxy.api.shared.parameter import RESPONSES_TABLE
 
 # --- access ---
 LAUNCHERS, OPENAI = (f"vllm.entrypoints.{name}.cli_args" for name in ("launchers", "openai"))
@@ -137,7 +137,8 @@ def test_every_sampling_field_exists_in_vllm():
     assert wire.Sampling.model_fields.keys() <= {*SamplingParams.__struct_fields__}
 
 
-ROWS = (MESSAGES_TABLE | RESPONSES_TABLE).values()
+# The budget bounds the tokens.
+ROWS = (row for name, row in RESPONSES_TABLE.items() if name != "max_output_tokens")
 FIELDS = [(row, field) for row in ROWS if (field := row.field_of("sampling"))]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
-from functools import lru_cache, partial
+from collections.abc import Container, Mapping
+from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
@@ -14,13 +14,12 @@ from ...features.feature import Asked, Used
 from ...form import RateLimitHeaders
 from ...request_fields import invalid_value
 from ..shared.content_format import content_format, read_format
-from ..shared.history import Conversation
 from ..shared.output import typed_events
 from ..shared.parameter import MESSAGES_TABLE, over_defaults, read_parameters
 from ..shared.template import reasoning_mode
-from ..surface import Client, Counting, Reading, Stateless
+from ..surface import Counting, Reading, Stateless
 from .messages import parse_messages
-from .opaque import sign
+from .opaque import signer
 from .response import MessagesWriter, error_body
 from .tools import FORMAT, OLD_FORMAT, MessagesReader, eager_tools, read_tool_choice
 
@@ -50,7 +49,7 @@ def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, Messag
         conversation,
         choice,
         content_format(values, formats, read_unnamed, reading.open_objects),
-        template=_template_values(values, conversation, reasons=mode != "off"),
+        template=_template_values(values, conversation.messages[-1], reasons=mode != "off"),
         budget=with_effort(values) if mode == "on" else values,
     )
     return request, MessagesWriter(
@@ -58,26 +57,17 @@ def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, Messag
         tuple(used),
         eager_tools(values.get("tools", ()), reading.client),
         thinking.get("display") == "omitted",
-        _signer(reading.client),
+        signer(reading.client.seal),
         conversation.part_paths,
         **reader.noted,
     )
 
 
-def _signer(client: Client) -> Callable[[str], str]:
-    """Return the function that signs reasoning. The stream and the log event of one response have
-    the same signatures."""
-    if client.seal is None:
-        return lambda _: ""
-    return lru_cache(maxsize=8)(partial(sign, client.seal))
-
-
 def _template_values(
-    values: Mapping[str, Any], conversation: Conversation, *, reasons: bool
+    values: Mapping[str, Any], last: Mapping[str, Any], *, reasons: bool
 ) -> Mapping[str, Any]:
-    """Return the parameters that decide about the template. A response continues the text of a last
-    message of the assistant."""
-    last = conversation.messages[-1]
+    """Return the parameters that decide about the template. A response continues the text of the
+    `last` message, if it is the assistant's."""
     prefilled = last["role"] == "assistant" and last.get("content") and "tool_calls" not in last
     chosen = "continue_final_message" in values or "add_generation_prompt" in values
     if prefilled and not chosen:

@@ -9,16 +9,14 @@ from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParameter
-from toolgate_core.tools import Tool
 
 from ...features.all import RESPONSES
 from ...features.feature import Asked, Used
 from ...form import RateLimitHeaders
-from ...request_fields import Fields, invalid_value
-from ..shared.content_format import content_format, read_format
+from ...request_fields import invalid_value
+from ..shared.content_format import content_format, read_text_format
 from ..shared.output import COMMENT
 from ..shared.parameter import RESPONSES_TABLE, ParsedParameters, over_defaults, read_parameters
-from ..shared.tools import read_tool_choice
 from ..surface import Client, Counting, Reading
 from .items import ENCRYPTED, PREVIOUS, TRIGGER, encrypt, is_trigger, parse_input
 from .output import CompactWriter, ResponsesWriter, failed_events, in_own_words
@@ -38,11 +36,6 @@ INCLUDES = (
 )
 BACKGROUND = "background"
 FORMAT = "text.format"
-FORMAT_FIELDS = {
-    "json_schema": ("type", "name", "schema", "strict", "description"),
-    "json_object": ("type",),
-    "text": ("type",),
-}
 
 
 def read(
@@ -61,8 +54,8 @@ def read(
         given, values.get("instructions"), used, reader.define_all, recalled=recalled
     )
     formats = {FORMAT: values.get("text", {}).get("format")}
-    choice = read_tool_choice(values.get("tool_choice"), reader.chosen)
-    form = content_format(values, formats, _read_format, reading.open_objects)
+    choice = reader.choice(values.get("tool_choice"))
+    form = content_format(values, formats, read_text_format, reading.open_objects)
     request = reader.request(parsed, conversation, choice, form)
     is_encrypted = ENCRYPTED in values.get("include", ())
     return request, writer(
@@ -108,12 +101,6 @@ def _set_logprobs(parsed: ParsedParameters) -> None:
             param="logprob_token_ids",
         )
     parsed.sampling.pop("logprobs", None)
-
-
-def _read_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
-    fields = Fields(given, path)
-    fields.check_known(FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
-    return read_format(given, path, open_objects)
 
 
 RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}

@@ -20,6 +20,12 @@ OF_TYPE: Mapping[str, tuple[str, ...]] = {
     "json_schema": ("json_schema", "schema"),
 }
 """By type of `response_format`: the members that may have the schema."""
+TEXT_FORMAT = {
+    "json_schema": ("type", "name", "schema", "strict", "description"),
+    "json_object": ("type",),
+    "text": ("type",),
+}
+"""By type of `text.format`: its members."""
 MAX_CHOICES = 1000
 MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
@@ -87,6 +93,13 @@ def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool
         raise fields.refusal("schema", problem)
     within = inner | {"type": "json_schema"}
     return read_format(within, fields.path("json_schema"), open_objects)
+
+
+def read_text_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
+    """`text.format` of the Responses API. None for text."""
+    fields = Fields(given, path)
+    fields.check_known(TEXT_FORMAT.get(fields.text("type") or "", tuple(given)))
+    return read_format(given, path, open_objects)
 
 
 def read_format(
