@@ -11,16 +11,19 @@ import orjson
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
-from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool, parse_tools
 
 from ..features.feature import F, Used
 from ..request_fields import Fields
-from .shared.content_format import check_plain_only
 from .shared.history import Conversation
 from .shared.parameter import ParsedParameters
-from .shared.sampling import make_sampling
-from .shared.template import reasoning_budget, reasoning_mode, template_kwargs
+from .shared.rules import (
+    check_combination,
+    make_sampling,
+    reasoning_budget,
+    reasoning_mode,
+    template_kwargs,
+)
 from .shared.tools import KNOWN, Entry, Form, HostedTools, Shown, Taken, read_toolset
 from .surface import Reading
 
@@ -137,8 +140,7 @@ class ApiReader(Generic[F]):
 
         Raise InvalidRequest, InvalidTools, UnknownTool and UnsupportedParameter for parameters that
         contradict each other."""
-        _check_stream_options(parsed.values)
-        check_plain_only(parsed.values, *self.CONSTRAINTS)
+        check_combination(parsed.values, self.CONSTRAINTS)
         used, tools, messages = self.used, self.used.asked.tools, conversation.messages
         beginning, loaded = tools.beginning, tools.loaded
         self.hosted.check_choice(choice, loaded)
@@ -179,11 +181,3 @@ def _text_of_last(messages: Sequence[Mapping[str, Any]]) -> str:
     if isinstance(content, list):
         return "".join(part["text"] for part in content)
     return content or ""
-
-
-def _check_stream_options(values: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for options of a stream without a stream."""
-    if "stream_options" in values and not values.get("stream"):
-        raise InvalidRequest(
-            "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
-        )

@@ -17,7 +17,7 @@ from toolgate_proxy.api.shared.parameter import (
     read_parameters,
     without_unknown,
 )
-from toolgate_proxy.api.shared.template import EFFORT_BUDGETS
+from toolgate_proxy.api.shared.rules import EFFORT_BUDGETS
 from toolgate_proxy.api.shared.value_types import (
     INT64_MAX,
     INT64_MIN,

@@ -16,7 +16,7 @@ from ...request_fields import invalid_value
 from ..shared.content_format import content_format, read_format
 from ..shared.output import typed_events
 from ..shared.parameter import MESSAGES_TABLE, over_defaults, read_parameters
-from ..shared.template import reasoning_mode
+from ..shared.rules import reasoning_mode
 from ..surface import Counting, Reading, Stateless
 from .messages import parse_messages
 from .opaque import signer

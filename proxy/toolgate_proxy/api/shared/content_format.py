@@ -30,22 +30,6 @@ MAX_CHOICES = 1000
 MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
 
-PLAIN_ONLY = ("allowed_token_ids", "repetition_detection")
-"""Parameters for plain content. In a call or a format they could prevent required tokens."""
-
-
-def check_plain_only(values: Mapping[str, Any], *constraints: str) -> None:
-    """`constraints`: the parameters that add calls or a format. Raises UnsupportedParameter."""
-    for name in PLAIN_ONLY:
-        if name in values:
-            for other in constraints:
-                if values.get(other):
-                    raise UnsupportedParameter(
-                        f"{name!r} can't be combined with {other!r}. Remove one of them.",
-                        param=name,
-                    )
-
-
 ReadFormat = Callable[[Mapping[str, Any], str, bool], Tool | None]
 """Reads a format of an API at its path; None for text. The last argument: `open_objects`."""
 
