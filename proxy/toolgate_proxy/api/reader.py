@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic
 import orjson
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
+from toolgate_core.chat_request import ChatRequest, Extras, ToolChoice, ToolgateOptions
 from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool, parse_tools
 
 from ..features.feature import F, Used
@@ -145,7 +145,7 @@ class ApiReader(Generic[F]):
         beginning, loaded = tools.beginning, tools.loaded
         self.hosted.check_choice(choice, loaded)
         values = parsed.values
-        fields = {"shortening": Shortening(**parsed.shortening), **parsed.request, **used.fields()}
+        fields = {**parsed.request, **used.fields()}
         mode = reasoning_mode(values)
         fields["cache_salt"] = self._reading.salt(fields.get("cache_salt"))
         if "request_id" in values:

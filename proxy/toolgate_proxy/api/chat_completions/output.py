@@ -35,7 +35,7 @@ from ..shared.output import (
     token_logprobs,
     with_escaped_line_ends,
 )
-from ..surface import ANY_CLIENT, Client, Stateless, Writer
+from ..surface import ANY_CLIENT, Client, Stream, Whole, Writer
 from .feature import CallForm, ChatFeature, Output
 from .messages import in_order_of_request
 
@@ -277,7 +277,7 @@ class _Choice:
                 self.finish = event
 
 
-class WholeResponse(Stateless):
+class WholeResponse(Whole):
     """A chat.completion object. `model` is the name that the client sent."""
 
     def __init__(
@@ -344,7 +344,7 @@ class WholeResponse(Stateless):
         return message
 
 
-class ChatCompletionStream(Stateless):
+class ChatCompletionStream(Stream):
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
 

@@ -19,7 +19,7 @@ from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ...features.feature import outputs
 from ..shared.output import prompt_fields, typed_events
-from ..surface import ANY_CLIENT, Client, Stateless, Writer
+from ..surface import ANY_CLIENT, Client, Stream, Whole, Writer
 from .blocks import Content, ThinkingBlock
 from .feature import Event, MessagesFeature
 
@@ -39,7 +39,7 @@ def stop(content: Content) -> dict[str, Any]:
     return {"stop_reason": "end_turn", "stop_sequence": None}
 
 
-class WholeMessage(Stateless):
+class WholeMessage(Whole):
     """A message object. `model` is the name that the client sent."""
 
     def __init__(self, response: ChatResponse, model: str, content: Content) -> None:
@@ -89,7 +89,7 @@ class WholeMessage(Stateless):
         return fields | prompt_fields(response)
 
 
-class MessageStream(WholeMessage):
+class MessageStream(WholeMessage, Stream):
     """The server-sent events of one message. Each has its type in `event:` and in its data."""
 
     _begun = False

@@ -24,7 +24,7 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ...features.feature import outputs
 from ..shared.output import finish_fields, prompt_fields, typed_events
 from ..shared.tools import Shown
-from ..surface import ANY_CLIENT, Client, Stateless, Whole, Writer
+from ..surface import ANY_CLIENT, Client, Whole, Writer
 from .body import (
     OutputItems,
     Status,
@@ -48,7 +48,7 @@ ENDS = {
 """The type of the last event by the response's status."""
 
 
-class WholeResponse:
+class WholeResponse(Whole):
     """A response object. `model` is the name that the client sent."""
 
     def __init__(
@@ -168,7 +168,7 @@ def failed_events(error: Mapping[str, Any]) -> bytes:
     return error_event(error) + b"".join(numbered([last_event({**body, **failure(error)})], 1))
 
 
-class CompactedResponse(Stateless):
+class CompactedResponse(Whole):
     """A `response.compaction` object."""
 
     def __init__(self, response: ChatResponse, output: OutputItems, items: Sequence[Any]) -> None:

@@ -31,7 +31,8 @@ MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
 
 ReadFormat = Callable[[Mapping[str, Any], str, bool], Tool | None]
-"""Reads a format of an API at its path; None for text. The last argument: `open_objects`."""
+"""Reads a format of an API at its path, which its parameter has checked; None for text. The last
+argument: `open_objects`."""
 
 
 def content_format(
@@ -60,29 +61,27 @@ def content_format(
 def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
     """`response_format` of chat completions. None for text. The schema is in `json_schema`, or
     beside the type, as Together, Fireworks and llama.cpp have it."""
-    fields = Fields(given, path)
-    kind = fields.text("type")
+    fields, kind = Fields(given, path), given["type"]
     for name in ("json_schema", "schema"):
-        if given.get(name) is not None and name not in OF_TYPE[kind or ""]:
+        if name in given and name not in OF_TYPE[kind]:
             other = ". Use the type json_schema" if kind == "json_object" else ""
             problem = f"has no effect in a format of the type {kind!r}{other}."
             raise fields.refusal(name, problem)
-    inner, schema = fields.mapping("json_schema"), fields.mapping("schema")
+    inner = given.get("json_schema")
     if inner is None:
-        if kind == "json_schema" and schema is None:
+        if kind == "json_schema" and "schema" not in given:
             raise fields.wrong("json_schema", "an object with a name and a schema")
         return read_format(given, path, open_objects, named=False)
-    if schema is not None:
+    if "schema" in given:
         problem = "can't be combined with 'json_schema'. Remove one of them."
         raise fields.refusal("schema", problem)
-    within = inner | {"type": "json_schema"}
+    within = {**inner, "type": "json_schema"}
     return read_format(within, fields.path("json_schema"), open_objects)
 
 
 def read_text_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
     """`text.format` of the Responses API. None for text."""
-    fields = Fields(given, path)
-    fields.check_known(TEXT_FORMAT.get(fields.text("type") or "", tuple(given)))
+    Fields(given, path).check_known(TEXT_FORMAT[given["type"]])
     return read_format(given, path, open_objects)
 
 
@@ -90,26 +89,16 @@ def read_format(
     given: Mapping[str, Any], path: str, open_objects: bool, *, named: bool = True
 ) -> Tool | None:
     """A format of the type text, json_object or json_schema, with its schema beside the type. None
-    for text. `named`: whether a schema needs a name."""
-    fields = Fields(given, path)
-    kind = fields.text("type")
+    for text. Every schema is enforced, strict or not. `named`: whether a schema needs a name."""
+    fields, kind, schema = Fields(given, path), given["type"], given.get("schema")
     if kind == "text":
         return None
-    schema = fields.mapping("schema")
-    if kind == "json_object":
-        if schema is None:
+    if schema is None:
+        if kind == "json_object":
             return json_format(ANY_OBJECT, param=path)
-    elif kind != "json_schema":
-        raise UnsupportedParameter(
-            f"A {path!r} of the type {kind!r} is not supported. Use the type text, json_object or "
-            "json_schema.",
-            param=f"{path}.type",
-        )
-    elif schema is None:
         raise fields.wrong("schema", "a JSON Schema")
-    elif named and not fields.text("name"):
+    if named and kind == "json_schema" and not given.get("name"):
         raise fields.wrong("name", "a name, which OpenAI's API requires")
-    fields.flag("strict")  # every schema is enforced, strict or not
     return json_format(schema, param=fields.path("schema"), open_objects=open_objects)
 
 

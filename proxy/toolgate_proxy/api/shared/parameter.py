@@ -46,8 +46,6 @@ class Parameter:
     to: str = ""
     """What receives the value: a member of `ParsedParameters`, and the field of it (`request.stop`)
     if that has another name than the parameter. Other values are read from `values`."""
-    means: Mapping[object, object] = field(default_factory=dict)
-    """What the field receives instead of a value of the parameter."""
     members: Mapping[str, str] = field(default_factory=dict)
     """By member of the value: what receives it, as in `to`."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
@@ -57,11 +55,6 @@ class Parameter:
     """The accepted values of a parameter whose support is `default only`."""
     without_effect: Sequence[str] = ()
     """Paths of members of the value that are checked and have no effect."""
-
-    def field_of(self, kind: str) -> str | None:
-        """Return the field of a member of `ParsedParameters` that receives the value."""
-        member, _, named = self.to.partition(".")
-        return (named or self.name) if member == kind else None
 
     def check_unsupported(self, value: object) -> None:
         """Raise UnsupportedParameter unless the parameter is ignored or the value a default."""
@@ -92,7 +85,6 @@ class ParsedParameters:
     request: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
-    shortening: dict[str, Any] = field(default_factory=dict)
     writer: dict[str, Any] = field(default_factory=dict)
 
     def give(self, to: str, name: str, value: Any) -> None:
@@ -171,7 +163,7 @@ def _stand_for(values: dict[str, Any], table: Table) -> None:
 def _give(row: Parameter, value: Any, parsed: ParsedParameters) -> None:
     """Give the value to the fields that the row names."""
     if row.to:
-        parsed.give(row.to, row.name, row.means[value] if row.means else value)
+        parsed.give(row.to, row.name, value)
     for member in row.members:
         if member in value:
             parsed.give(row.members[member], member, value[member])
