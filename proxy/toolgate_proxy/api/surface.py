@@ -138,6 +138,7 @@ class Stream(Protocol):
     async def keep(self) -> None:
         """Store the response if the API stores responses. Called after the last event, before
         `end`."""
+        return  # most APIs store nothing
 
     def end(self) -> bytes:
         """Return the bytes to send after the last event."""
@@ -154,6 +155,7 @@ class Whole(Protocol):
 
     async def keep(self) -> None:
         """Store the response if the API stores responses. Called before `body`."""
+        return  # most APIs store nothing
 
     def body(self) -> dict[str, Any]: ...
 
