@@ -132,7 +132,9 @@ async def begun(
 ) -> Generation:
     """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
     continued, by time.monotonic. Raise ToolgateError, among them GrammarsRefused."""
-    message = constraints.message(context)
+    key = context.caller.key
+    metered = key is not None and key.limits.counts_output
+    message = constraints.message(context.request_id, metered=metered)
     name = "" if answers is None else name_of(message, constraints.prepared.info)
     kept: KeptAnswer | None = None
     if answers is not None and not constraints.needed.unknown:  # a kept answer has no verdicts
