@@ -8,22 +8,15 @@ writes nothing. Its exit status is 1 if the file is out of date.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from generated import DOCS, relinked, write_or_check
 
-from toolgate_proxy.api.chat_completions import parameters as chat_completions
-from toolgate_proxy.api.messages import parameters as messages
-from toolgate_proxy.api.responses import parameters as responses
-from toolgate_proxy.api.shared.parameter import Parameter, shown_default
+from toolgate_proxy.api.shared.parameter import TABLES, Parameter, Table, shown_default
 
 TARGET = DOCS / "api" / "parameters.md"
-APIS: Mapping[str, Sequence[Parameter]] = {
-    "C": chat_completions.PARAMETERS,
-    "R": responses.PARAMETERS,
-    "M": messages.PARAMETERS,
-}
+APIS: Mapping[str, Table] = {api[0].upper(): table for api, table in TABLES.items()}
 HEAD = """\
 # Parameters
 
@@ -103,8 +96,8 @@ def document() -> str:
 def _rows() -> Iterator[Row]:
     """One row for each parameter, or several if APIs differ in it. Sorted by name."""
     found: dict[tuple[str, ...], Row] = {}
-    for api, parameters in APIS.items():
-        for each in parameters:
+    for api, table in APIS.items():
+        for each in table.values():
             note = f"{_normal(each.note)} {each.without_effect}"
             same = (each.name, each.support, _value(each), note)
             found.setdefault(same, Row(each, "")).apis += api

@@ -10,17 +10,20 @@ from typing import Any, ClassVar, Generic
 import orjson
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, Extras, Shortening, ToolChoice, ToolgateOptions
+from toolgate_core.chat_request import ChatRequest, Extras, ToolChoice, ToolgateOptions
 from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool, parse_tools
 
 from ..features.feature import F, Used
 from ..request_fields import Fields
-from .shared.content_format import check_plain_only
 from .shared.history import Conversation
-from .shared.options import check_stream_options
 from .shared.parameter import ParsedParameters
-from .shared.sampling import make_sampling
-from .shared.template import reasoning_budget, reasoning_mode, template_kwargs
+from .shared.rules import (
+    check_combination,
+    make_sampling,
+    reasoning_budget,
+    reasoning_mode,
+    template_kwargs,
+)
 from .shared.tools import KNOWN, Entry, Form, HostedTools, Shown, Taken, read_toolset
 from .surface import Reading
 
@@ -137,13 +140,12 @@ class ApiReader(Generic[F]):
 
         Raise InvalidRequest, InvalidTools, UnknownTool and UnsupportedParameter for parameters that
         contradict each other."""
-        check_stream_options(parsed.values)
-        check_plain_only(parsed.values, *self.CONSTRAINTS)
+        check_combination(parsed.values, self.CONSTRAINTS)
         used, tools, messages = self.used, self.used.asked.tools, conversation.messages
         beginning, loaded = tools.beginning, tools.loaded
         self.hosted.check_choice(choice, loaded)
         values = parsed.values
-        fields = {"shortening": Shortening(**parsed.shortening), **parsed.request, **used.fields()}
+        fields = {**parsed.request, **used.fields()}
         mode = reasoning_mode(values)
         fields["cache_salt"] = self._reading.salt(fields.get("cache_salt"))
         if "request_id" in values:

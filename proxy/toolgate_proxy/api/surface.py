@@ -19,6 +19,7 @@ from toolgate_core.tools import OnInvalid, refuse
 from ..chat.response import ChatResponse, ResponseEvent
 from ..context import Form
 from ..kept_values import KeptValues
+from ..limits.reservation import RateLimitHeaders
 from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
@@ -138,6 +139,7 @@ class Stream(Protocol):
     async def keep(self) -> None:
         """Store the response if the API stores responses. Called after the last event, before
         `end`."""
+        return  # most APIs store nothing
 
     def end(self) -> bytes:
         """Return the bytes to send after the last event."""
@@ -154,6 +156,7 @@ class Whole(Protocol):
 
     async def keep(self) -> None:
         """Store the response if the API stores responses. Called before `body`."""
+        return  # most APIs store nothing
 
     def body(self) -> dict[str, Any]: ...
 
@@ -190,7 +193,9 @@ class Writer:
         raise NotImplementedError
 
 
-class Surface(Form, Protocol):
+class Surface(Form):
+    """One API. What most have, or lack, is the default."""
+
     name: str
     path: re.Pattern[str]
     """Its paths. Its group `model`, if there is one, is the model in the path."""
@@ -200,52 +205,45 @@ class Surface(Form, Protocol):
     """The names of its parameters."""
     keep_alive: bytes
     """What is sent in a stream while it is silent."""
-    counting: Counting | None
+    rate_limits: RateLimitHeaders = "openai"
+    request_id_header: str | None = None
+    counting: Counting | None = None
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         """Return whether errors at this path are in the form of this API. `headers`: the names of
         the request's headers."""
+        return self.path.fullmatch(path) is not None
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         """Return the body with the items of the responses that it continues, and their number, if
         the API stores responses.
 
         Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
+        return dict(body), 0
 
     def runs_in_background(self, body: Mapping[str, Any]) -> bool:
         """Return whether the response is generated without a client that waits for it."""
+        return False
 
     def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a recalled body without the parts that only this gateway can read. Another
         provider gets it. Raise UnsupportedParameter if it could not respond to it."""
+        return dict(body)
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body with the defaults of a deployment, which are parameters of chat
         completions, where the body does not set them."""
+        return {**defaults, **body}
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         """Return the body with a search for tools instead of those after the first `listed` ones,
         if the API has no form for such a search."""
+        return body
 
     def read(self, body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, Writer]:
         """Read a body. Raise InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is
         the path of the invalid field."""
-
-
-class Stateless:
-    """Base of the surface, the streams and the whole responses of an API that stores nothing."""
-
-    async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
-        return dict(body), 0
-
-    def runs_in_background(self, body: Mapping[str, Any]) -> bool:
-        return False
-
-    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
-        return body
-
-    async def keep(self) -> None:
-        pass
+        raise NotImplementedError
 
 
 def is_streamed(body: Mapping[str, Any]) -> bool:

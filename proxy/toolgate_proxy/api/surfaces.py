@@ -33,9 +33,6 @@ class Google(ChatCompletions):
 
     path = re.compile(r"(?:/v1(?:beta)?)?/models/.+:\w+")
 
-    def owns(self, path: str, headers: Container[str]) -> bool:
-        return self.path.fullmatch(path) is not None
-
     def error(self, error: ToolgateError, *_: object, **__: object) -> dict[str, Any]:
         named = GOOGLES.get(error.status, "UNKNOWN")
         return {"error": {"code": error.status, "message": error.message, "status": named}}

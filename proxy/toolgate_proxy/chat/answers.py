@@ -32,20 +32,10 @@ class Answers(Protocol):
         """Keep an answer, in the background."""
 
 
-class Source(Protocol):
-    """The events of an answer, in batches."""
-
-    @property
-    def deadline(self) -> float | None:
-        """Time (time.monotonic) by which the answer, and what continues it, must end."""
-
-    def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]: ...
-
-    async def aclose(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class KeptAnswer:
+    """Read like an answer that arrives (`EventStream`). It has no deadline."""
+
     events: list[wire.StreamEvent]
     deadline: float | None = None
 

@@ -20,7 +20,7 @@ from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
 from .invalid_tools import LeftOut, without
-from .preparation import Prepared, chat_prompt
+from .preparation import Prepared
 from .resampling_state import Resample, resample_request
 
 NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.NeededGrammar, ...])
@@ -38,16 +38,43 @@ class Constraints:
     """The choice that is continued; None: the request begins."""
     open_objects: bool
 
-    def message(self, context: RequestContext) -> wire.GenerateRequest:
-        """Return the message that begins the generation. Raise InvalidRequest."""
-        message = backend_request(
-            self.prepared.request,
-            self.prepared.plan,
-            self.needed,
-            context.request_id,
-            open_objects=self.open_objects,
-            fingerprint=self.prepared.info.fingerprint,
-            metered=context.caller.key is not None and context.caller.key.limits.counts_output,
+    def message(self, request_id: str | None, *, metered: bool = False) -> wire.GenerateRequest:
+        """Return the message that begins the generation. `request_id`: the client's
+        `x-request-id`. Clients may repeat it, but vLLM's ids are unique, so the gateway's own id is
+        appended. `metered`: whether a limit counts the tokens, those of an abandoned response as
+        well. Raise InvalidRequest."""
+        found, needed, request = self.prepared, self.needed, self.prepared.request
+        # Only a stream can be closed at a stop string or an invalid call.
+        may_be_invalid = needed.residual or needed.unknown
+        may_be_closed = request.stop or request.sampling.stop_token_ids or may_be_invalid
+        needs_each_token = request.stream or bool(may_be_closed)
+        seed = request.sampling.seed
+        earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
+        message = wire.GenerateRequest(
+            request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
+            model=request.model,
+            prompt=found.prompt,
+            sampling=request.sampling,
+            enforcement=found.plan.wire(
+                needed.keys,
+                earlier_calls=earlier_calls,
+                # A client may send the same seed in each turn; the ids of a conversation differ.
+                id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
+            ),
+            grammars=_grammars(request, found.plan, needed),
+            open_objects=True if self.open_objects else None,
+            fingerprint=found.info.fingerprint,
+            # Only the tokens of a stream are known before its end. Otherwise one response with all
+            # tokens costs less.
+            stream=needs_each_token or metered,
+            batched=True if metered and not needs_each_token else None,
+            fit_max_tokens=True if request.options.fit_max_tokens else None,
+            return_prompt_ids=request.extras.return_token_ids,
+            return_prompt_text=request.extras.return_prompt_text,
+            tokens_as_ids=request.extras.tokens_as_ids,
+            priority=request.priority,
+            cache_salt=request.cache_salt,
+            trace=True if request.extras.trace else None,
         )
         return resample_request(message, self.resample) if self.resample else message
 
@@ -106,54 +133,6 @@ class ConstraintLoader:
         request = without(prepared.request, invalid.errors, context.notes)
         plan = make_plan(request, prepared.dialect)
         return needed, replace(prepared, request=request, plan=plan)
-
-
-def backend_request(
-    request: ChatRequest,
-    plan: EnforcementPlan,
-    needed: NeededGrammars,
-    request_id: str | None,
-    *,
-    open_objects: bool = False,
-    fingerprint: str = "",
-    metered: bool = False,
-) -> wire.GenerateRequest:
-    """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
-    so the gateway's own id is appended. `fingerprint`: that of the description on which the request
-    is based. `metered`: whether a limit counts the tokens, those of an abandoned response as well.
-    """
-    # Only a stream can be closed at a stop string or an invalid call.
-    may_be_invalid = needed.residual or needed.unknown
-    may_be_closed = request.stop or request.sampling.stop_token_ids or may_be_invalid
-    needs_each_token = request.stream or bool(may_be_closed)
-    seed = request.sampling.seed
-    earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
-    return wire.GenerateRequest(
-        request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
-        model=request.model,
-        prompt=chat_prompt(request),
-        sampling=request.sampling,
-        enforcement=plan.wire(
-            needed.keys,
-            earlier_calls=earlier_calls,
-            # A client may send the same seed in each turn; the ids of a conversation differ.
-            id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
-        ),
-        grammars=_grammars(request, plan, needed),
-        open_objects=True if open_objects else None,
-        fingerprint=fingerprint,
-        # Only the tokens of a stream are known before its end. Otherwise one response with all
-        # tokens costs less.
-        stream=needs_each_token or metered,
-        batched=True if metered and not needs_each_token else None,
-        fit_max_tokens=True if request.options.fit_max_tokens else None,
-        return_prompt_ids=request.extras.return_token_ids,
-        return_prompt_text=request.extras.return_prompt_text,
-        tokens_as_ids=request.extras.tokens_as_ids,
-        priority=request.priority,
-        cache_salt=request.cache_salt,
-        trace=True if request.extras.trace else None,
-    )
 
 
 def _grammars(

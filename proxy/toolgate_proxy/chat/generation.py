@@ -17,7 +17,7 @@ from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
-from .answers import Answers, KeptAnswer, Source, kept_answer, name_of
+from .answers import Answers, KeptAnswer, kept_answer, name_of
 from .calls import CallCheck
 from .constraints import Constraints
 from .preparation import Prepared
@@ -30,7 +30,7 @@ class Generation:
     """A request that a backend has accepted."""
 
     constraints: Constraints
-    events: Source
+    events: EventStream | KeptAnswer
     span: Span
     is_kept: bool = False
     """The events are of an earlier request. Nothing is computed."""
@@ -132,13 +132,15 @@ async def begun(
 ) -> Generation:
     """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
     continued, by time.monotonic. Raise ToolgateError, among them GrammarsRefused."""
-    message = constraints.message(context)
+    key = context.caller.key
+    metered = key is not None and key.limits.counts_output
+    message = constraints.message(context.request_id, metered=metered)
     name = "" if answers is None else name_of(message, constraints.prepared.info)
     kept: KeptAnswer | None = None
     if answers is not None and not constraints.needed.unknown:  # a kept answer has no verdicts
         kept = await kept_answer(answers, name)
     context.notes.cache_key = None if kept is None else name
-    events: Source
+    events: EventStream | KeptAnswer
     if kept is not None:
         span, events = tracing.NONE, kept
     else:

@@ -152,7 +152,6 @@ def _value(switch: Switch, effort: object, *, on: bool) -> object:
     return min(known, key=lambda level: abs(EFFORTS.index(level) - wanted))
 
 
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 Message = dict[str, Any]
 
 
@@ -194,21 +193,12 @@ class _Renaming:
 
     def _new_id(self, name: str, old: str) -> str:
         if self._ids.kind == "random":
-            text = old if self._has_form(old) else _digest(old, self._ids.length)
+            # The same for the same id in every request, so that the prefix cache is used.
+            digest = hashlib.sha256(old.encode(errors="replace")).hexdigest()
+            text = old if self._has_form(old) else digest[: self._ids.length]
         else:
             text = str(self._number)
         return self._ids.form.replace("{name}", name).replace("{id}", text)
 
     def _has_form(self, text: str) -> bool:
         return re.fullmatch(f"[A-Za-z0-9]{{{self._ids.length}}}", text) is not None
-
-
-def _digest(text: str, length: int) -> str:
-    """A text of letters and digits that is the same for the same id in every request, so that the
-    prefix cache is used."""
-    number = int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest(), "big")
-    digits = []
-    for _ in range(length):
-        number, digit = divmod(number, len(_ALPHABET))
-        digits.append(_ALPHABET[digit])
-    return "".join(digits)

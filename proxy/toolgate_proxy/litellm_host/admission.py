@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.shared.options import LITELLM
+from ..api.shared.parameter import LITELLM
 from ..api.surface import Surface
 from ..context import RequestContext
 from ..state import gateway
@@ -63,7 +63,7 @@ class Admission:
 
         With another authentication it must not be cancelled: LiteLLM may have reserved the cost of
         the request, or a slot."""
-        for row in LITELLM:  # whose values LiteLLM reads before the body is parsed
+        for row in LITELLM.values():  # whose values LiteLLM reads before the body is parsed
             if row.type is not None and self.body.get(row.name) is not None:
                 row.type.parse(self.body[row.name], row.name)
         fallbacks, key = self.fallbacks, self.context.caller.key

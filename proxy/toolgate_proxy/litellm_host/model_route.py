@@ -15,7 +15,7 @@ from typing import Any
 
 import litellm
 
-from ..api.chat_completions.parameters import BY_NAME
+from ..api.shared.parameter import CHAT_TABLE
 from ..settings import Settings
 from ..state import gateway
 from .fallback_entries import configured_parameters
@@ -171,7 +171,7 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
                 yield f"`{name}` in litellm_params"
 
 
-PARAMETERS = frozenset(BY_NAME) - {
+PARAMETERS = frozenset(CHAT_TABLE) - {
     *("fallbacks", "guardrails", "tags", "litellm_metadata", "cache"),
     *("messages", "model", "stream", "tools"),
 }

@@ -17,8 +17,7 @@ from toolgate_core.errors import (
     UnsupportedEncoding,
 )
 
-from ..api.chat_completions.parameters import BY_NAME
-from ..api.shared.parameter import unknown
+from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..api.shared.tools import MAX_TOOLS
 from ..api.shared.value_types import is_token_type
 from ..json_values import read_object
@@ -33,7 +32,7 @@ READ = "toolgate.body"
 """Key in the ASGI scope of a RequestBody that was read before."""
 RESERVED = "toolgate.reserved"
 """Key in the ASGI scope of a function that ends the reservation of such a body."""
-TOKEN_PARAMETERS = frozenset(name for name, row in BY_NAME.items() if is_token_type(row.type))
+TOKEN_PARAMETERS = frozenset(name for name, row in CHAT_TABLE.items() if is_token_type(row.type))
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
@@ -167,7 +166,7 @@ def check_bounds(values: dict[str, Any]) -> None:
     bounds by the vocabulary. Raises InvalidRequest."""
     for name, value in values.items():
         if len(name) > MAX_NAME:
-            raise unknown(name, BY_NAME)
+            raise unknown(name, CHAT_TABLE)
         bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
         most = MAX_TOOLS if name == "tools" else MAX_ENTRIES
         if bounded and len(value) > most:

@@ -19,8 +19,7 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
-from ..api.chat_completions.parameters import BY_NAME
-from ..api.shared.parameter import unknown
+from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..litellm_host.model_route import litellms_reason
 from ..litellm_host.refused import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.router import Asker, is_foreign, rows_of
@@ -90,9 +89,9 @@ def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -
         raise InvalidRequest(message, param="model")
     spread = Fields(values).mapping("extra_body") or {}
     fields = [*((name, values[name]) for name in values if name != "extra_body"), *spread.items()]
-    further = [name for name, value in fields if value is not None and name not in BY_NAME]
+    further = [name for name, value in fields if value is not None and name not in CHAT_TABLE]
     if further and not (path in PLAIN_CHAT and is_foreign(model, asker)):
-        raise unknown(further[0], BY_NAME)
+        raise unknown(further[0], CHAT_TABLE)
 
 
 def check_shape(values: dict[str, Any]) -> None:

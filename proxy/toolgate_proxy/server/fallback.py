@@ -11,7 +11,7 @@ from urllib.parse import quote
 import orjson
 from starlette.types import Message, Scope
 
-from ..api.shared.options import LITELLM
+from ..api.shared.parameter import LITELLM
 from ..api.surface import Client
 from ..context import MATCH, RequestContext, model_in_path
 from ..litellm_host.admission import Admission
@@ -23,7 +23,7 @@ from .traffic import noting_events
 
 FALLBACKS = "fallbacks"
 NO_FURTHER = {"disable_fallbacks": True}
-LITELLMS = frozenset(row.name for row in LITELLM)
+LITELLMS = frozenset(LITELLM)
 """Parameters that LiteLLM may get from requests for our models."""
 REPLACED = (b"content-length", b"content-encoding", b"x-litellm-call-id")
 PARSED = "parsed_body"

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Scope
 
 from toolgate_core.errors import InvalidRequest, ResponseNotFound, RouteClosed, UnsupportedParameter
 
-from ..api.responses.parameters import INCLUDES
 from ..api.responses.state import Page, listed, retrieved
+from ..api.responses.surface import INCLUDES
 from ..context import MATCH, RequestContext
 from ..litellm_host import auth
 from ..litellm_host.router import is_toolgate

@@ -11,7 +11,7 @@ from vllm.entrypoints.openai.api_server import build_app
 from vllm.sampling_params import SamplingParams
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-from tests.support.apis.value_examples import valid
+from tests.support.apis.value_examples import sampling_field, valid
 from toolgate_backend.endpoint import routes
 from toolgate_backend.endpoint.admission import InFlightRequests
 from toolgate_backend.endpoint.sampling import sampling_params
@@ -21,7 +21,7 @@ from toolgate_core import wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendUnavailable, InvalidRequest
 from toolgate_core.host_probe import PrivateName, find
-from toolgate_proxy.api.shared.sampling import SAMPLING
+from toolgate_proxy.api.shared.parameter import RESPONSES_TABLE
 
 # --- access ---
 LAUNCHERS, OPENAI = (f"vllm.entrypoints.{name}.cli_args" for name in ("launchers", "openai"))
@@ -104,7 +104,9 @@ def test_every_sampling_field_exists_in_vllm():
     assert wire.Sampling.model_fields.keys() <= {*SamplingParams.__struct_fields__}
 
 
-FIELDS = [(row, field) for row in SAMPLING if (field := row.field_of("sampling"))]
+# The budget bounds the tokens.
+ROWS = (row for name, row in RESPONSES_TABLE.items() if name != "max_output_tokens")
+FIELDS = [(row, field) for row in ROWS if (field := sampling_field(row))]
 
 
 @pytest.mark.parametrize(("row", "field"), FIELDS, ids=[field for _, field in FIELDS])

@@ -1,7 +1,7 @@
 """Random requests for the three APIs, made of requests in no API's form. Most are valid, and some
 have something that is or may be invalid."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Any, Literal
 
@@ -17,20 +17,17 @@ from tests.support.apis.neutral_bodies import (
     User,
     bodies,
 )
-from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
-from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES
-from toolgate_proxy.api.responses.parameters import INCLUDES
-from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES
-from toolgate_proxy.api.shared.parameter import Parameter
+from toolgate_proxy.api.responses.surface import INCLUDES
+from toolgate_proxy.api.shared import parameter
 from toolgate_verify.terms import Api
 
-TABLES: dict[Api, Sequence[Parameter]] = {
-    Api.CHAT: CHAT,
-    Api.RESPONSES: RESPONSES,
-    Api.MESSAGES: MESSAGES,
+TABLES = {
+    Api.CHAT: parameter.CHAT_TABLE,
+    Api.RESPONSES: parameter.RESPONSES_TABLE,
+    Api.MESSAGES: parameter.MESSAGES_TABLE,
 }
-VALUES = {api: values_of(table) for api, table in TABLES.items()}
-NAMES = {api: {row.name for row in table} for api, table in TABLES.items()}
+VALUES = {api: values_of(table.values()) for api, table in TABLES.items()}
+NAMES = {api: {*table} for api, table in TABLES.items()}
 SURFACES = {Api.CHAT: "chat completions", Api.RESPONSES: "responses", Api.MESSAGES: "messages"}
 WORDS = (
     *("the", "weather", "in", "Rome", "tell", "me", "set", "a", "name", "now", "and", "why"),

@@ -12,7 +12,7 @@ from tests.support.apis.messages_api import SEAL
 from tests.support.apis.value_examples import tool_types
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.toolset import Toolset
-from toolgate_proxy.api.messages.opaque import original_id, shown_id, sign
+from toolgate_proxy.api.messages.opaque import original_id, shown_id, signer
 from toolgate_proxy.api.responses.items import FIELDS
 from toolgate_proxy.api.shared.history import (
     MAX_PLACES,
@@ -197,7 +197,7 @@ def test_unknown_blocks_are_errors_in_the_latest_turn_only():
 
 
 def thinking(of, seal=SEAL):
-    return {"type": "thinking", "thinking": of, "signature": sign(seal, of)}
+    return {"type": "thinking", "thinking": of, "signature": signer(seal)(of)}
 
 
 def test_thinking_is_restored_by_its_signature_and_nobody_elses():

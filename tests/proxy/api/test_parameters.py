@@ -9,17 +9,15 @@ from tests.support.apis.value_examples import invalid, valid
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, Extras, ToolgateOptions
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_proxy.api.chat_completions import parameters as chat
 from toolgate_proxy.api.chat_completions.output import ChatWriter
-from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES
-from toolgate_proxy.api.responses import parameters as responses
 from toolgate_proxy.api.shared.parameter import (
     FOREIGN,
     MAX_LISTED,
-    make_table,
+    TABLES,
     read_parameters,
     without_unknown,
 )
+from toolgate_proxy.api.shared.rules import EFFORT_BUDGETS
 from toolgate_proxy.api.shared.value_types import (
     INT64_MAX,
     INT64_MIN,
@@ -38,7 +36,6 @@ from toolgate_proxy.api.shared.value_types import (
 
 from .kit import APIS, each_api, parsed, refused, rows, writer_of
 
-TABLES = {"chat": chat.PARAMETERS, "responses": responses.PARAMETERS, "messages": MESSAGES}
 BESIDE = {
     "chat": {
         "stream_options": {"stream": True},
@@ -47,7 +44,8 @@ BESIDE = {
     },
 }
 """Other parameters that a parameter requires."""
-ROWS = [row for table in TABLES.values() for row in table]
+CHAT = TABLES["chat"].values()
+ROWS = [row for table in TABLES.values() for row in table.values()]
 
 
 def received(request, to, name):
@@ -61,9 +59,7 @@ def given(api, row, value):
     return parsed(api, BESIDE.get(api, {}).get(row.name, {}) | {row.name: value})
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in chat.PARAMETERS if row.type], ids=lambda row: row.name
-)
+@pytest.mark.parametrize("row", [row for row in CHAT if row.type], ids=lambda row: row.name)
 def test_valid_values_reach_the_field_of_the_row(row):
     assert row.type
     for value in valid(row.type):
@@ -80,7 +76,9 @@ def test_valid_values_reach_the_field_of_the_row(row):
 
 @each_api()
 def test_invalid_values_are_errors_that_name_the_parameter(api):
-    cases = [(row, value) for row in TABLES[api] if row.type for value in invalid(row.type)]
+    cases = [
+        (row, value) for row in TABLES[api].values() if row.type for value in invalid(row.type)
+    ]
     for row, value in cases:
         if row.name == "input" and isinstance(value, str):
             continue
@@ -92,7 +90,7 @@ def test_invalid_values_are_errors_that_name_the_parameter(api):
 
 @each_api()
 def test_ignored_parameters_accept_any_value(api):
-    ignored = [row for row in TABLES[api] if row.type is None and row.support == "ignored"]
+    ignored = [row for row in TABLES[api].values() if row.type is None and row.support == "ignored"]
     assert ignored
     for row in ignored:
         for value in ("anything", {"any": ["value"]}):
@@ -101,7 +99,7 @@ def test_ignored_parameters_accept_any_value(api):
 
 @each_api()
 def test_refused_parameters_are_refused_with_their_reason(api):
-    rows = [row for row in TABLES[api] if row.support in ("rejected", "default only")]
+    rows = [row for row in TABLES[api].values() if row.support in ("rejected", "default only")]
     assert rows
     for row in rows:
         for value in row.defaults:
@@ -118,7 +116,7 @@ def test_tables_are_consistent():
         assert (row.type is None) or row.support in ("supported", "ignored")
         assert bool(row.defaults) == (row.support == "default only")
         assert row.note
-    table = chat.PARAMETERS
+    table = CHAT
     places = [(row.to, row.name) for row in table if row.to]
     places += [(to, member) for row in table for member, to in row.members.items()]
     filled = {}
@@ -133,15 +131,14 @@ def test_tables_are_consistent():
     for kind, model in (kinds | {"options": ToolgateOptions}).items():
         assert {*filled.pop(kind).values()} <= {each.name for each in fields(model)}
     assert not filled
-    with pytest.raises(ValueError, match="'temperature'"):
-        make_table([chat.BY_NAME["temperature"]] * 2)
+    assert TABLES["chat"]["reasoning_effort"].type == Choice(tuple(EFFORT_BUDGETS))
     # All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling
     others = {
         "messages", "n", "max_tokens", "max_completion_tokens", "functions", "function_call",
         "response_format", "modalities", "audio", "prediction", "web_search_options", "verbosity",
-        *responses.CHAT_ONLY,
+        "logprobs", "reasoning_effort",
     }  # fmt: skip
-    assert set(chat.BY_NAME) - set(responses.BY_NAME) == others
+    assert {*TABLES["chat"]} - {*TABLES["responses"]} == others
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.support.apis.read_responses import read_events
 from tests.support.documents.pdfs import CALLED
 from tests.support.servers.script import call
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_proxy.api.messages.opaque import sign
+from toolgate_proxy.api.messages.opaque import signer
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.features.files.pdf import PDF, Pdf
 
@@ -106,7 +106,7 @@ def recorded(name):
     for message in request["body"]["messages"]:
         for block in message["content"]:
             if isinstance(block, dict) and block["type"] == "thinking":
-                block["signature"] = sign(SEAL, block["thinking"])
+                block["signature"] = signer(SEAL)(block["thinking"])
     return request
 
 

@@ -24,9 +24,7 @@ from tests.support.effort import repeats
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.plan import make_plan
-from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
-from toolgate_proxy.api.messages.parameters import BY_NAME as MESSAGES
-from toolgate_proxy.api.responses.parameters import BY_NAME as RESPONSES
+from toolgate_proxy.api.shared.parameter import CHAT_TABLE, MESSAGES_TABLE, RESPONSES_TABLE
 from toolgate_proxy.api.surfaces import SURFACES
 
 from .kit import changes, rows
@@ -52,8 +50,8 @@ SCHEMA = st.sampled_from(SCHEMAS)
 ARGUMENTS = st.dictionaries(TEXTS, st.integers(-9, 9) | TEXTS | st.none() | st.lists(TEXTS))
 SAMPLING = {
     name: examples
-    for name, examples in values_of(CHAT).sampling.items()
-    if name in RESPONSES and name in MESSAGES
+    for name, examples in values_of(CHAT_TABLE.values()).sampling.items()
+    if name in RESPONSES_TABLE and name in MESSAGES_TABLE
 }
 MORE = ROWS["parameters"]
 SHARED = st.fixed_dictionaries(

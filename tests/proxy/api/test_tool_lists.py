@@ -19,8 +19,8 @@ from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_proxy.api.shared import tools as shared_tools
 from toolgate_proxy.api.shared.tools import HostedTools, KnownTools
-from toolgate_proxy.chat.constraints import chat_prompt
 from toolgate_proxy.chat.invalid_tools import without
+from toolgate_proxy.chat.preparation import chat_prompt
 from toolgate_proxy.context import Notes
 from toolgate_proxy.features.client_tools.builtin import OFFERED
 from toolgate_proxy.features.client_tools.messages import TABLE, TOOLSETS

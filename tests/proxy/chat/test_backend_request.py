@@ -17,8 +17,9 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.answers import name_of
-from toolgate_proxy.chat.constraints import backend_request, chat_prompt
+from toolgate_proxy.chat.constraints import Constraints
 from toolgate_proxy.chat.invalid_tools import without
+from toolgate_proxy.chat.preparation import Prepared, chat_prompt
 from toolgate_proxy.context import Notes
 from toolgate_proxy.grammars.service import NeededGrammars
 
@@ -46,9 +47,20 @@ NEEDED = NeededGrammars(
 )
 
 
+def message_of(
+    request: ChatRequest,
+    needed: NeededGrammars = NEEDED,
+    *,
+    open_objects: bool = False,
+    metered: bool = False,
+) -> wire.GenerateRequest:
+    prepared = Prepared(request, INFO, QWEN3, PLAN)
+    return Constraints(prepared, needed, None, open_objects).message(None, metered=metered)
+
+
 def test_a_grammar_is_named_by_its_place_or_has_its_source():
     """Content has no place."""
-    message = backend_request(REQUEST, PLAN, NEEDED, None)
+    message = message_of(REQUEST)
     assert message.enforcement is not None
     wanted = [candidate.key for candidate in message.enforcement.candidates]
     look, walk, content = message.grammars
@@ -66,7 +78,7 @@ def test_a_grammar_is_named_by_its_place_or_has_its_source():
 def test_what_a_backend_cannot_read_in_the_prompt_has_its_source():
     """A tool that the prompt doesn't list yet."""
     request = replace(REQUEST, listed_tools=(WALK,))
-    look, walk, _ = backend_request(request, PLAN, NEEDED, None).grammars
+    look, walk, _ = message_of(request).grammars
     assert (look.tool, walk.tool, walk.source) == (None, 0, None)
     assert look.source is not None
     assert (look.source.name, look.source.parameters) == ("look", LOOK.parameters)
@@ -76,7 +88,7 @@ def test_a_verdict_from_redis_is_sent():
     key = NEEDED.keys[LOOK.hash]
     verdict = wire.GrammarVerdict(key=key, status="ready", least_tokens=9)
     needed = replace(NEEDED, records={key: verdict})
-    look, walk, _ = backend_request(REQUEST, PLAN, needed, None).grammars
+    look, walk, _ = message_of(REQUEST, needed).grammars
     assert (look.tool, look.source, look.examined) == (0, None, verdict)
     assert (walk.tool, walk.source, walk.examined) == (1, None, None)
 
@@ -84,15 +96,15 @@ def test_a_verdict_from_redis_is_sent():
 def test_verdicts_are_asked_for_where_they_are_not_known():
     """The response is a stream, so that an invalid call can be sampled again."""
     key = NEEDED.keys[WALK.hash]
-    message = backend_request(REQUEST, PLAN, replace(NEEDED, unknown=frozenset({key})), None)
+    message = message_of(REQUEST, replace(NEEDED, unknown=frozenset({key})))
     assert [each.report for each in message.grammars] == [False, True, False]
     assert message.stream
-    assert not backend_request(REQUEST, PLAN, NEEDED, None).stream
+    assert not message_of(REQUEST).stream
 
 
 @pytest.mark.parametrize("open_objects", [False, True])
 def test_the_backend_reads_schemas_as_the_gateway_does(open_objects):
-    message = backend_request(REQUEST, PLAN, NEEDED, None, open_objects=open_objects)
+    message = message_of(REQUEST, open_objects=open_objects)
     assert message.open_objects is (True if open_objects else None)
     tools = parse_tools([LOOK.definition, WALK.definition], open_objects=open_objects)
     sources = [source() for source in needed_sources(message).values()]
@@ -105,7 +117,7 @@ def test_ids_of_turns_with_the_same_seed_differ(seed):
         messages = tuple({"role": "assistant", "tool_calls": [{}] * each} for each in calls)
         sampling = REQUEST.sampling.model_copy(update={"seed": seed})
         request = replace(REQUEST, request_id=request_id, messages=messages, sampling=sampling)
-        enforcement = backend_request(request, PLAN, NEEDED, None).enforcement
+        enforcement = message_of(request).enforcement
         assert enforcement is not None
         return enforcement.id_seed
 
@@ -117,7 +129,7 @@ def test_ids_of_turns_with_the_same_seed_differ(seed):
 
 @pytest.mark.parametrize("trace", [False, True])
 def test_a_trace_is_asked_for_only_if_the_request_has_one(trace):
-    message = backend_request(replace(REQUEST, extras=Extras(trace=trace)), PLAN, NEEDED, None)
+    message = message_of(replace(REQUEST, extras=Extras(trace=trace)))
     assert ('"trace":true' in message.model_dump_json(exclude_none=True)) is trace
 
 
@@ -154,7 +166,7 @@ def test_a_whole_response_is_a_stream_of_batches_where_tokens_count(
     metered, asked, stream, batched
 ):
     """`stream`: None if it depends on whether a limit counts tokens."""
-    message = backend_request(replace(REQUEST, **asked), PLAN, NEEDED, None, metered=metered)
+    message = message_of(replace(REQUEST, **asked), metered=metered)
     assert message.stream is (metered if stream is None else stream)
     assert message.batched is (batched if metered else None)
 

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.support.litellm.router import row, use
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import RateLimited
-from toolgate_proxy.api.chat_completions.parameters import BY_NAME
+from toolgate_proxy.api.shared.parameter import CHAT_TABLE
 from toolgate_proxy.context import Caller, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import NO_TOKENS, Tokens
@@ -139,7 +139,7 @@ def test_prompt_management_needs_parameters_that_our_own_route_refuses(name):
     log = logging_object()
     assert not log.should_run_prompt_management_hooks(non_default_params={"temperature": 0.5})
     for given in ("prompt_id", "cache_control_injection_points", "vector_store_ids"):
-        assert given not in BY_NAME
+        assert given not in CHAT_TABLE
         assert given not in module.DEPLOYMENT_FIELDS
 
 

@@ -13,14 +13,12 @@ from tests.support.apis.value_examples import examples_of
 from tests.support.effort import rotating
 from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script
-from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT_PARAMETERS
 from toolgate_proxy.api.messages import content, messages
 from toolgate_proxy.api.messages import tools as messages_tools
-from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES_PARAMETERS
 from toolgate_proxy.api.responses import items
 from toolgate_proxy.api.responses import tools as responses_tools
 from toolgate_proxy.api.responses.feature import IGNORED_FIELDS
-from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES_PARAMETERS
+from toolgate_proxy.api.shared.parameter import TABLES
 from toolgate_proxy.features.all import RESPONSES
 from toolgate_proxy.features.client_tools.messages import COMMON_FIELDS, TABLE
 from toolgate_proxy.features.client_tools.responses import (
@@ -32,11 +30,6 @@ from toolgate_proxy.features.client_tools.responses import (
 from toolgate_proxy.features.custom_tools import ENTRY
 from toolgate_proxy.server.request_scope import own_headers
 
-TABLES = {
-    "chat": CHAT_PARAMETERS,
-    "responses": RESPONSES_PARAMETERS,
-    "messages": MESSAGES_PARAMETERS,
-}
 DATA = yaml.safe_load(Path(__file__).with_name("effects.yaml").read_text())
 VALUES, BESIDE = DATA["parameters"], DATA["beside"]
 KNOWN = {}
@@ -72,7 +65,7 @@ def is_ignored(row, path):
 CASES = [
     (api, row, path)
     for api, table in TABLES.items()
-    for row in table
+    for row in table.values()
     for path in dict.fromkeys(example.path for example in examples(api, row))
 ]
 IGNORED = [case for case in CASES if is_ignored(case[1], case[2])]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tests.support.apis.messages_api import SEAL
-from toolgate_proxy.api.messages.opaque import sign
-from toolgate_proxy.api.responses.parameters import LOGPROBS
+from toolgate_proxy.api.messages.opaque import signer
+from toolgate_proxy.api.responses.surface import LOGPROBS
 from toolgate_verify.asking import ask, chat, request, responses
 from toolgate_verify.terms import Api
 
@@ -187,7 +187,7 @@ def _turn(api: Api, turn: Turn) -> Iterator[Json]:
         for function, call in zip(functions, turn.calls, strict=api != Api.MESSAGES):
             function["arguments"] = json.dumps(call.arguments, ensure_ascii=False)
         if api == Api.MESSAGES and turn.reasoning:
-            signature = sign(SEAL, turn.reasoning)
+            signature = signer(SEAL)(turn.reasoning)
             block = {"type": "thinking", "thinking": turn.reasoning, "signature": signature}
             made[0]["content"].insert(0, block)
     elif isinstance(turn, User):

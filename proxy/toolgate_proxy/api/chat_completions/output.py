@@ -19,7 +19,6 @@ from toolgate_core.deltas import (
     CallEnd,
     CallStart,
     ContentDelta,
-    Event,
     Finish,
     InputDelta,
     ReasoningDelta,
@@ -36,62 +35,40 @@ from ..shared.output import (
     token_logprobs,
     with_escaped_line_ends,
 )
-from ..surface import ANY_CLIENT, Client, Stateless, Writer
+from ..surface import ANY_CLIENT, Client, Stream, Whole, Writer
 from .feature import CallForm, ChatFeature, Output
 from .messages import in_order_of_request
 
-Tokens = list[wire.TokenLogprob]
 
-
-@dataclass
-class Logprobs:
-    """The logprobs of one choice: OpenAI's `content`; `reasoning` and `tool_calls` are extensions.
+def logprobs_of(events: Iterable[ChoiceEvent]) -> dict[str, Any] | None:
+    """Return the logprobs of events of one choice: OpenAI's `content`; `reasoning` and `tool_calls`
+    are extensions, which are left out if they are empty. None if all are.
 
     The tokens in `content` are those of the message's content. `tool_calls` has one entry per call.
     It includes the tokens of the envelope around the name and the arguments."""
-
-    content: Tokens = field(default_factory=list)
-    reasoning: Tokens = field(default_factory=list)
-    calls: dict[int, Tokens] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.content or self.reasoning or self.calls)
-
-    def extend(self, more: Logprobs) -> None:
-        self.content += more.content
-        self.reasoning += more.reasoning
-        for index, tokens in more.calls.items():
-            self.calls.setdefault(index, []).extend(tokens)
-
-    def body(self) -> dict[str, Any]:
-        """The JSON form. `reasoning` and `tool_calls` are left out if they are empty."""
-        body: dict[str, Any] = {"content": token_logprobs(self.content)}
-        if self.reasoning:
-            body["reasoning"] = token_logprobs(self.reasoning)
-        if self.calls:
-            body["tool_calls"] = [
-                {"index": index, "content": token_logprobs(tokens)}
-                for index, tokens in sorted(self.calls.items())
-            ]
-        return body
-
-
-def event_logprobs(event: Event | object) -> Logprobs | None:
-    """The logprobs of one event, or None if it has none."""
-    match event:
-        case ContentDelta(_, logprobs) if logprobs:
-            return Logprobs(content=list(logprobs))
-        case ReasoningDelta(_, logprobs) if logprobs:
-            return Logprobs(reasoning=list(logprobs))
-        case (
-            CallStart(index, _, logprobs)
-            | ArgumentsDelta(index, _, logprobs)
-            | InputDelta(index, _, logprobs)
-            | CallEnd(index, logprobs)
-        ) if logprobs:
-            return Logprobs(calls={index: list(logprobs)})
-        case _:
-            return None
+    content, reasoning = list[wire.TokenLogprob](), list[wire.TokenLogprob]()
+    calls: dict[int, list[wire.TokenLogprob]] = {}
+    for event in events:
+        match event:
+            case ContentDelta(_, tokens):
+                content += tokens
+            case ReasoningDelta(_, tokens):
+                reasoning += tokens
+            case (
+                CallStart(index, _, tokens)
+                | ArgumentsDelta(index, _, tokens)
+                | InputDelta(index, _, tokens)
+                | CallEnd(index, tokens)
+            ) if tokens:
+                calls.setdefault(index, []).extend(tokens)
+    body: dict[str, Any] = {"content": token_logprobs(content)}
+    if reasoning:
+        body["reasoning"] = token_logprobs(reasoning)
+    if calls:
+        body["tool_calls"] = [
+            {"index": index, "content": token_logprobs(calls[index])} for index in sorted(calls)
+        ]
+    return body if content or reasoning or calls else None
 
 
 def finish_reason(finish: Finish, *, legacy: bool) -> str:
@@ -136,10 +113,9 @@ class Chunks:
             "model": model or head.model,
             "system_fingerprint": head.system_fingerprint,
         }
-        self._forms: dict[tuple[int, int], CallForm] = {}
-        """By choice, and the index of the call in it."""
-        self._numbers: dict[tuple[int, int], int] = {}
-        """The numbers of the calls of each choice. The client does not see all calls."""
+        self._calls: dict[tuple[int, int], tuple[int, CallForm]] = {}
+        """The numbers and forms of the calls, by choice and the index of the call in it. The client
+        does not see all calls."""
         self._started: set[int] = set()
         self._role_only: set[int] = set()
         """Choices that have sent their role and nothing else."""
@@ -161,11 +137,10 @@ class Chunks:
                 continue
             if not isinstance(event, Traced | ChoiceStarted):
                 self._role_only.discard(choice)
-            logprobs = event_logprobs(event) if getattr(event, "logprobs", None) else None
+            logprobs = logprobs_of([event]) if getattr(event, "logprobs", None) else None
             if isinstance(event, CallStart):
-                number = sum(at == choice for at, _ in self._numbers)
-                self._numbers[choice, event.index] = number
-                self._forms[choice, event.index] = call_form(self._features, event)
+                number = sum(at == choice for at, _ in self._calls)
+                self._calls[choice, event.index] = number, call_form(self._features, event)
             match event:
                 case CallEnd(index) if self._writer.call_done:
                     last, done = self._more(choice, index, ""), {"call_done": True}
@@ -203,12 +178,12 @@ class Chunks:
             case ReasoningDelta(text):
                 return {"reasoning_content": text}
             case CallStart(index, name):
-                form = self._forms[choice, index]
+                number, form = self._calls[choice, index]
                 called = {"name": name, form.text: ""}
                 if self._writer.legacy:
                     return {"function_call": called}
                 call = {"id": self._response.call_id(event), "type": form.type, form.type: called}
-                return self._of_call(choice, index, call)
+                return {"tool_calls": [{"index": number, **call}]}
             case ArgumentsDelta(index, text) | InputDelta(index, text):
                 return self._more(choice, index, text)
             case _:
@@ -216,14 +191,10 @@ class Chunks:
 
     def _more(self, choice: int, index: int, text: str) -> dict[str, Any]:
         """A delta that adds text to a call."""
-        form = self._forms.get((choice, index), FUNCTION)
+        number, form = self._calls.get((choice, index), (index, FUNCTION))
         if self._writer.legacy:
             return {"function_call": {form.text: text}}
-        return self._of_call(choice, index, {form.type: {form.text: text}})
-
-    def _of_call(self, choice: int, index: int, call: dict[str, Any]) -> dict[str, Any]:
-        number = self._numbers.get((choice, index), index)
-        return {"tool_calls": [{"index": number, **call}]}
+        return {"tool_calls": [{"index": number, form.type: {form.text: text}}]}
 
     def _chunk(
         self,
@@ -231,12 +202,12 @@ class Chunks:
         delta: dict[str, Any],
         finish_reason: str | None = None,
         *,
-        logprobs: Logprobs | None = None,
+        logprobs: dict[str, Any] | None = None,
         **extensions: Any,
     ) -> Chunk:
         shaped: dict[str, Any] = {"index": choice, "delta": delta, "finish_reason": finish_reason}
         if logprobs:
-            shaped["logprobs"] = logprobs.body()
+            shaped["logprobs"] = logprobs
         if extensions:
             shaped |= extensions
         if self._writer.continuous_usage:
@@ -284,13 +255,13 @@ class _Choice:
     calls: list[_Call] = field(default_factory=list)
     call_id: Callable[[CallStart], str] = field(kw_only=True)
     form: Callable[[CallStart], CallForm] = field(kw_only=True)
-    logprobs: Logprobs = field(default_factory=Logprobs)
+    with_logprobs: list[ChoiceEvent] = field(default_factory=list)
     token_ids: list[int] | None = None
     finish: Finish | None = None
 
     def add(self, event: ChoiceEvent) -> None:
-        if logprobs := event_logprobs(event):
-            self.logprobs.extend(logprobs)
+        if getattr(event, "logprobs", None):
+            self.with_logprobs.append(event)
         match event:
             case ContentDelta(text):
                 self.content.append(text)
@@ -306,7 +277,7 @@ class _Choice:
                 self.finish = event
 
 
-class WholeResponse(Stateless):
+class WholeResponse(Whole):
     """A chat.completion object. `model` is the name that the client sent."""
 
     def __init__(
@@ -345,7 +316,7 @@ class WholeResponse(Stateless):
         shaped: dict[str, Any] = {
             "index": index,
             "message": self._message(choice),
-            "logprobs": choice.logprobs.body() if choice.logprobs else None,
+            "logprobs": logprobs_of(choice.with_logprobs),
             "finish_reason": reason,
         }
         if choice.finish is not None:
@@ -373,7 +344,7 @@ class WholeResponse(Stateless):
         return message
 
 
-class ChatCompletionStream(Stateless):
+class ChatCompletionStream(Stream):
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
 

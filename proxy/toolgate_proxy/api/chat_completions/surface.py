@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -13,67 +13,62 @@ from toolgate_core.errors import ToolgateError
 
 from ...features.all import CHAT
 from ...features.feature import Asked, Used
-from ...limits.reservation import RateLimitHeaders
+from ...request_fields import Fields
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_response_format
 from ..shared.output import COMMENT, data_event
-from ..shared.parameter import read_parameters
-from ..surface import Counting, Reading, Stateless
+from ..shared.parameter import CHAT_TABLE, read_parameters, unknown
+from ..surface import Reading, Surface
 from .messages import parse_messages
 from .output import ChatWriter
-from .parameters import BY_NAME, with_extra_body
 from .tools import ChatReader, FunctionsReader, choice_of, is_legacy
 
-PATH = re.compile(
-    r"(?:/v1)?(?:/chat/completions"
-    r"|(?:/openai/deployments|/engines)/(?P<model>.+)/chat/completions)"
-)
-"""The paths that LiteLLM accepts. Azure and OpenAI's older API have the model in the path."""
+NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
 
-def read(body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, ChatWriter]:
-    """Read a body, as `Surface.read` describes it."""
-    parsed = read_parameters(with_extra_body(body), BY_NAME)
-    values, given = parsed.values, parsed.request
-    legacy = is_legacy(values)
-    choice = choice_of(values)
-    used = Used(CHAT, Asked(reading.client, values, choice=choice))
-    reader = (FunctionsReader if "functions" in values else ChatReader)(used, reading)
-    reader.read_tools(values.get("functions", values.get("tools", ())))
-    conversation = parse_messages(values.get("messages"), used, reader.define)
-    if legacy:
-        given["parallel_tool_calls"] = False
-    if values.get("reasoning", {}).get("exclude"):
-        given.setdefault("include_reasoning", False)
-    formats = {RESPONSE_FORMAT: values.get(RESPONSE_FORMAT)}
-    form = content_format(values, formats, read_response_format, reading.open_objects)
-    request = reader.request(parsed, conversation, choice, form)
-    return request, ChatWriter(request, tuple(used), legacy, **parsed.writer, **reader.noted)
+def _with_extra_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the body with the fields of `extra_body`, which have precedence."""
+    if "extra_body" not in body:
+        return body
+    extra = Fields(body).mapping("extra_body") or {}
+    for name in NOT_IN_EXTRA_BODY:
+        if name in extra:
+            raise unknown(f"extra_body.{name}")
+    return {name: value for name, value in body.items() if name != "extra_body"} | extra
 
 
-class ChatCompletions(Stateless):
+class ChatCompletions(Surface):
     name = "chat completions"
-    path = PATH
+    path = re.compile(
+        r"(?:/v1)?(?:/chat/completions"
+        r"|(?:/openai/deployments|/engines)/(?P<model>.+)/chat/completions)"
+    )
+    """The paths that LiteLLM accepts. Azure and OpenAI's older API have the model in the path."""
     call_type = "acompletion"
-    parameters = frozenset(BY_NAME)
+    parameters = frozenset(CHAT_TABLE)
     keep_alive = COMMENT
-    rate_limits: RateLimitHeaders = "openai"
-    request_id_header: str | None = None
-    counting: Counting | None = None
-    read = staticmethod(read)
+
+    def read(self, body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, ChatWriter]:
+        parsed = read_parameters(_with_extra_body(body), CHAT_TABLE)
+        values, given = parsed.values, parsed.request
+        legacy = is_legacy(values)
+        choice = choice_of(values)
+        used = Used(CHAT, Asked(reading.client, values, choice=choice))
+        reader = (FunctionsReader if "functions" in values else ChatReader)(used, reading)
+        reader.read_tools(values.get("functions", values.get("tools", ())))
+        conversation = parse_messages(values.get("messages"), used, reader.define)
+        if legacy:
+            given["parallel_tool_calls"] = False
+        if values.get("reasoning", {}).get("exclude"):
+            given.setdefault("include_reasoning", False)
+        formats = {RESPONSE_FORMAT: values.get(RESPONSE_FORMAT)}
+        form = content_format(values, formats, read_response_format, reading.open_objects)
+        request = reader.request(parsed, conversation, choice, form)
+        return request, ChatWriter(request, tuple(used), legacy, **parsed.writer, **reader.noted)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         for feature in CHAT:
             body = feature.prepared(body, listed)
         return body
-
-    def owns(self, path: str, headers: Container[str]) -> bool:
-        return PATH.fullmatch(path) is not None
-
-    def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(body)
-
-    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        return {**defaults, **body}
 
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
         return error.body()

@@ -15,6 +15,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 from toolgate_core.errors import InvalidRequest
 
@@ -58,8 +60,12 @@ def original_id(tool_use_id: str) -> str:
 PURPOSE = "thinking"
 
 
-def sign(seal: OwnerSeal, text: str) -> str:
-    return seal.seal_text(text, purpose=PURPOSE)
+def signer(seal: OwnerSeal | None) -> Callable[[str], str]:
+    """Return the function that signs thinking. The stream and the log event of one response have
+    the same signatures."""
+    if seal is None:
+        return lambda _: ""
+    return lru_cache(maxsize=8)(partial(seal.seal_text, purpose=PURPOSE))
 
 
 def verified(seal: OwnerSeal | None, text: str, signature: str, path: str) -> str | None:

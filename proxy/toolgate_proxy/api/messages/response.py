@@ -19,36 +19,39 @@ from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ...features.feature import outputs
 from ..shared.output import prompt_fields, typed_events
-from ..surface import ANY_CLIENT, Client, Stateless, Writer
+from ..surface import ANY_CLIENT, Client, Stream, Whole, Writer
 from .blocks import Content, ThinkingBlock
 from .feature import Event, MessagesFeature
 
 
-class Body:
-    """The message objects of one response. `model` is the name that the client sent."""
+def stop(content: Content) -> dict[str, Any]:
+    """`stop_reason` and `stop_sequence`. After complete calls the reason is `tool_use`, also for a
+    named tool: clients run the calls then."""
+    finish = content.finish or Finish("stop")
+    if (reason := content.stop_reason) is not None:
+        return {"stop_reason": reason, "stop_sequence": None}
+    if finish.reason == "length":
+        return {"stop_reason": "max_tokens", "stop_sequence": None}
+    if content.has_calls:
+        return {"stop_reason": "tool_use", "stop_sequence": None}
+    if isinstance(finish.stop_reason, str):
+        return {"stop_reason": "stop_sequence", "stop_sequence": finish.stop_reason}
+    return {"stop_reason": "end_turn", "stop_sequence": None}
 
-    def __init__(self, response: ChatResponse, model: str) -> None:
-        self._response = response
-        self._model = model
 
-    def at_start(self) -> dict[str, Any]:
-        """Before the first block."""
-        return self._made([], {"stop_reason": None, "stop_sequence": None})
+class WholeMessage(Whole):
+    """A message object. `model` is the name that the client sent."""
 
-    def whole(self, content: Content) -> dict[str, Any]:
-        body = self._made(content.blocks(), stop(content))
-        usage = {**body["usage"], **self._iterations(content), **content.usage()}
-        return {**body, "usage": usage, **content.members(), **self._additions(content)}
+    def __init__(self, response: ChatResponse, model: str, content: Content) -> None:
+        self._response, self._model, self._content = response, model, content
 
-    def delta(self, content: Content) -> dict[str, Any]:
-        """The last event but one of a stream."""
-        return {
-            "type": "message_delta",
-            "delta": {"container": None, "stop_details": None, **stop(content)},
-            "usage": self._iterations(content) | content.usage(),
-            **content.members(),
-            **self._additions(content),
-        }
+    def add(self, events: Iterable[ResponseEvent]) -> None:
+        for _ in self._content.add(events):
+            pass
+
+    def body(self) -> dict[str, Any]:
+        body = self._made(self._content.blocks(), stop(self._content))
+        return {**body, **self._at_end(body["usage"])}
 
     def _made(self, content: list[dict[str, Any]], ended: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -67,14 +70,13 @@ class Body:
             },
         }
 
-    def _iterations(self, content: Content) -> dict[str, Any]:
-        response, answered = self._response, content.stop_reason is None
-        return with_iterations(response.counts, response.earlier, answered=answered)
-
-    def _additions(self, content: Content) -> dict[str, Any]:
-        """Fields beyond Anthropic's, as in chat completions."""
-        response, finish = self._response, content.finish or Finish("stop")
-        fields: dict[str, Any] = {}
+    def _at_end(self, usage: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the members that are complete at the end: the usage, those of features, and fields
+        beyond Anthropic's, as in chat completions."""
+        response, content = self._response, self._content
+        answered, finish = content.stop_reason is None, content.finish or Finish("stop")
+        counted = with_iterations(response.counts, response.earlier, answered=answered)
+        fields = {"usage": {**usage, **counted, **content.usage()}, **content.members()}
         own: dict[str, Any] = {}
         if finish.call is not None:
             own["last_call"] = finish.call
@@ -87,54 +89,26 @@ class Body:
         return fields | prompt_fields(response)
 
 
-def stop(content: Content) -> dict[str, Any]:
-    """`stop_reason` and `stop_sequence`. After complete calls the reason is `tool_use`, also for a
-    named tool: clients run the calls then."""
-    finish = content.finish or Finish("stop")
-    if (reason := content.stop_reason) is not None:
-        return {"stop_reason": reason, "stop_sequence": None}
-    if finish.reason == "length":
-        return {"stop_reason": "max_tokens", "stop_sequence": None}
-    if content.has_calls:
-        return {"stop_reason": "tool_use", "stop_sequence": None}
-    if isinstance(finish.stop_reason, str):
-        return {"stop_reason": "stop_sequence", "stop_sequence": finish.stop_reason}
-    return {"stop_reason": "end_turn", "stop_sequence": None}
-
-
-class MessageStream(Stateless):
+class MessageStream(WholeMessage, Stream):
     """The server-sent events of one message. Each has its type in `event:` and in its data."""
 
-    def __init__(self, body: Body, content: Content) -> None:
-        self._body, self._content = body, content
-        self._begun = False
+    _begun = False
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         made: list[Event] = []
         if not self._begun:
             self._begun = True
-            made.append({"type": "message_start", "message": self._body.at_start()})
+            message = self._made([], {"stop_reason": None, "stop_sequence": None})
+            made.append({"type": "message_start", "message": message})
         return typed_events([*made, *self._content.add(events)])
 
     def end(self) -> bytes:
-        return typed_events([self._body.delta(self._content), {"type": "message_stop"}])
+        ended = {"container": None, "stop_details": None, **stop(self._content)}
+        delta = {"type": "message_delta", "delta": ended, **self._at_end({})}
+        return typed_events([delta, {"type": "message_stop"}])
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
         return typed_events([{"type": "error", "error": error}])
-
-
-class WholeMessage(Stateless):
-    """A message object."""
-
-    def __init__(self, body: Body, content: Content) -> None:
-        self._body, self._content = body, content
-
-    def add(self, events: Iterable[ResponseEvent]) -> None:
-        for _ in self._content.add(events):
-            pass
-
-    def body(self) -> dict[str, Any]:
-        return self._body.whole(self._content)
 
 
 def usage_of(counts: TokenCounts) -> dict[str, Any]:
@@ -186,12 +160,12 @@ class MessagesWriter(Writer):
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
     ) -> MessageStream:
-        return MessageStream(Body(response, model), self._content(response))
+        return MessageStream(response, model, self._content(response))
 
     def whole(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
     ) -> WholeMessage:
-        return WholeMessage(Body(response, model), self._content(response))
+        return WholeMessage(response, model, self._content(response))
 
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
         return error_body(error, request_id, self)

@@ -11,11 +11,10 @@ from toolgate_core.errors import InvalidTools
 from ...request_fields import DEFERRED, Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import WRITTEN, Taken, check_form, function_entry
+from ..shared.tools import WRITTEN, Mode, Taken, check_form, function_entry
 from ..surface import Client
 from .content import check_fields
 from .feature import MessagesFeature, check_entry
-from .parameters import CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 
 EAGER, EAGER_BETA = "eager_input_streaming", "fine-grained-tool-streaming-2025-05-14"
 FIELDS = (
@@ -31,6 +30,11 @@ FIELDS = (
 )
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"
+MODES: dict[str, Mode] = {"auto": "auto", "any": "required", "none": "none"}
+"""By the type of a choice that names no tool."""
+CHOICE_TYPES = (*MODES, "tool")
+CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
+CHOICE = f"an object with the type {CHOICE_KINDS}"
 
 
 class MessagesReader(ApiReader[MessagesFeature]):

@@ -3,11 +3,9 @@ that it repeats."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
@@ -17,10 +15,10 @@ from toolgate_core.deltas import (
     InputDelta,
     ReasoningDelta,
 )
+from toolgate_core.tools import Tool
 
 from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ..shared.output import finish_fields, prompt_fields
 from ..shared.tools import Shown
 from .feature import Output
 from .output_items import (
@@ -37,7 +35,6 @@ from .output_items import (
 from .tools import offered
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed"]
-CUT = {"reason": "max_output_tokens"}
 
 
 class OutputItems:
@@ -165,100 +162,16 @@ def call_item(response: ChatResponse, start: CallStart, call_id: str, kind: Call
     return CallItem(kind, name, call_id, namespace)
 
 
-class Body:
-    """The response objects of one response. `model` is the name that the client sent. `created`:
-    when it was queued, if it is generated in the background."""
-
-    def __init__(
-        self,
-        response: ChatResponse,
-        model: str,
-        created: int | None,
-        values: Mapping[str, Any],
-        tools: Iterable[Shown],
-    ) -> None:
-        """`values`: the parameters of the request. `tools`: those that the response repeats."""
-        self._response = response
-        self._model = model
-        self._created = created or response.head.created
-        names = {tool.name for tool in response.request.tools}
-        self._repeated = _repeated(values, tools, names)
-
-    def at_start(self) -> dict[str, Any]:
-        """Before the first item."""
-        return self._made("in_progress", [])
-
-    def at_end(self, output: OutputItems) -> dict[str, Any]:
-        """Of a response that is completed, or incomplete because of the maximum of tokens."""
-        finish = output.finish or Finish("stop")
-        cut = finish.reason == "length"
-        usage = usage_of(self._response.all_counts)
-        return {
-            **self._made(
-                "incomplete" if cut else "completed",
-                output.items(),
-                completed_at=None if cut else int(time.time()),
-                incomplete_details=CUT if cut else None,
-                usage=usage,
-            ),
-            **self._additions(output, finish),
-        }
-
-    def failed(self, output: OutputItems, error: Mapping[str, Any]) -> dict[str, Any]:
-        """`error`: the error object, with `code` and `message`. Only a response of the background
-        is stored if it failed."""
-        return self._made(
-            "failed",
-            output.items(),
-            error=_shown(error),
-            usage=usage_of(self._response.all_counts),
-            store=self._repeated["background"],
-        )
-
-    def _made(self, status: Status, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-        head = self._response.head
-        return {
-            **_response(head.id, self._created, self._model, status),
-            "output": output,
-            **self._repeated,
-            "usage": None,
-            **more,
-        }
-
-    def _additions(self, output: OutputItems, finish: Finish) -> dict[str, Any]:
-        """Fields beyond OpenAI's, as in chat completions."""
-        fields = finish_fields(finish)
-        if self._response.request.extras.return_token_ids:
-            fields["token_ids"] = output.token_ids
-        return fields | prompt_fields(self._response)
-
-
-def queued_response(
-    request: ChatRequest, model: str, values: Mapping[str, Any], tools: Iterable[Shown]
+def response_object(
+    response_id: str,
+    created: int,
+    model: str,
+    status: Status,
+    repeated: Mapping[str, Any],
+    output: Sequence[Any] = (),
 ) -> dict[str, Any]:
-    """The object of a response that waits in the background. `values`, `tools`: as in `Body`."""
-    response_id, names = request.answer_id or request.request_id, {t.name for t in request.tools}
-    return {
-        **_response(response_id, int(time.time()), model, "queued"),
-        "output": [],
-        **_repeated(values, tools, names),
-        "usage": None,
-    }
-
-
-def failed_response(error: Mapping[str, Any]) -> dict[str, Any]:
-    """The object of a response that failed before it began, so that it has no id. `error`: the
-    error object."""
-    return {
-        **_response("resp_0", 0, "", "failed"),
-        "error": _shown(error),
-        "output": [],
-        **_repeated({"store": False}, (), ()),
-        "usage": None,
-    }
-
-
-def _response(response_id: str, created: int, model: str, status: Status) -> dict[str, Any]:
+    """Return a response that has no error and no usage so far. `repeated`: what it repeats of the
+    request."""
     return {
         "id": response_id,
         "object": "response",
@@ -269,11 +182,16 @@ def _response(response_id: str, created: int, model: str, status: Status) -> dic
         "error": None,
         "incomplete_details": None,
         "model": model,
+        "output": [*output],
+        **repeated,
+        "usage": None,
     }
 
 
-def _shown(error: Mapping[str, Any]) -> dict[str, Any]:
-    return {"code": error["code"], "message": error["message"]}
+def failure(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the member `error` of a response. `error`: the error object, with `code` and
+    `message`."""
+    return {"error": {"code": error["code"], "message": error["message"]}}
 
 
 def is_summarized(repeated: Mapping[str, Any]) -> bool:
@@ -287,11 +205,12 @@ def _summary(repeated: Mapping[str, Any]) -> str | None:
     return None if summary == "none" else summary
 
 
-def _repeated(
-    given: Mapping[str, Any], tools: Iterable[Shown], names: Container[str]
+def repeated(
+    given: Mapping[str, Any], shown: Iterable[Shown] = (), tools: Iterable[Tool] = ()
 ) -> dict[str, Any]:
-    """The fields of the request with the defaults of OpenAI's API. `names`: of those of its tools
-    that the model is offered."""
+    """Return what a response repeats of the parameters of its request, with the defaults of
+    OpenAI's API. `shown`: the tools as the response repeats them, if they are among `tools`, which
+    the model is offered."""
     text = given.get("text", {})
     return {
         "background": given.get("background", False),
@@ -316,7 +235,7 @@ def _repeated(
             "verbosity": text.get("verbosity", "medium"),
         },
         "tool_choice": given.get("tool_choice", "auto"),
-        "tools": offered(tools, names),
+        "tools": offered(shown, {tool.name for tool in tools}),
         "top_logprobs": given.get("top_logprobs", 0),
         "top_p": given.get("top_p", 1.0),
         "presence_penalty": given.get("presence_penalty", 0.0),

@@ -144,6 +144,8 @@ def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
     return "".join(content) or "\n\n".join(summary)
 
 
+ENCRYPTED = "reasoning.encrypted_content"
+"""The value of `include` that asks for encrypted reasoning."""
 PURPOSE = "responses reasoning"
 """Of the seals of `encrypted_content`: the text of reasoning, which only the owner's requests can
 send back. Clients that store nothing here keep it between the turns."""

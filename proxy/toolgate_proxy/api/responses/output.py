@@ -6,7 +6,8 @@ The engine and the backends name the parameters of chat completions, so their er
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,21 +15,30 @@ from typing import Any
 import orjson
 
 from toolgate_core.chat_request import ChatRequest
+from toolgate_core.deltas import Finish
 from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...features.feature import outputs
-from ..shared.output import typed_events
+from ..shared.output import finish_fields, prompt_fields, typed_events
 from ..shared.tools import Shown
-from ..surface import ANY_CLIENT, Client, Stateless, Whole, Writer
-from .body import Body, OutputItems, failed_response, is_summarized, queued_response, usage_of
+from ..surface import ANY_CLIENT, Client, Whole, Writer
+from .body import (
+    OutputItems,
+    Status,
+    failure,
+    is_summarized,
+    repeated,
+    response_object,
+    usage_of,
+)
 from .feature import ResponsesFeature
 from .output_items import REASONING, SUMMARY, Event, TextKind
 from .state import store, turn_of, with_ids
 
-Keep = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+CUT = {"reason": "max_output_tokens"}
 ENDS = {
     "completed": "response.completed",
     "incomplete": "response.incomplete",
@@ -38,12 +48,17 @@ ENDS = {
 """The type of the last event by the response's status."""
 
 
-class WholeResponse:
-    """A response object."""
+class WholeResponse(Whole):
+    """A response object. `model` is the name that the client sent."""
 
-    def __init__(self, body: Body, output: OutputItems, keep: Keep) -> None:
-        """`keep`: stores a response object, and returns the one to send."""
-        self._body, self._output, self._store = body, output, keep
+    def __init__(
+        self, writer: ResponsesWriter, response: ChatResponse, model: str, client: Client
+    ) -> None:
+        kind = SUMMARY if is_summarized(writer.values) else REASONING
+        self._response, self._model, self._output = response, model, writer.output(response, kind)
+        self._created = client.queued or response.head.created
+        self._repeated = repeated(writer.values, writer.tools, response.request.tools)
+        self._store = partial(store, given=writer.input, client=client)
         self._kept: dict[str, Any] | None = None
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
@@ -51,10 +66,32 @@ class WholeResponse:
             pass
 
     async def keep(self) -> None:
-        self._kept = await self._store(self._body.at_end(self._output))
+        self._kept = await self._store(self._at_end())
 
     def body(self) -> dict[str, Any]:
-        return self._kept or self._body.at_end(self._output)
+        return self._kept or self._at_end()
+
+    def _at_end(self) -> dict[str, Any]:
+        """Return the response that is completed, or incomplete because of the maximum of tokens,
+        with fields beyond OpenAI's, as in chat completions."""
+        finish = self._output.finish or Finish("stop")
+        fields = finish_fields(finish)
+        if self._response.request.extras.return_token_ids:
+            fields["token_ids"] = self._output.token_ids
+        if finish.reason == "length":
+            body = {**self._made("incomplete"), "incomplete_details": CUT}
+        else:
+            body = {**self._made("completed"), "completed_at": int(time.time())}
+        return {**body, **self._usage(), **fields, **prompt_fields(self._response)}
+
+    def _made(self, status: Status) -> dict[str, Any]:
+        response_id, items = self._response.head.id, self._output.items()
+        return response_object(
+            response_id, self._created, self._model, status, self._repeated, items
+        )
+
+    def _usage(self) -> dict[str, Any]:
+        return {"usage": usage_of(self._response.all_counts)}
 
 
 class ResponseStream(WholeResponse):
@@ -68,7 +105,7 @@ class ResponseStream(WholeResponse):
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         first: list[bytes] = []
         if not self._sent:
-            start = self._body.at_start()
+            start = self._made("in_progress")
             self._tools = {"tools": orjson.Fragment(orjson.dumps(start["tools"]))}
             first = self._numbered(first_events({**start, **self._tools}))
         return b"".join((*first, *self._numbered(self._output.add(events))))
@@ -77,10 +114,11 @@ class ResponseStream(WholeResponse):
         return b"".join(self._numbered([last_event({**self.body(), **(self._tools or {})})]))
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
-        """Return the last event, of a failed response. `error`: the error object."""
+        """Return the last event, of a failed response. `error`: the error object. Only a response
+        of the background is stored if it failed."""
         self._output.interrupt()
-        body = self._body.failed(self._output, error)
-        return b"".join(self._numbered([last_event(body)]))
+        more = {**failure(error), **self._usage(), "store": self._repeated["background"]}
+        return b"".join(self._numbered([last_event({**self._made("failed"), **more})]))
 
     def _numbered(self, events: Iterable[Event]) -> list[bytes]:
         written = numbered(events, self._sent)
@@ -126,11 +164,11 @@ def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
 def failed_events(error: Mapping[str, Any]) -> bytes:
     """Return the events that report an error before the first event of a response, as OpenAI sends
     them: SDKs raise the first one, and older versions of Codex read the second one only."""
-    failed = {"type": "response.failed", "response": failed_response(error)}
-    return error_event(error) + b"".join(numbered([failed], 1))
+    body = response_object("resp_0", 0, "", "failed", repeated({"store": False}))  # it has no id
+    return error_event(error) + b"".join(numbered([last_event({**body, **failure(error)})], 1))
 
 
-class CompactedResponse(Stateless):
+class CompactedResponse(Whole):
     """A `response.compaction` object."""
 
     def __init__(self, response: ChatResponse, output: OutputItems, items: Sequence[Any]) -> None:
@@ -203,16 +241,19 @@ class ResponsesWriter(Writer):
 
     async def accepted(self, model: str, client: Client) -> None:
         if client.background is not None:
-            queued = queued_response(self.request, model, self.values, self.tools)
+            request = self.request
+            response_id = request.answer_id or request.request_id
+            shown = repeated(self.values, self.tools, request.tools)
+            queued = response_object(response_id, int(time.time()), model, "queued", shown)
             await client.background.queue(client.owner, turn_of(queued, self.input))
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
     ) -> ResponseStream:
-        return ResponseStream(*self._parts(response, model, client))
+        return ResponseStream(self, response, model, client)
 
     def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
-        return WholeResponse(*self._parts(response, model, client))
+        return WholeResponse(self, response, model, client)
 
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
         return in_own_words(error.body(), self.request)
@@ -220,13 +261,6 @@ class ResponsesWriter(Writer):
     def output(self, response: ChatResponse, kind: TextKind) -> OutputItems:
         """`kind`: of the reasoning."""
         return OutputItems(response, outputs(self.features, response), kind, self.seal_reasoning)
-
-    def _parts(
-        self, response: ChatResponse, model: str, client: Client
-    ) -> tuple[Body, OutputItems, Keep]:
-        body = Body(response, model, client.queued, self.values, self.tools)
-        kind = SUMMARY if is_summarized(self.values) else REASONING
-        return body, self.output(response, kind), partial(store, given=self.input, client=client)
 
 
 @dataclass

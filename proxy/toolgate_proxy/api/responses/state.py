@@ -25,9 +25,8 @@ from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal
 from ..shared.history import text_of
 from ..surface import Client
-from .items import PREVIOUS, encrypt
+from .items import ENCRYPTED, PREVIOUS, encrypt
 from .output_items import item_id
-from .parameters import ENCRYPTED
 
 Json = dict[str, Any]
 

@@ -3,38 +3,86 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ToolgateError, UnsupportedParameter
+from toolgate_core.chat_request import ChatRequest, Shortening
+from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParameter
 
-from ...limits.reservation import RateLimitHeaders
+from ...features.all import RESPONSES
+from ...features.feature import Asked, Used
+from ...request_fields import invalid_value
+from ..shared.content_format import content_format, read_text_format
 from ..shared.output import COMMENT
-from ..surface import Client, Counting, Reading
-from .items import PREVIOUS, TRIGGER
+from ..shared.parameter import RESPONSES_TABLE, ParsedParameters, over_defaults, read_parameters
+from ..surface import Client, Counting, Reading, Surface
+from .items import ENCRYPTED, PREVIOUS, TRIGGER, encrypt, is_trigger, parse_input
 from .output import CompactWriter, ResponsesWriter, failed_events, in_own_words
-from .parameters import BY_NAME, with_defaults
-from .request import BACKGROUND, read
 from .state import as_items, recall
+from .tools import ResponsesReader
+
+LOGPROBS = "message.output_text.logprobs"
+INCLUDES = (
+    LOGPROBS,
+    ENCRYPTED,
+    "message.input_image.image_url",
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+)
+BACKGROUND = "background"
+FORMAT = "text.format"
+
+
+def _own_input(given: Any, recalled: int) -> Any:
+    """Return the input without the items of earlier turns, as it is stored."""
+    if not isinstance(given, list):
+        return given
+    return [item for item in given[recalled:] if not is_trigger(item)]
+
+
+def _check_options(values: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest for a response of the background that is not stored, and other
+    additional output than the API has."""
+    if values.get(BACKGROUND) and not values.get("store", True):
+        raise InvalidRequest(
+            "'background' requires a stored response. Remove `store: false`, or 'background'.",
+            param=BACKGROUND,
+        )
+    for at, name in enumerate(values.get("include", ())):
+        if not isinstance(name, str) or name not in INCLUDES:
+            expected = f"one of {', '.join(INCLUDES)}"
+            raise invalid_value(f"include[{at}]", expected, name)
+
+
+def _set_logprobs(parsed: ParsedParameters) -> None:
+    """Turn on logprobs if `include` asks for them. Otherwise `top_logprobs` has no effect."""
+    if LOGPROBS in parsed.values.get("include", ()):
+        parsed.values["logprobs"] = True
+        return
+    if parsed.sampling.get("logprob_token_ids"):
+        raise InvalidRequest(
+            f"'logprob_token_ids' requires logprobs. Add {LOGPROBS!r} to 'include'.",
+            param="logprob_token_ids",
+        )
+    parsed.sampling.pop("logprobs", None)
+
+
+RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
+INSIDE = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
+
+
+def _text_format(given: Any) -> Any:
+    """Convert `response_format` to `text.format`."""
+    nested = given.get("json_schema") if isinstance(given, dict) else None
+    return {"type": "json_schema", **nested} if isinstance(nested, dict) else given
+
 
 SEALED = ("reasoning", "compaction")
 """Types of items that have encrypted content."""
-
-
-def portable(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recalled body without what only this gateway knows: the ids of stored responses and
-    items, and reasoning and summaries that are encrypted for it. Raise UnsupportedParameter for a
-    response of the background: the response of another provider is not stored."""
-    if body.get(BACKGROUND):
-        raise UnsupportedParameter(
-            f"The models of other providers do not support {BACKGROUND!r}.", param=BACKGROUND
-        )
-    kept = {name: value for name, value in body.items() if name != PREVIOUS}
-    items = body.get("input")
-    if isinstance(items, list):
-        kept["input"] = [_without_id(item) for item in items if not _is_sealed(item)]
-    return kept
 
 
 def _is_sealed(item: Any) -> bool:
@@ -47,10 +95,6 @@ def _without_id(item: Any) -> Any:
     return {name: value for name, value in item.items() if name != "id"}
 
 
-PATH = re.compile(r"(?:(?:/openai)?/v1)?/responses")
-"""The paths that LiteLLM accepts."""
-
-
 COUNTING = Counting(
     path=re.compile(r"(?:(?:/openai)?/v1)?/responses/input_tokens"),
     prepared=dict,
@@ -58,21 +102,15 @@ COUNTING = Counting(
 )
 
 
-class Responses:
+class Responses(Surface):
     name = "responses"
-    path = PATH
+    path = re.compile(r"(?:(?:/openai)?/v1)?/responses")
+    """The paths that LiteLLM accepts."""
     call_type = "aresponses"
-    parameters = frozenset(BY_NAME)
+    parameters = frozenset(RESPONSES_TABLE)
     keep_alive = COMMENT
-    rate_limits: RateLimitHeaders = "openai"
-    request_id_header: str | None = None
     counting: Counting | None = COUNTING
     writer: type[ResponsesWriter] = ResponsesWriter
-    portable = staticmethod(portable)
-    with_defaults = staticmethod(with_defaults)
-
-    def owns(self, path: str, headers: Container[str]) -> bool:
-        return PATH.fullmatch(path) is not None
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return await recall(body, client)
@@ -83,10 +121,62 @@ class Responses:
     def read(
         self, body: Mapping[str, Any], reading: Reading
     ) -> tuple[ChatRequest, ResponsesWriter]:
-        return read(body, reading, self.writer)
+        parsed = read_parameters(body, RESPONSES_TABLE)
+        values, seal = parsed.values, reading.client.seal
+        _check_options(values)
+        _set_logprobs(parsed)
+        given, recalled = values.get("input"), reading.recalled
+        used = Used(RESPONSES, Asked(reading.client, values, recalled=recalled))
+        reader = ResponsesReader(used, reading)
+        reader.read_tools(values.get("tools", ()))
+        conversation = parse_input(
+            given, values.get("instructions"), used, reader.define_all, recalled=recalled
+        )
+        if values.get("truncation") == "auto":
+            parsed.request["shortening"] = Shortening(drop_oldest=True)
+        formats = {FORMAT: values.get("text", {}).get("format")}
+        choice = reader.choice(values.get("tool_choice"))
+        form = content_format(values, formats, read_text_format, reading.open_objects)
+        request = reader.request(parsed, conversation, choice, form)
+        is_encrypted = ENCRYPTED in values.get("include", ())
+        return request, self.writer(
+            request,
+            values,
+            used.asked.shown,
+            tuple(used),
+            _own_input(given, recalled),
+            partial(encrypt, seal) if seal is not None and is_encrypted else None,
+            **reader.noted,
+        )
 
-    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
-        return body
+    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """Rename the defaults. Those that are of no use here are left out: `n`, `stream_options`,
+        `functions` …"""
+        merged: dict[str, Any] = {}
+        for name, value in defaults.items():
+            name = RENAMED.get(name, name)
+            if name in INSIDE:
+                outer, inner = INSIDE[name]
+                merged[outer] = {**merged.get(outer, {}), inner: value}
+            elif name == "response_format":
+                merged["text"] = {**merged.get("text", {}), "format": _text_format(value)}
+            elif name in RESPONSES_TABLE and name not in ("tool_choice", "tools", "stream_options"):
+                merged[name] = value
+        return over_defaults(body, merged, nested=("reasoning", "text"))
+
+    def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Leave out what only this gateway knows: the ids of stored responses and items, and
+        reasoning and summaries that are encrypted for it. Raise UnsupportedParameter for a response
+        of the background: the response of another provider is not stored."""
+        if body.get(BACKGROUND):
+            raise UnsupportedParameter(
+                f"The models of other providers do not support {BACKGROUND!r}.", param=BACKGROUND
+            )
+        kept = {name: value for name, value in body.items() if name != PREVIOUS}
+        items = body.get("input")
+        if isinstance(items, list):
+            kept["input"] = [_without_id(item) for item in items if not _is_sealed(item)]
+        return kept
 
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
         if isinstance(error, UnsupportedParameter):

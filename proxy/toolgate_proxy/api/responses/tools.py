@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
+from toolgate_core.chat_request import ToolChoice
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool
 
 from ...request_fields import DEFERRED, Fields
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import Entry, Shown, Taken, check_form
+from ..shared.tools import Entry, Shown, Taken, check_form, read_tool_choice
 from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -51,7 +52,11 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
     def parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         return super().parsed([*map(self._in_namespace, entries)], on_invalid)
 
-    def chosen(self, fields: Fields) -> str:
+    def choice(self, given: object) -> ToolChoice:
+        """Read `tool_choice`. Raise InvalidRequest, UnknownTool and UnsupportedParameter."""
+        return read_tool_choice(given, self._chosen)
+
+    def _chosen(self, fields: Fields) -> str:
         """Return the name of a tool in `tool_choice`. Raise InvalidRequest and
         UnsupportedParameter."""
         kind = fields.text("type")

@@ -11,8 +11,6 @@ from toolgate_core.tools import Tool, text_format
 from toolgate_core.tools import content_format as json_format
 
 from ...request_fields import Fields
-from .parameter import Parameter
-from .value_types import Choice, Flag, JsonObject, Object, Text, ValueType
 
 STRUCTURED_OUTPUTS = "structured_outputs"
 RESPONSE_FORMAT = "response_format"
@@ -22,49 +20,19 @@ OF_TYPE: Mapping[str, tuple[str, ...]] = {
     "json_schema": ("json_schema", "schema"),
 }
 """By type of `response_format`: the members that may have the schema."""
+TEXT_FORMAT = {
+    "json_schema": ("type", "name", "schema", "strict", "description"),
+    "json_object": ("type",),
+    "text": ("type",),
+}
+"""By type of `text.format`: its members."""
 MAX_CHOICES = 1000
 MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
 
-JSON_SCHEMA: Mapping[str, ValueType] = {
-    "name": Text(),
-    "description": Text(),
-    "schema": JsonObject(),
-    "strict": Flag(),
-}
-"""The members that a schema of the content has in OpenAI's APIs."""
-RESPONSE_FORMAT_TYPE = Object(
-    {"type": Choice(tuple(OF_TYPE)), "json_schema": Object(JSON_SCHEMA), "schema": JsonObject()},
-    required=("type",),
-)
-
-CONTENT_FORMAT: tuple[Parameter, ...] = (
-    Parameter(
-        STRUCTURED_OUTPUTS,
-        JsonObject(expected="an object with one of json, json_object, choice, regex"),
-        "Constrain the content, as the format of the API does.",
-        origin="vLLM",
-    ),
-)
-
-PLAIN_ONLY = ("allowed_token_ids", "repetition_detection")
-"""Parameters for plain content. In a call or a format they could prevent required tokens."""
-
-
-def check_plain_only(values: Mapping[str, Any], *constraints: str) -> None:
-    """`constraints`: the parameters that add calls or a format. Raises UnsupportedParameter."""
-    for name in PLAIN_ONLY:
-        if name in values:
-            for other in constraints:
-                if values.get(other):
-                    raise UnsupportedParameter(
-                        f"{name!r} can't be combined with {other!r}. Remove one of them.",
-                        param=name,
-                    )
-
-
 ReadFormat = Callable[[Mapping[str, Any], str, bool], Tool | None]
-"""Reads a format of an API at its path; None for text. The last argument: `open_objects`."""
+"""Reads a format of an API at its path, which its parameter has checked; None for text. The last
+argument: `open_objects`."""
 
 
 def content_format(
@@ -93,49 +61,44 @@ def content_format(
 def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
     """`response_format` of chat completions. None for text. The schema is in `json_schema`, or
     beside the type, as Together, Fireworks and llama.cpp have it."""
-    fields = Fields(given, path)
-    kind = fields.text("type")
+    fields, kind = Fields(given, path), given["type"]
     for name in ("json_schema", "schema"):
-        if given.get(name) is not None and name not in OF_TYPE[kind or ""]:
+        if name in given and name not in OF_TYPE[kind]:
             other = ". Use the type json_schema" if kind == "json_object" else ""
             problem = f"has no effect in a format of the type {kind!r}{other}."
             raise fields.refusal(name, problem)
-    inner, schema = fields.mapping("json_schema"), fields.mapping("schema")
+    inner = given.get("json_schema")
     if inner is None:
-        if kind == "json_schema" and schema is None:
+        if kind == "json_schema" and "schema" not in given:
             raise fields.wrong("json_schema", "an object with a name and a schema")
         return read_format(given, path, open_objects, named=False)
-    if schema is not None:
+    if "schema" in given:
         problem = "can't be combined with 'json_schema'. Remove one of them."
         raise fields.refusal("schema", problem)
-    within = inner | {"type": "json_schema"}
+    within = {**inner, "type": "json_schema"}
     return read_format(within, fields.path("json_schema"), open_objects)
+
+
+def read_text_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
+    """`text.format` of the Responses API. None for text."""
+    Fields(given, path).check_known(TEXT_FORMAT[given["type"]])
+    return read_format(given, path, open_objects)
 
 
 def read_format(
     given: Mapping[str, Any], path: str, open_objects: bool, *, named: bool = True
 ) -> Tool | None:
     """A format of the type text, json_object or json_schema, with its schema beside the type. None
-    for text. `named`: whether a schema needs a name."""
-    fields = Fields(given, path)
-    kind = fields.text("type")
+    for text. Every schema is enforced, strict or not. `named`: whether a schema needs a name."""
+    fields, kind, schema = Fields(given, path), given["type"], given.get("schema")
     if kind == "text":
         return None
-    schema = fields.mapping("schema")
-    if kind == "json_object":
-        if schema is None:
+    if schema is None:
+        if kind == "json_object":
             return json_format(ANY_OBJECT, param=path)
-    elif kind != "json_schema":
-        raise UnsupportedParameter(
-            f"A {path!r} of the type {kind!r} is not supported. Use the type text, json_object or "
-            "json_schema.",
-            param=f"{path}.type",
-        )
-    elif schema is None:
         raise fields.wrong("schema", "a JSON Schema")
-    elif named and not fields.text("name"):
+    if named and kind == "json_schema" and not given.get("name"):
         raise fields.wrong("name", "a name, which OpenAI's API requires")
-    fields.flag("strict")  # every schema is enforced, strict or not
     return json_format(schema, param=fields.path("schema"), open_objects=open_objects)
 
 

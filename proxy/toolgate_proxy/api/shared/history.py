@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -291,29 +291,6 @@ class _Answered:
         self.results[at].append((message, path))
 
 
-class _OpenCalls:
-    """The calls of a turn that have no result, in their order and by their names."""
-
-    def __init__(self, turn: _Answered) -> None:
-        self._turn = turn
-        self._open = {at for at, results in enumerate(turn.results) if not results}
-        self._all = deque(sorted(self._open))
-        self._named: dict[object, deque[int]] = {}
-        for at in self._all:
-            self._named.setdefault(turn.calls[at]["function"]["name"], deque()).append(at)
-
-    def answer(self, message: Message, path: str) -> bool:
-        """Assigns a result to the first one of its name, or to the first one. False if there is
-        none."""
-        for calls in (self._named.get(message.get("name"), deque()), self._all):
-            while calls:
-                if (at := calls.popleft()) in self._open:
-                    self._open.discard(at)
-                    self._turn.add_result(at, message, path)
-                    return True
-        return False
-
-
 class _Pairing:
     """Takes time in proportion to the number of messages and calls, whatever their ids are."""
 
@@ -367,11 +344,25 @@ class _Pairing:
         return turn
 
     def _assign(self) -> None:
-        if not self._unassigned:
-            return
-        calls = _OpenCalls(self._turns[-1]) if self._turns else None
+        """Assign results to the calls of the last turn that have none: the first one of the name of
+        the result, or the first one. A result without such a call gets a call of its own."""
+        turn = self._turns[-1] if self._unassigned and self._turns else _Answered({}, "")
+        unanswered = OrderedDict(
+            (at, call["function"]["name"])
+            for at, (call, results) in enumerate(zip(turn.calls, turn.results, strict=True))
+            if not results
+        )
+        named: dict[object, deque[int]] = {}
+        for at, name in unanswered.items():
+            named.setdefault(name, deque()).append(at)
         for message, path in self._unassigned:
-            if calls is not None and calls.answer(message, path):
+            own = named.get(message.get("name"), deque())
+            while own and own[0] not in unanswered:
+                own.popleft()
+            if unanswered:
+                at = own[0] if own else next(iter(unanswered))
+                del unanswered[at]
+                turn.add_result(at, message, path)
                 continue
             self._history.note("lost_call", path)
             call = tool_call(message.get("tool_call_id") or "", message.get("name") or UNKNOWN)

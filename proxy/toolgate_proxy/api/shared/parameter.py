@@ -4,17 +4,18 @@ One row defines one parameter. The parser and the documentation use the same row
 the field that receives the value. If several rows name one field, the last row of the table that
 the request sets has precedence. docs/api/parameters.md is generated from the rows.
 
-A surface builds its table with `make_table` from the shared rows and from rows of its own. If its
-API has another name for a parameter, it copies the row with `dataclasses.replace(row, name=…)`.
+parameters.toml has the rows. A parameter that the table of its API does not have is an error: the
+gateway drops no parameter silently.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal
+from importlib import resources
+from typing import Any, Literal, get_args
 
 import orjson
 
@@ -22,40 +23,38 @@ from toolgate_core.errors import UnsupportedParameter
 
 from ... import removed
 from ...request_fields import nearest
-from .value_types import ValueType
+from . import value_types
+from .value_types import Object, ValueType
 
+Api = Literal["chat", "responses", "messages"]
+APIS: tuple[Api, ...] = get_args(Api)
 Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "OpenRouter", "Toolgate"]
 Support = Literal["supported", "ignored", "default only", "rejected"]
+UNSUPPORTED: tuple[Support, ...] = ("ignored", "rejected")
+"""Parameters that accept any value and have no effect, and those that are errors."""
 
 
 @dataclass(frozen=True)
 class Parameter:
     name: str
-    type: ValueType | None
-    """None if the parameter is not supported. One that is ignored may have a type: its value is
-    checked, and a response may repeat it."""
     note: str
     """What the parameter does. For one that is not supported: the reason, and what to do."""
+    type: ValueType | None = None
+    """None if the parameter is not supported. One that is ignored may have a type: its value is
+    checked, and a response may repeat it."""
     origin: Origin = "OpenAI"
     to: str = ""
     """What receives the value: a member of `ParsedParameters`, and the field of it (`request.stop`)
     if that has another name than the parameter. Other values are read from `values`."""
-    means: Mapping[object, object] = field(default_factory=dict)
-    """What the field receives instead of a value of the parameter."""
     members: Mapping[str, str] = field(default_factory=dict)
     """By member of the value: what receives it, as in `to`."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
     """By member of the value: the parameter that it sets, unless the request sets that one."""
     support: Support = "supported"
-    defaults: tuple[object, ...] = ()
+    defaults: Sequence[object] = ()
     """The accepted values of a parameter whose support is `default only`."""
-    without_effect: tuple[str, ...] = ()
+    without_effect: Sequence[str] = ()
     """Paths of members of the value that are checked and have no effect."""
-
-    def field_of(self, kind: str) -> str | None:
-        """Return the field of a member of `ParsedParameters` that receives the value."""
-        member, _, named = self.to.partition(".")
-        return (named or self.name) if member == kind else None
 
     def check_unsupported(self, value: object) -> None:
         """Raise UnsupportedParameter unless the parameter is ignored or the value a default."""
@@ -86,7 +85,6 @@ class ParsedParameters:
     request: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
-    shortening: dict[str, Any] = field(default_factory=dict)
     writer: dict[str, Any] = field(default_factory=dict)
 
     def give(self, to: str, name: str, value: Any) -> None:
@@ -95,14 +93,42 @@ class ParsedParameters:
         getattr(self, member)[named or name] = value
 
 
-def make_table(rows: Iterable[Parameter]) -> dict[str, Parameter]:
-    """Raise ValueError if two rows have the same name."""
-    table: dict[str, Parameter] = {}
-    for row in rows:
-        if row.name in table:
-            raise ValueError(f"two rows define the parameter {row.name!r}")
-        table[row.name] = row
+_FILE = tomllib.loads(resources.files(__package__).joinpath("parameters.toml").read_text("utf-8"))
+
+
+def read_table(api: Api) -> dict[str, Parameter]:
+    """Return the parameters of an API by name."""
+    shared = {name: row for name, row in _FILE["all"].items() if api not in row.get("except", ())}
+    table = {name: _row(name, row, api) for name, row in (shared | _FILE[api]).items()}
+    for support in UNSUPPORTED:
+        notes = _FILE[support]["all"] | _FILE[support][api]
+        for name, note in notes.items():
+            note = note or removed.PARAMETERS[name]
+            table[name] = Parameter(name, note, support=support)
     return table
+
+
+def _row(name: str, given: Mapping[str, Any], api: Api) -> Parameter:
+    own = given | given.get(api, {})
+    members = {each: own[each] for each in own if each not in ("except", *APIS)}
+    if "type" in members:
+        members["type"] = _type(members["type"])
+    if name in _FILE["messages"] and api == "messages":
+        members.setdefault("origin", "Anthropic")
+    return Parameter(name, **members)
+
+
+def _type(given: str | dict[str, Any]) -> ValueType:
+    if isinstance(given, str):
+        return _type(_FILE["types"].get(given, {"kind": given}))
+    bounds: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in given.items()
+    }
+    if "members" in bounds:
+        bounds["members"] = {name: _type(each) for name, each in bounds["members"].items()}
+        return Object(**bounds)
+    kind: type[ValueType] = getattr(value_types, bounds.pop("kind"))
+    return kind(**bounds)
 
 
 def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
@@ -137,7 +163,7 @@ def _stand_for(values: dict[str, Any], table: Table) -> None:
 def _give(row: Parameter, value: Any, parsed: ParsedParameters) -> None:
     """Give the value to the fields that the row names."""
     if row.to:
-        parsed.give(row.to, row.name, row.means[value] if row.means else value)
+        parsed.give(row.to, row.name, value)
     for member in row.members:
         if member in value:
             parsed.give(row.members[member], member, value[member])
@@ -157,69 +183,19 @@ def over_defaults(
     return merged
 
 
-def rows(origin: Origin, to: str = "", /, **given: tuple[ValueType, str]) -> tuple[Parameter, ...]:
-    """Rows of parameters that are alike, by their names: types and notes."""
-    return tuple(Parameter(name, kind, note, origin, to) for name, (kind, note) in given.items())
-
-
-def _unsupported(support: Support, origin: Origin, /, **notes: str) -> tuple[Parameter, ...]:
-    return tuple(Parameter(name, None, notes[name], origin, support=support) for name in notes)
-
-
-ignored, rejected = partial(_unsupported, "ignored"), partial(_unsupported, "rejected")
-"""Rows of parameters that accept any value and have no effect, and of those that are errors."""
-
-
-def default_only(origin: Origin, name: str, *defaults: object, note: str) -> Parameter:
-    return Parameter(name, None, note, origin, support="default only", defaults=defaults)
-
-
 def shown_default(default: object) -> str:
     """Return a default value as JSON."""
     return orjson.dumps(default).decode()
 
 
-_SET_AT_BACKEND = "The operator sets it at the backend."
-_PREFIX_CACHE = "vLLM manages the prefix cache."
-_ONE_GATEWAY = "The gateway's operator decides which deployments serve a model."
-
-FOREIGN: Mapping[str, str] = {
-    "input": "It is a parameter of the Responses API. Use `messages`, or POST /v1/responses.",
-    # Ollama
-    "num_ctx": f"The context length is that of the backend (`--max-model-len`). {_SET_AT_BACKEND}",
-    "num_predict": "Use `max_tokens`.",
-    "repeat_penalty": "Use `repetition_penalty`.",
-    "repeat_last_n": "`repetition_penalty` counts all tokens.",
-    "think": 'Use `reasoning_effort`; "none" turns the reasoning off.',
-    "keep_alive": "The model stays loaded.",
-    "options": "Send its members as parameters of the request.",
-    "format": "Use `response_format`.",
-    "mirostat": "vLLM does not support this sampler. Use `top_p` or `min_p`.",
-    # llama.cpp
-    "n_predict": "Use `max_tokens`.",
-    "cache_prompt": _PREFIX_CACHE,
-    "grammar": "Use `response_format`, or a custom tool with a grammar.",
-    "typical_p": "vLLM does not support this sampler. Use `top_p` or `min_p`.",
-    "tfs_z": "vLLM does not support this sampler. Use `top_p` or `min_p`.",
-    "top_a": "vLLM does not support this sampler. Use `top_p` or `min_p`.",
-    # Text Generation Inference and transformers
-    "max_new_tokens": "Use `max_tokens`.",
-    "do_sample": "`temperature` 0 turns sampling off.",
-    # OpenRouter
-    "provider": _ONE_GATEWAY,
-    "models": _ONE_GATEWAY,
-    "route": _ONE_GATEWAY,
-    "transforms": "Prompts are never shortened without `truncate_prompt_tokens`.",
-    "plugins": "Plug-ins of other gateways are not supported.",
-    # Other vendors
-    "random_seed": "Use `seed`.",
-    "safe_prompt": "Write it into a system message.",
-    "thinking": 'Use `reasoning_effort`; "none" turns the reasoning off.',
-    "cached_content": _PREFIX_CACHE,
-}
-"""Parameters of other servers that clients send often."""
-
-
+TABLES: Mapping[Api, Table] = {api: read_table(api) for api in APIS}
+CHAT_TABLE, RESPONSES_TABLE, MESSAGES_TABLE = TABLES.values()
+FOREIGN: Mapping[str, str] = _FILE["foreign"]
+"""Parameters of other servers that clients send often: what to do instead."""
+_OF_LITELLM = ("fallbacks", "guardrails", "tags", "cache", "litellm_metadata")
+LITELLM = {name: CHAT_TABLE[name] for name in _OF_LITELLM}
+"""Parameters that LiteLLM's hooks, callbacks and router read. The response does not depend on the
+others."""
 MAX_LISTED = 20
 """Number of dropped parameters that the header lists."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")

@@ -1,17 +1,91 @@
-"""Parameters of the chat template: whether the model reasons and for how many tokens at most,
-further arguments, and how the prompt ends."""
+"""What parameters mean together: the rules between them, the sampling, whether the model reasons
+and for how many tokens at most, and the arguments of the chat template."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields
-from .parameter import Parameter, rows
-from .value_types import Array, Choice, Flag, Integer, JsonObject, Object
+from .parameter import ParsedParameters
+
+PLAIN_ONLY = ("allowed_token_ids", "repetition_detection")
+"""Parameters for plain content. In a call or a format they could prevent required tokens."""
+
+
+def check_combination(values: Mapping[str, Any], constraints: Iterable[str]) -> None:
+    """`constraints`: the parameters that add calls or a format. Raise InvalidRequest for options of
+    a stream without a stream, and UnsupportedParameter for what only plain content can have."""
+    if "stream_options" in values and not values.get("stream"):
+        raise InvalidRequest(
+            "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
+        )
+    for name in filter(values.__contains__, PLAIN_ONLY):
+        for other in filter(values.get, constraints):
+            raise UnsupportedParameter(
+                f"{name!r} can't be combined with {other!r}. Remove one of them.", param=name
+            )
+
+
+def make_sampling(parsed: ParsedParameters) -> wire.Sampling:
+    """Raise InvalidRequest or UnsupportedParameter for parameters that contradict each other."""
+    values, sampling = parsed.values, parsed.sampling
+    _check_lengths(sampling)
+    _check_logprobs(values, sampling)
+    if parsed.request.get("stream") and "prompt_logprobs" in sampling:
+        raise InvalidRequest(
+            "'prompt_logprobs' is not available in a stream. Set 'stream' to false.",
+            param="prompt_logprobs",
+        )
+    if sampling.get("bad_words") and "allowed_token_ids" in sampling:
+        raise UnsupportedParameter(
+            "'allowed_token_ids' can't be combined with 'bad_words', because the two could "
+            "exclude every token. Remove one of them.",
+            param="allowed_token_ids",
+        )
+    if "repetition_detection" in sampling:
+        _check_pattern_sizes(sampling["repetition_detection"])
+    return wire.Sampling(**sampling)
+
+
+def _check_lengths(sampling: dict[str, Any]) -> None:
+    least, most = sampling.get("min_tokens"), sampling.get("max_tokens")
+    if least is not None and most is not None and least > most:
+        raise InvalidRequest(
+            f"'min_tokens' ({least}) must not exceed 'max_tokens' ({most}). Lower 'min_tokens' or "
+            "raise 'max_tokens'.",
+            param="min_tokens",
+        )
+
+
+def _check_logprobs(values: dict[str, Any], sampling: dict[str, Any]) -> None:
+    if values.get("logprobs"):
+        sampling.setdefault("logprobs", 0)
+    elif sampling.pop("logprobs", None):
+        raise InvalidRequest(
+            "'top_logprobs' requires 'logprobs'. Set 'logprobs' to true.", param="top_logprobs"
+        )
+    if not sampling.get("logprob_token_ids"):
+        sampling.pop("logprob_token_ids", None)
+    elif "logprobs" not in sampling:
+        raise InvalidRequest(
+            "'logprob_token_ids' requires 'logprobs'. Set 'logprobs' to true.",
+            param="logprob_token_ids",
+        )
+
+
+def _check_pattern_sizes(detection: dict[str, int]) -> None:
+    least, most = detection.get("min_pattern_size", 1), detection["max_pattern_size"]
+    if least > most:
+        raise InvalidRequest(
+            f"'repetition_detection.min_pattern_size' ({least}) must not exceed "
+            f"'max_pattern_size' ({most}).",
+            param="repetition_detection.max_pattern_size",
+        )
+
 
 EFFORT_BUDGETS: dict[str, int | None] = {
     "none": None,
@@ -25,36 +99,6 @@ EFFORT_BUDGETS: dict[str, int | None] = {
 }
 """Budget of reasoning tokens by effort, unless the request sets a budget. Open models were trained
 to reason without a budget, so the higher efforts have none."""
-
-REASONING: tuple[Parameter, ...] = (
-    Parameter(
-        "reasoning_effort",
-        Choice(tuple(EFFORT_BUDGETS)),
-        '"none" turns reasoning off. The other values turn it on and set its budget.',
-    ),
-    *rows(
-        "Toolgate",
-        reasoning_budget=(
-            Integer(-1),
-            "Maximum number of reasoning tokens. 0 ends the reasoning at once, -1 sets no limit.",
-        ),
-        enable_thinking=(Flag(), "Same as `chat_template_kwargs.enable_thinking`."),
-    ),
-    Parameter("thinking_token_budget", Integer(-1), "Same as `reasoning_budget`.", origin="vLLM"),
-    Parameter(
-        "thinking",
-        Object(
-            {
-                "type": Choice(("enabled", "disabled", "adaptive")),
-                "budget_tokens": Integer(1),
-            },
-            required=("type",),
-            extensible=True,
-        ),
-        "Anthropic's form of `enable_thinking` and `reasoning_budget`.",
-        origin="LiteLLM",
-    ),
-)
 
 
 def reasoning_mode(values: Mapping[str, Any]) -> wire.ReasoningMode:
@@ -95,38 +139,6 @@ RESERVED_TEMPLATE_KWARGS = frozenset(
         "tokenize",
         "tools",
     }
-)
-
-TEMPLATE: tuple[Parameter, ...] = (
-    *rows(
-        "vLLM",
-        chat_template_kwargs=(
-            JsonObject(),
-            "Arguments of the chat template. Those that the gateway sets are rejected.",
-        ),
-        documents=(Array("documents"), "Documents for the chat template."),
-        add_generation_prompt=(Flag(), "false: the prompt does not open an assistant turn."),
-        continue_final_message=(
-            Flag(),
-            "Continue the last message. `add_generation_prompt` is then false.",
-        ),
-    ),
-    *rows(
-        "vLLM",
-        "tokenizing",
-        add_special_tokens=(
-            Flag(),
-            "Let the tokenizer add its own special tokens. Templates usually write them.",
-        ),
-        truncate_prompt_tokens=(
-            Integer(-1),
-            "Keep this many tokens of the prompt. -1 keeps as many as the context allows.",
-        ),
-        truncation_side=(
-            Choice(("left", "right")),
-            '"left" removes the first tokens of the prompt, "right" the last ones.',
-        ),
-    ),
 )
 
 
