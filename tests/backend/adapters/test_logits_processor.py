@@ -113,7 +113,7 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
         output.append(vocabulary.encode("a")[0])
     if trouble == "matcher breaks":
         output.append(vocabulary.marks.tokens["<tool_call>"])
-        processor._sequences[0].automaton.accept = lambda token: 1 / 0
+        processor._sequences[0].grammar.automaton.accept = lambda token: 1 / 0
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}
     assert len(neighbour) > 1000
@@ -121,7 +121,7 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
 
 def test_slow_masks_end_their_sequence(processor, vocabulary, slow_masks):
     update(processor, [(0, params(choice="none"), []), (1, params(choice="none"), [])])
-    slow_masks(processor._sequences[0].automaton, 60.0)
+    slow_masks(processor._sequences[0].grammar.automaton, 60.0)
     for _ in range(MAX_SLOW - 1):
         slow_one, neighbour, *_ = allowed(processor, vocabulary)
         assert slow_one == neighbour
