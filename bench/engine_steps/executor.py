@@ -22,7 +22,7 @@ from toolgate_backend.tokens.masks import Row
 
 from .blocks import Kind
 from .clocks import CpuTimes, Device, wait_until
-from .host_worker import HostMasks, HostProcessor, allows
+from .host_worker import HostMasks, HostProcessor
 
 NO_TOKEN = -1
 BLOCK_SIZE = 16
@@ -282,7 +282,7 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         for row, (request, token) in enumerate(zip(ids, sampled, strict=True)):
             response = self._responses[request]
             if token and response.kind == "logits_processor" and not response.ended:
-                if row not in masks or not allows(masks[row], token[0]):
+                if row not in masks or not masks[row].allows(token[0]):
                     raise MaskedToken(f"token {response.written} of {request} is masked")
                 self.checked += 1
 

@@ -166,7 +166,3 @@ class _NoKernel:
 
     def __getitem__(self, grid: object) -> Callable[..., None]:
         return lambda *_arguments, **_options: None
-
-
-def allows(row: Row, token: int) -> bool:
-    return bool(row.words[token >> 5] >> (token & 31) & 1)

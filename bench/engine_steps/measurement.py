@@ -39,13 +39,9 @@ class Engine:
         times.watch(scheduler, "schedule", "schedule")
         times.watch(scheduler, "get_grammar_bitmask", "bitmask")
         times.watch(scheduler, "update_from_output", "update")
-        self._parallel_above = core.structured_output_manager.fill_bitmask_parallel_threshold
 
     def block(self, load: Load, kind: Kind, streams: int, steps: int, *, settle: bool) -> Block:
         """With `settle`, the first steps are not measured."""
-        # The adapter structured_output raises it for good.
-        manager = self._core.structured_output_manager
-        manager.fill_bitmask_parallel_threshold = self._parallel_above
         self._model.serve(kind)
         skipped = RAMP_STEPS + SETTLING_STEPS if settle else 0
         done: list[Step] = []

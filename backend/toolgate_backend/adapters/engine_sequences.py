@@ -1,4 +1,4 @@
-"""The grammars and running sequences of one engine process."""
+"""The grammars and running sequences of one process, of the engine or of a worker."""
 
 from __future__ import annotations
 
@@ -48,14 +48,18 @@ class EngineSequences:
         return len(self._running)
 
     def create_grammar(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar:
-        """Called in the engine's pool. `prompt`: the tokens before the response. Raises
-        GrammarNotCreated, which ends that request only."""
+        """Called in the engine's pool, or by a worker's logits processor. `prompt`: the tokens
+        before the response. Raises GrammarNotCreated, which ends that request only."""
         try:
             grammars, content = spec.grammars_in(self.store)
             self.turns.model.prepare_prefixes(grammars)
             return self._created(spec, grammars, content, prompt)
         except Exception as error:
             raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
+
+    def create_failed(self) -> EnforcementGrammar:
+        """A sequence that ends with an error."""
+        return EnforcementGrammar(self._shared.failed, self._shared)
 
     def create_known(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar | None:
         """As `create_grammar`, in a few microseconds; None if it takes longer. That is so for the

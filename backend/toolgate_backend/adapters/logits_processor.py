@@ -11,7 +11,7 @@ flag.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,16 +24,12 @@ from vllm.v1.sample.logits_processor.interface import (
 )
 
 from ..enforcement import spec
-from ..enforcement.automaton import Automaton
-from ..enforcement.mask_time_budget import MaskTimeBudget
-from ..enforcement.model_data import ModelData
-from ..enforcement.turn_graph import TurnGraphs
-from ..errors import BackendError
 from ..grammars import store
 from ..tokens.masks import Row
-from ..tokens.vocabulary import from_model_config
 from .apply_masks import make_table
+from .engine_sequences import EngineSequences
 from .row_numbers import RowNumbers, slots_of
+from .structured_output import EnforcementGrammar
 
 logger = init_logger(__name__)
 
@@ -42,30 +38,35 @@ logger = init_logger(__name__)
 class _Sequence:
     """One sequence in the batch."""
 
-    automaton: Automaton | None
-    """None if the enforcement of this sequence has failed."""
+    grammar: EnforcementGrammar
     output: list[int]
     """vLLM's own list of output tokens, which vLLM extends."""
     accepted: int = 0
-    mask_time: MaskTimeBudget = field(default_factory=MaskTimeBudget)
+
+    def next_row(self) -> Row:
+        """Accept the new tokens; the tokens allowed next. An error ends this sequence only."""
+        grammar, new = self.grammar, self.output[self.accepted :]
+        if self.accepted > len(self.output):
+            grammar.fail(
+                f"vLLM's output list shrank from {self.accepted} to {len(self.output)} tokens; "
+                "the adapter logits_processor does not support rollback"
+            )
+        elif not grammar.accept_tokens("", new):
+            grammar.fail(f"vLLM sampled a masked token, among the last {len(new)} tokens")
+        self.accepted += len(new)
+        return grammar.automaton.row or grammar.next_row()
 
 
 class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
-        vocabulary = from_model_config(vllm_config.model_config)
-        model = ModelData(vocabulary)
-        self._turns = TurnGraphs(model)
-        slots = slots_of(vllm_config)
+        model_config, slots = vllm_config.model_config, slots_of(vllm_config)
+        self._enforced = EngineSequences(model_config)
+        store.install(self._enforced.store)
         self._numbers = RowNumbers(slots)
-        self._table = make_table(
-            device, vocabulary.size, forces=True, slots=slots, pin_memory=is_pin_memory
-        )
-        self._store = store.GrammarStore(vocabulary)
-        self._turns.follow(self._store)
-        store.install(self._store)
+        size = model_config.get_vocab_size()
+        self._table = make_table(device, size, forces=True, slots=slots, pin_memory=is_pin_memory)
         self._sequences: dict[int, _Sequence] = {}
         """The sequences by row of the batch."""
-        self._failure_row = model.row_of(model.failure_mask)
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
@@ -103,54 +104,18 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         if self._sequences:
-            rows = [*map(self._next_row, self._sequences.values())]
+            rows = [each.next_row() for each in self._sequences.values()]
             self._table.apply(logits, list(self._sequences), self._numbers.number(rows))
         return logits
 
     def _create_sequence(self, params: SamplingParams, output: list[int]) -> _Sequence | None:
-        """Return None for a request without enforcement, and a sequence without an automaton if the
-        automaton could not be created, for any reason; see `_next_row`."""
+        """Return None for a request without enforcement, and a sequence that ends with an error if
+        its grammar could not be created, for any reason."""
         try:
             constraints = spec.from_extra_args(params.extra_args, params.seed)
             if constraints is None:
                 return None
-            grammars = constraints.grammars_in(self._store)
-            return _Sequence(Automaton(self._turns, constraints, *grammars), output)
+            return _Sequence(self._enforced.create_grammar(constraints), output)
         except Exception as error:  # noqa: BLE001 - an exception would end the whole engine
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
-            return _Sequence(None, output)
-
-    def _next_row(self, sequence: _Sequence) -> Row:
-        """Accept the new tokens of a sequence; the tokens allowed next.
-
-        An error in one sequence ends that sequence only, whereas an exception would end the whole
-        engine (EngineDeadError)."""
-        automaton = sequence.automaton
-        if automaton is None:
-            return self._failure_row
-        try:
-            new = len(sequence.output) - sequence.accepted
-            if new == 1:
-                accepted = automaton.accept(sequence.output[-1])
-            else:
-                accepted = automaton.accept_tokens(_new_tokens(sequence))
-            if not accepted:
-                raise BackendError(f"vLLM sampled a masked token, among the last {new} tokens")
-            sequence.accepted += new
-            if automaton.row is not None:
-                return automaton.row
-            with sequence.mask_time:
-                return automaton.next_row()
-        except Exception:
-            logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
-            sequence.automaton = None
-            return self._failure_row
-
-
-def _new_tokens(sequence: _Sequence) -> list[int]:
-    if sequence.accepted > len(sequence.output):
-        raise BackendError(
-            f"vLLM's output list shrank from {sequence.accepted} to {len(sequence.output)} tokens; "
-            "the adapter logits_processor does not support rollback"
-        )
-    return sequence.output[sequence.accepted :]
+            return _Sequence(self._enforced.create_failed(), output)

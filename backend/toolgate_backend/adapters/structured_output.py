@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -44,8 +43,6 @@ class Shared:
     jump_forward: JumpForward
     everything: Row
     """The mask that allows every token."""
-    lock: Lock = field(default_factory=Lock)
-    """Held while vLLM requests a mask. It requests many from several threads at once."""
 
 
 class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM is not type-checked
@@ -56,10 +53,13 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     """
 
     def __init__(
-        self, automaton: Automaton, shared: Shared, text: RepeatedText | None = None
+        self,
+        automaton: Automaton | FailedSequence,
+        shared: Shared,
+        text: RepeatedText | None = None,
     ) -> None:
         """`text`: that of the sequence, if drafts of the next step are wanted."""
-        self.automaton: Automaton | FailedSequence = automaton
+        self.automaton = automaton
         self._shared = shared
         self._text = text
         self._mask_time = MaskTimeBudget()
@@ -107,8 +107,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         return self.automaton.row or self.next_row()
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
-        with self._shared.lock:
-            bitmask[batch_index].numpy()[:] = self.next_row().words
+        bitmask[batch_index].numpy()[:] = self.next_row().words
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The prefix of a draft that is allowed. vLLM requests no masks beyond the end of the turn,
@@ -153,6 +152,12 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
                 logger.exception(FAILED)
                 self._fail()
         return otherwise
+
+    def fail(self, reason: str) -> None:
+        """End the sequence with an error, unless it has failed."""
+        if not isinstance(self.automaton, FailedSequence):
+            logger.error("%s: %s", FAILED, reason)
+            self._fail()
 
     def _fail(self) -> FailedSequence:
         self.automaton = self._shared.failed

@@ -94,13 +94,13 @@ def test_a_resumed_sequence_is_rebuilt_after_preemption(processor, vocabulary, k
 
 
 @pytest.mark.parametrize(
-    "trouble", ["grammar missing", "masked token", "matcher breaks", "nothing to go on from"]
+    "trouble", ["no grammar", "masked token", "fewer tokens", "matcher breaks", "wrong beginning"]
 )
 def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, trouble):
     """The failing sequence gets the failure token; no exception reaches the engine."""
-    output = []
-    accepted = (5, 6) if trouble == "nothing to go on from" else ()
-    keys_ = ("gone",) if trouble == "grammar missing" else (key,)
+    output = [vocabulary.marks.tokens["<tool_call>"]] if trouble == "fewer tokens" else []
+    accepted = (5, 6) if trouble == "wrong beginning" else ()
+    keys_ = ("gone",) if trouble == "no grammar" else (key,)
     update(
         processor,
         [
@@ -108,12 +108,12 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
             (1, params(choice="none"), []),
         ],
     )
-    if trouble == "masked token":
+    if trouble in ("masked token", "fewer tokens"):
         allowed(processor, vocabulary)
-        output.append(vocabulary.encode("a")[0])
+        output[:] = [] if output else vocabulary.encode("a")[:1]
     if trouble == "matcher breaks":
         output.append(vocabulary.marks.tokens["<tool_call>"])
-        processor._sequences[0].automaton.accept = lambda token: 1 / 0
+        processor._sequences[0].grammar.automaton.accept = lambda token: 1 / 0
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}
     assert len(neighbour) > 1000
@@ -121,7 +121,7 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
 
 def test_slow_masks_end_their_sequence(processor, vocabulary, slow_masks):
     update(processor, [(0, params(choice="none"), []), (1, params(choice="none"), [])])
-    slow_masks(processor._sequences[0].automaton, 60.0)
+    slow_masks(processor._sequences[0].grammar.automaton, 60.0)
     for _ in range(MAX_SLOW - 1):
         slow_one, neighbour, *_ = allowed(processor, vocabulary)
         assert slow_one == neighbour

@@ -162,7 +162,7 @@ def loaded_tools() -> dict[str, dict[str, Any]]:
         source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
         sources[key] = source_text(source)
         found[key] = {"name": tool.name, "parameters": tool.parameters}
-    for store in (grammar_store(), processor()._store):
+    for store in (grammar_store(), processor()._enforced.store):
         store.load("bench", sources)
         while len(store.verdicts([*sources])) < len(sources):
             time.sleep(0.01)
