@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +6,7 @@ from toolgate_core import grammar_key
 from toolgate_core.errors import InvalidTools, SchemaTooComplex
 from toolgate_core.schema.canonical import EMPTY_PARAMETERS, MAX_NODES, canonical_parameters
 
-SCHEMA: dict[str, Any] = {
+SCHEMA = {
     "type": "object",
     "description": "where",
     "properties": {
@@ -21,7 +17,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def hashed(schema: object) -> str:
+def hashed(schema):
     return grammar_key.tool_hash("tool", canonical_parameters(schema))
 
 
@@ -88,7 +84,7 @@ def test_parameters_that_are_not_an_object_schema_are_refused(schema):
 
 
 def test_deeply_nested_parameters_are_refused_without_recursion():
-    deep: dict[str, Any] = {}
+    deep = {}
     for _ in range(20_000):
         deep = {"items": deep}
     with pytest.raises(InvalidTools, match="deeper"):

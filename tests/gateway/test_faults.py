@@ -6,8 +6,6 @@ These tests use vLLM's own processes. tests/proxy tests the gateway's part with 
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import httpx
 import psutil
@@ -17,10 +15,10 @@ from tests import tools
 from tests.support.effort import NIGHTLY
 
 from .kit import CHAT, StreamRead, both_adapters, read, status
-from .servers import FEW_PLACES, MAX_REQUESTS, PLACES, Backend, Gateway
+from .servers import FEW_PLACES, MAX_REQUESTS, PLACES
 
 USER = [{"role": "user", "content": "Go on and on."}]
-ENDLESS: dict[str, Any] = {"model": "tiny", "messages": USER, "max_tokens": 6000}
+ENDLESS = {"model": "tiny", "messages": USER, "max_tokens": 6000}
 CONTENT = {**ENDLESS, "ignore_eos": True, "reasoning_effort": "none"}
 # Thousands of tokens: a call that is still being written when something happens to it.
 FLAGS = {"type": "array", "items": {"type": "boolean"}, "minItems": 2500, "maxItems": 2500}
@@ -31,7 +29,7 @@ ENGINE = "VLLM::EngineCore"
 
 
 @pytest.fixture
-async def http(impatient_gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+async def http(impatient_gateway):
     headers = {"authorization": f"Bearer {impatient_gateway.key}"}
     async with httpx.AsyncClient(
         base_url=impatient_gateway.url, headers=headers, timeout=120, trust_env=False, verify=False
@@ -39,17 +37,17 @@ async def http(impatient_gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def until(holds):
     async with asyncio.timeout(60):
         while not await asyncio.to_thread(holds):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-def running(backend: httpx.Client) -> int:
+def running(backend):
     return int(backend.get("/status").json()["running"])
 
 
-def nothing_is_left(backend: httpx.Client) -> bool:
+def nothing_is_left(backend):
     if running(backend):
         return False
     left = status(backend)
@@ -95,7 +93,7 @@ async def test_a_client_that_leaves_before_its_whole_answer_frees_its_request(
     assert generated(target) - before < CONTENT["max_tokens"]
 
 
-def generated(target: Backend) -> float:
+def generated(target):
     """Return vLLM's count of the tokens that it has generated."""
     with target.client() as client:
         lines = client.get("/metrics").text.splitlines()
@@ -129,7 +127,7 @@ async def test_a_full_backend_refuses_with_503_and_retry_after(http, backend):
     assert (await http.post(CHAT, json={**CONTENT, "max_tokens": 5})).status_code == 200
 
 
-async def check_refused(http: httpx.AsyncClient, request: dict[str, Any]) -> None:
+async def check_refused(http, request):
     for stream in (False, True):
         refused = await http.post(CHAT, json={**request, "stream": stream})
         assert refused.status_code == 503
@@ -217,9 +215,7 @@ async def test_requests_and_the_whole_stack_end_when_its_engine_is_killed(http, 
     assert not alive
 
 
-async def check_killed(
-    http: httpx.AsyncClient, model: str, backend: Backend, places: int, process: str | None
-) -> None:
+async def check_killed(http, model, backend, places, process):
     """Kill the backend's processes whose names contain `process`, or its API process, with requests
     in every state."""
     begun, calling, queued = StreamRead(), StreamRead(), StreamRead()

@@ -13,11 +13,9 @@ import json
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
 
 import httpx
 import jsonschema
@@ -46,7 +44,7 @@ TWO_NODES = (
     *("--data-parallel-size-local", "1"),
     *("--data-parallel-address", "127.0.0.1", "--data-parallel-rpc-port", "{free_port}"),
 )
-SERVERS: dict[str, tuple[str, tuple[str, ...]]] = {
+SERVERS = {
     "two_engines": (adapters()[0], TWO_ENGINES),
     "two_engines_second_adapter": (adapters()[-1], (*TWO_ENGINES, "--api-server-count", "1")),
     "two_api_processes": (adapters()[0], ("--api-server-count", "2")),
@@ -61,7 +59,7 @@ SECOND_NODES = {
 """The further flags of a backend's second node."""
 
 
-def with_two_engines(*more: str) -> pytest.MarkDecorator:
+def with_two_engines(*more):
     """If the only engine of a server dies, the server ends (test_faults.py)."""
     names = ["two_engines", "two_engines_second_adapter", "two_nodes", *more]
     return pytest.mark.parametrize("parallel", names, indirect=True, scope="module")
@@ -76,7 +74,7 @@ class Parallel:
     gateway: gateway_process.Gateway
     nodes: list[Child] = field(default_factory=list)
 
-    def engine(self, number: int) -> psutil.Process:
+    def engine(self, number):
         nodes = [psutil.Process(node.pid) for node in self.nodes]
         family = [each for node in nodes for each in node.children(recursive=True)]
         [found] = [each for each in family if f"EngineCore_DP{number}" in each.name()]
@@ -84,9 +82,7 @@ class Parallel:
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def parallel(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Parallel]:
+def parallel(request, tmp_path_factory):
     name, logs = request.param, tmp_path_factory.mktemp(request.param)
     adapter, flags = SERVERS[name]
     key, port = uuid.uuid4().hex, free_port()
@@ -96,7 +92,7 @@ def parallel(
     gateway_process.preload()
     with ExitStack() as held:
 
-        def start(node: str, port: int, *more: str) -> Child:
+        def start(node, port, *more):
             child = vllm(node, tiny_model(), port, key, adapter, (*flags, *more), logs)
             held.callback(child.stop)
             return child
@@ -116,7 +112,7 @@ def parallel(
 
 
 @pytest.fixture
-async def http(parallel: Parallel) -> AsyncIterator[httpx.AsyncClient]:
+async def http(parallel):
     async with httpx.AsyncClient(
         base_url=parallel.gateway.url, headers=bearer(MASTER_KEY), timeout=300, verify=False
     ) as client:
@@ -126,7 +122,7 @@ async def http(parallel: Parallel) -> AsyncIterator[httpx.AsyncClient]:
 # --- each request has all that any process needs ---
 
 
-def new_tool(name: str = "") -> dict[str, Any]:
+def new_tool(name=""):
     properties = LIGHT["function"]["parameters"]["properties"]
     return tools.tool(name or f"tool_{uuid.uuid4().hex}", properties)
 
@@ -134,7 +130,7 @@ def new_tool(name: str = "") -> dict[str, Any]:
 KNOWN = [new_tool(f"known_{at}") for at in range(10)]
 
 
-async def call(http: httpx.AsyncClient, tool: dict[str, Any], **more: Any) -> None:
+async def call(http, tool, **more):
     """Require a valid call of the tool."""
     request = {"model": "tiny", "messages": [{"role": "user", "content": "Go."}], "max_tokens": 200}
     request |= {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False, **more}
@@ -151,7 +147,7 @@ async def call(http: httpx.AsyncClient, tool: dict[str, Any], **more: Any) -> No
     jsonschema.validate(json.loads(arguments), tool["function"]["parameters"])
 
 
-def posts(backend: Backend) -> float:
+def posts(backend):
     """Return the number of requests for tokens that the backend has received, by vLLM's metrics.
     Those of health checks are messages, too."""
     with backend.client() as client:
@@ -167,7 +163,7 @@ async def test_requests_with_tools_succeed_with_one_send_each(http, parallel, ki
         await asyncio.gather(*(call(http, tool) for tool in KNOWN))
     before, places = posts(parallel.backend), asyncio.Semaphore(AT_ONCE)
 
-    async def one(at: int) -> None:
+    async def one(at):
         async with places:
             tool = new_tool() if kind == "new" else KNOWN[at % len(KNOWN)]
             await call(http, tool, stream=at % 2 == 1, reasoning_effort="none")
@@ -187,7 +183,7 @@ ENDLESS = {
 }
 
 
-async def begun(http: httpx.AsyncClient) -> list[tuple[StreamRead, asyncio.Task[StreamRead]]]:
+async def begun(http):
     """Return streams that have begun, several on each engine."""
     streams = []
     for _ in range(8):
@@ -199,14 +195,14 @@ async def begun(http: httpx.AsyncClient) -> list[tuple[StreamRead, asyncio.Task[
     return streams
 
 
-async def until_ended(streams: list[tuple[StreamRead, asyncio.Task[StreamRead]]]) -> None:
+async def until_ended(streams):
     """Wait until a stream has ended with the error of a failed backend."""
     async with asyncio.timeout(LOST_SECONDS):
         while not any(told.error for told, _ in streams):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-async def require_unready(http: httpx.AsyncClient, backend: Backend) -> None:
+async def require_unready(http, backend):
     async with httpx.AsyncClient(
         base_url=backend.url, headers=bearer(backend.key), timeout=LOST_SECONDS, trust_env=False
     ) as direct:
@@ -221,7 +217,7 @@ async def require_unready(http: httpx.AsyncClient, backend: Backend) -> None:
     assert int(refused.headers["retry-after"]) > 0
 
 
-async def some_fail(http: httpx.AsyncClient) -> bool:
+async def some_fail(http):
     short = {**ENDLESS, "max_tokens": 3}
     answers = await asyncio.gather(*(http.post(CHAT, json=short) for _ in range(AT_ONCE)))
     return any(answer.is_error for answer in answers)

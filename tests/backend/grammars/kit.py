@@ -1,12 +1,8 @@
 """Models with each codec, and the grammars of a few schemas."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import Any
 
 from tests.support.dialects.model import DialectModel
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
@@ -26,12 +22,12 @@ CODECS = {
 """Dialects with each codec, and whether their marks are tokens."""
 
 
-def parameters(**properties: Any) -> dict[str, Any]:
+def parameters(**properties):
     return {"type": "object", "properties": properties, "required": [*properties][:1]}
 
 
 TEXT = {"type": "string"}
-SCHEMAS: dict[str, dict[str, Any]] = {
+SCHEMAS = {
     "free": parameters(a=TEXT, n={"type": "integer"}, b=TEXT),
     "list": parameters(a={"type": "array", "items": TEXT}, b={"type": "number"}),
     "listed": parameters(a={"type": "string", "enum": ["x", "xy", "z"]}, b=TEXT),
@@ -80,10 +76,10 @@ value[lazy]: VALUE
 
 
 @cache
-def model(dialect: str) -> DialectModel:
+def model(dialect):
     return DialectModel(DIALECTS[dialect], mark_texts(DIALECTS[dialect]) if CODECS[dialect] else ())
 
 
 @cache
-def grammar(dialect: str, schema: str) -> MeasuredGrammar:
+def grammar(dialect, schema):
     return model(dialect).grammar("f", SCHEMAS[schema])

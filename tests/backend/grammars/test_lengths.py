@@ -1,7 +1,5 @@
 """The least and the usual number of tokens of a call."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Members of objects in any order, in both engines."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

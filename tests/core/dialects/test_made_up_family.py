@@ -1,13 +1,9 @@
 """The recipe "Add a dialect" of CONTRIBUTING.md: one definition, and everything else follows."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import jsonschema
 import pytest
@@ -28,23 +24,23 @@ _CALL = re.compile(r"<\|act\|>([\w.-]+)#(\d+) with (.*?)<\|/act\|>", re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def _registered(monkeypatch):
     """As if the definition were in `families.toml`."""
     monkeypatch.setitem(DIALECTS, SANDPIPER.name, SANDPIPER)
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[tuple[str, ...], DialectModel]:
+def models():
     return {}
 
 
-def model(models: dict[tuple[str, ...], DialectModel], marks: tuple[str, ...]) -> DialectModel:
+def model(models, marks):
     if marks not in models:
         models[marks] = DialectModel(SANDPIPER, marks)
     return models[marks]
 
 
-def read(text: str) -> list[tuple[str, int, Any]]:
+def read(text):
     """The name, number and arguments of each call, by a reader that shares no code with ours."""
     section = re.fullmatch(r"<\|acts\|>(.*)<\|/acts\|>", text, re.DOTALL)
     assert section is not None, text
@@ -132,6 +128,6 @@ def test_the_generated_template_writes_its_transcripts(golden):
         "tool_calls": calls,
     }
     user = {"role": "user", "content": "Hi."}
-    messages: Sequence[Any] = [user, message]
+    messages = [user, message]
     [[text], _] = render_jinja_template([messages], chat_template=chat_template(SANDPIPER))
     assert text.endswith(f"<|im_start|>assistant\n{golden.text}<|acted|>\n")

@@ -1,10 +1,7 @@
 """Preparation of schemas for the engines: what masks enforce, and what is left to validation."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -31,7 +28,7 @@ CASES = json.loads(Path(__file__).with_name("prepare.json").read_text())
 X = {"type": "string"}
 
 
-def validator(schema: Any) -> Any:
+def validator(schema):
     return jsonschema_rs.validator_for(schema, validate_formats=True)
 
 
@@ -95,7 +92,7 @@ def test_invalid_and_unsatisfiable_schemas_are_refused(schema, pointer):
     ],
 )
 def test_contradictory_optional_properties_are_excluded_from_the_canonical_form(contradiction):
-    schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
+    schema = {"type": "object", "properties": {"a": contradiction, "b": X}}
     made = prepare_canonical(schema)
     assert made is not None
     assert not made.residual
@@ -109,7 +106,7 @@ def test_contradictory_optional_properties_are_excluded_from_the_canonical_form(
 
 
 def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation():
-    schema: dict[str, Any] = {
+    schema = {
         "type": "object",
         "properties": {"name": X},
         "propertyNames": {"pattern": "^[a-z]+$"},
@@ -121,7 +118,7 @@ def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation():
 
 
 def test_too_deep_schemas_are_refused_before_recursive_and_native_code_runs():
-    schema: dict[str, Any] = {}
+    schema = {}
     for _ in range(5_000):
         schema = {"not": schema}
     with pytest.raises(InvalidTools, match="nested deeper"):
@@ -144,7 +141,7 @@ def test_keywords_are_removed_until_an_engine_compiles_the_rest():
         param="schema",
     )
 
-    def compiles(form: dict[str, Any]) -> bool:
+    def compiles(form):
         written = canonical_json(form)
         return "{1,900}" not in written and not ('"^e"' in written and "@" in written)
 
@@ -194,7 +191,7 @@ def test_a_member_that_can_have_no_name_is_not_waited_for():
     assert prepare(closed | nothing).residual
 
 
-SCHEMA: dict[str, Any] = {
+SCHEMA = {
     "type": "object",
     "title": "a title",
     "properties": {
@@ -275,9 +272,9 @@ OUT_OF_REACH = {"type": "object", "propertyNames": {"pattern": r"^(?=.*\bx\b)(?!
 """No grammar engine enforces it."""
 
 
-def residual_of(bad: set[int], count: int) -> list[str]:
+def residual_of(bad, count):
     """The residual pointers of a schema with `count` members of hard keywords."""
-    fine: dict[str, Any] = {"type": "integer", "not": {"enum": [3, 4]}}
+    fine = {"type": "integer", "not": {"enum": [3, 4]}}
     members = {f"m{at}": OUT_OF_REACH if at in bad else fine for at in range(count)}
     schema = canonical_parameters({"type": "object", "properties": members})
     return [each.pointer for each in prepare(schema).residual]
@@ -290,7 +287,7 @@ def test_only_occurrences_that_cannot_be_enforced_are_removed(bad):
 
 
 def test_occurrences_are_tried_in_groups(monkeypatch):
-    made: list[Any] = []
+    made = []
     canonical = preparation._canonical
     monkeypatch.setattr(
         preparation, "_canonical", lambda schema: made.append(1) or canonical(schema)

@@ -2,28 +2,23 @@
 
 import json
 import random
-from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 import jsonschema
 import numpy as np
 
 from tests.support.dialects.model import parts_of
-from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
-from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.segmentation.call_reader import make_parser
-from toolgate_core.wire import GrammarVerdict
 
 
 class CodecModel:
     """The tiny model's tokenizer with the marks `tokens` of a dialect as special tokens. `name` is
     that of the tool."""
 
-    def __init__(self, dialect: Dialect, tokens: Sequence[str] = (), name: str = "f") -> None:
+    def __init__(self, dialect, tokens=(), name="f"):
         parts = parts_of(dialect, tuple(tokens), True)
         self.dialect = dialect
         self.name = name
@@ -31,21 +26,21 @@ class CodecModel:
         self.form = self.vocabulary.form
         self.compiler = parts.compiler
 
-    def verdict(self, parameters: dict[str, Any]) -> tuple[GrammarVerdict, CompiledGrammar | None]:
+    def verdict(self, parameters):
         canonical = canonical_parameters(parameters)
         outcome = self.compiler.compile("key", self.name, canonical_json(canonical))
         return outcome.verdict, outcome.grammar
 
-    def grammar(self, parameters: dict[str, Any]) -> CompiledGrammar:
+    def grammar(self, parameters):
         verdict, grammar = self.verdict(parameters)
         assert grammar is not None, verdict
         return grammar
 
-    def tokens_of(self, text: str) -> list[int]:
+    def tokens_of(self, text):
         """The tokens of a text, with its marks as tokens."""
         return [*self.vocabulary.literal_tokens(self.form.marks.encode(text))]
 
-    def accepts(self, grammar: CompiledGrammar, text: str) -> bool:
+    def accepts(self, grammar, text):
         """Whether the grammar accepts the arguments `text`, written in the tokenizer's tokens."""
         before, after = self.form.grammar_texts(self.name, {"type": "object"})
         marks = self.form.marks
@@ -54,7 +49,7 @@ class CodecModel:
         return all(map(matcher.accept, self.tokens_of(whole))) and matcher.finished
 
     @cached_property
-    def _likes(self) -> np.ndarray[Any, Any]:
+    def _likes(self):
         """Tokens that bring a text to its end."""
         closers = set(b"\"}])>,\n'")
         found = [
@@ -64,9 +59,7 @@ class CodecModel:
         ]
         return np.array(sorted({*found, *self.vocabulary.marks.tokens.values()}))
 
-    def walk(
-        self, grammar: CompiledGrammar, seed: int, injected: Sequence[str] = (), limit: int = 300
-    ) -> str | None:
+    def walk(self, grammar, seed, injected=(), limit=300):
         """The encoded text of the arguments; None if they did not end within `limit` tokens. Text
         is injected where the mask allows it. Raises AssertionError at a dead end."""
         dice = random.Random(seed)
@@ -74,7 +67,7 @@ class CodecModel:
         matcher = grammar.matcher()
         head = self.vocabulary.literal_tokens(before)
         assert all(map(matcher.accept, head))
-        tokens: list[int] = []
+        tokens = []
         row = np.zeros(words_per_row(self.vocabulary.size), dtype=np.int32)
         ordinary, likes = np.ones(len(row) * 32, dtype=bool), np.zeros(len(row) * 32, dtype=bool)
         ordinary[sorted(self.vocabulary.special - self.form.grammar_marks)] = False
@@ -102,9 +95,7 @@ class CodecModel:
             tokens.append(token)
         return None
 
-    def valid_walks(
-        self, parameters: dict[str, Any], walks: int, injected: Sequence[str]
-    ) -> Iterator[tuple[Any, str]]:
+    def valid_walks(self, parameters, walks, injected):
         """Yield the arguments and the text of each walk that ended, after checking that the
         arguments are valid. If masks leave something to validation, they may be invalid."""
         verdict, grammar = self.verdict(parameters)
@@ -117,7 +108,7 @@ class CodecModel:
                     jsonschema.validate(arguments, parameters)
                 yield arguments, self.form.marks.decode(written)
 
-    def encoded(self, tokens: Sequence[int]) -> str:
+    def encoded(self, tokens):
         """The text of tokens, with marks as surrogates."""
         symbols = self.form.marks.symbol_of_token
         parts, run = [], b""
@@ -129,7 +120,7 @@ class CodecModel:
                 run += self.vocabulary.token_bytes[token]
         return "".join([*parts, run.decode(errors="replace")])
 
-    def parsed(self, parameters: dict[str, Any], encoded: str) -> str:
+    def parsed(self, parameters, encoded):
         """The JSON that the gateway's parser makes of the arguments."""
         canonical = canonical_parameters(parameters)
         parser = make_parser(self.form.codec, canonical, self.form.marks)
