@@ -1,6 +1,7 @@
 """The recipe "Add a dialect" of CONTRIBUTING.md: one definition, and everything else follows."""
 
 import json
+import random
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -11,7 +12,8 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from typer.testing import CliRunner
 
 from tests.models.family_template import chat_template
-from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
+from tests.support.dialects.model import PARAMETERS, DialectModel, EndingChoice, calls_in
+from tests.support.walker.walk import Enforced, walk
 from toolgate_core.dialects.marks import end_texts, mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES, recognise
 from toolgate_proxy.ops.cli import app
@@ -49,6 +51,13 @@ def read(text):
     return [(match[1], int(match[2]), json.loads(match[3])) for match in found]
 
 
+def walked(found, machine, seed):
+    """Random tokens with a liking for ends; None if the turn did not end."""
+    machine.reset()
+    source = Enforced(machine, found.vocabulary.size)
+    return source.tokens if walk(source, EndingChoice(found, random.Random(seed))) else None
+
+
 def test_the_recipe_shows_the_definition_of_this_family():
     recipe = RECIPE.read_text().partition("## Add a dialect")[2]
     [shown] = re.findall(r"    ```toml\n(.*?)    ```", recipe, re.DOTALL)
@@ -84,9 +93,8 @@ def test_masks_enforce_its_calls(models, marks):
     machine = found.automaton(choice="required")
     ended = several = 0
     for seed in range(24):
-        machine.reset()
-        tokens, _, whole = walk(machine, found, seed)
-        if not whole:
+        tokens = walked(found, machine, seed)
+        if tokens is None:
             continue
         calls = read(found.text(tokens))
         assert calls
@@ -106,9 +114,8 @@ def test_a_budget_ends_its_reasoning(models, marks):
     found = model(models, marks)
     thinking = found.automaton(choice="required", reasoning="must", reasoning_budget=4)
     for seed in range(6):
-        thinking.reset()
-        written, _, whole = walk(thinking, found, seed)
-        if whole:
+        written = walked(found, thinking, seed)
+        if written is not None:
             thoughts, end, calls = found.text(written).partition("</reflect>\n")
             assert thoughts.startswith("<reflect>")
             assert end

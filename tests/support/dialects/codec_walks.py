@@ -3,15 +3,45 @@
 import json
 import random
 from functools import cached_property
+from itertools import takewhile
 
 import jsonschema
 import numpy as np
 
 from tests.support.dialects.model import parts_of
+from tests.support.walker.walk import Liking, walk
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.segmentation.call_reader import make_parser
+
+OBJECT = {"type": "object"}
+
+
+class _Written:
+    """Arguments under a grammar."""
+
+    def __init__(self, model, grammar):
+        self.tokens, self._matcher = [], grammar.matcher()
+        before, _ = model.form.grammar_texts(model.name, OBJECT)
+        assert all(map(self._matcher.accept, model.vocabulary.literal_tokens(before)))
+        self._row = np.zeros(words_per_row(model.vocabulary.size), dtype=np.int32)
+        self._ordinary = np.ones(len(self._row) * 32, dtype=bool)
+        self._ordinary[sorted(model.vocabulary.special - model.form.grammar_marks)] = False
+
+    @property
+    def finished(self):
+        return self._matcher.finished
+
+    def allowed(self):
+        self._matcher.fill(self._row)
+        allowed = masks.unpack(self._row)
+        return allowed[self._ordinary[allowed]]
+
+    def accept(self, token):
+        accepted = self._matcher.accept(token)
+        self.tokens += [token] * accepted
+        return accepted
 
 
 class CodecModel:
@@ -42,7 +72,7 @@ class CodecModel:
 
     def accepts(self, grammar, text):
         """Whether the grammar accepts the arguments `text`, written in the tokenizer's tokens."""
-        before, after = self.form.grammar_texts(self.name, {"type": "object"})
+        before, after = self.form.grammar_texts(self.name, OBJECT)
         marks = self.form.marks
         matcher = grammar.matcher()
         whole = marks.decode(before) + text + marks.decode(after)
@@ -50,50 +80,27 @@ class CodecModel:
 
     @cached_property
     def _likes(self):
-        """Tokens that bring a text to its end."""
-        closers = set(b"\"}])>,\n'")
-        found = [
-            at
-            for at, text in enumerate(self.vocabulary.token_bytes)
-            if text and set(text) <= closers
-        ]
-        return np.array(sorted({*found, *self.vocabulary.marks.tokens.values()}))
+        """Whether a token brings a text to its end, by token."""
+        closers, ends = set(b"\"}])>,\n'"), {*self.vocabulary.marks.tokens.values()}
+        texts = enumerate(self.vocabulary.token_bytes)
+        return [at in ends or bool(text and set(text) <= closers) for at, text in texts]
 
     def walk(self, grammar, seed, injected=(), limit=300):
         """The encoded text of the arguments; None if they did not end within `limit` tokens. Text
         is injected where the mask allows it. Raises AssertionError at a dead end."""
-        dice = random.Random(seed)
-        before, after = self.form.grammar_texts(self.name, {"type": "object"})
-        matcher = grammar.matcher()
-        head = self.vocabulary.literal_tokens(before)
-        assert all(map(matcher.accept, head))
-        tokens = []
-        row = np.zeros(words_per_row(self.vocabulary.size), dtype=np.int32)
-        ordinary, likes = np.ones(len(row) * 32, dtype=bool), np.zeros(len(row) * 32, dtype=bool)
-        ordinary[sorted(self.vocabulary.special - self.form.grammar_marks)] = False
-        likes[self._likes] = True
+        dice, source = random.Random(seed), _Written(self, grammar)
         hostile = [self.tokens_of(text) for text in injected]
-        for _ in range(limit):
-            if matcher.finished:
-                text = self.encoded(tokens)
-                assert text.endswith(after)
-                return text[: len(text) - len(after)]
-            matcher.fill(row)
-            allowed = masks.unpack(row)
-            allowed = allowed[ordinary[allowed]]
-            assert allowed.size, f"nothing may follow {self.encoded(tokens)!r}"
-            if hostile and dice.random() < 0.2:
-                for token in dice.choice(hostile):
-                    if not matcher.accept(token):
-                        break
-                    tokens.append(token)
-                continue
-            liked = allowed[likes[allowed]]
-            some = liked if liked.size and dice.random() < 0.6 else allowed
-            token = int(some[dice.randrange(some.size)])
-            assert matcher.accept(token), "a token of the mask is refused"
-            tokens.append(token)
-        return None
+
+        def inject(_):
+            if not hostile or dice.random() >= 0.2:
+                return False
+            return [*takewhile(source.accept, dice.choice(hostile))] or True
+
+        if not walk(source, Liking(self._likes, dice, 0.6), limit, inject):
+            return None
+        text, (_, after) = self.encoded(source.tokens), self.form.grammar_texts(self.name, OBJECT)
+        assert text.endswith(after)
+        return text[: len(text) - len(after)]
 
     def valid_walks(self, parameters, walks, injected):
         """Yield the arguments and the text of each walk that ended, after checking that the
@@ -124,6 +131,6 @@ class CodecModel:
         """The JSON that the gateway's parser makes of the arguments."""
         canonical = canonical_parameters(parameters)
         parser = make_parser(self.form.codec, canonical, self.form.marks)
-        written = parser.feed(encoded + self.form.grammar_texts(self.name, {"type": "object"})[1])
+        written = parser.feed(encoded + self.form.grammar_texts(self.name, OBJECT)[1])
         assert parser.finished
         return written
