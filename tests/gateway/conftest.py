@@ -7,11 +7,10 @@ order in which the servers that they need start; those that kill servers run las
 
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.models import tiny_model
-from tests.support.servers.http_client import bearer
+from tests.support.servers.http_client import sync_client
 from toolgate_proxy.ops.demo.model import closers
 
 from .servers import ORDER, Servers, adapters
@@ -118,8 +117,7 @@ def impatient_gateway(servers, model):
 
 @pytest.fixture
 def http(gateway):
-    headers = bearer(gateway.key)
-    with httpx.Client(base_url=gateway.url, headers=headers, timeout=300, verify=False) as http:
+    with sync_client(gateway.url, gateway.key, timeout=300) as http:
         yield http
 
 
@@ -132,8 +130,7 @@ def target(servers, model):
 @pytest.fixture
 def backend(target):
     """A client of the backend's own routes."""
-    with target.client() as client:
-        client.base_url = f"{target.url}/v1/toolgate"
+    with target.client("/v1/toolgate") as client:
         yield client
 
 

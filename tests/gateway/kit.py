@@ -171,6 +171,22 @@ async def read(http, request, into=None):
     return found
 
 
+# --- metrics ---
+
+GENERATED = "vllm:generation_tokens_total{"
+
+
+def series(client, beginning, path="/metrics"):
+    """Return the values of the lines with this beginning by their name and labels."""
+    lines = client.get(path).text.splitlines()
+    found = [line.rpartition(" ") for line in lines if line.startswith(beginning)]
+    return {labels: float(value) for labels, _, value in found}
+
+
+def metric(*asked):
+    return sum(series(*asked).values())
+
+
 # --- a backend's own routes ---
 
 # A random model ends no string: these end by themselves.

@@ -24,6 +24,7 @@ import psutil
 from tests.models import tiny_lora, tiny_model
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.http_client import sync_client
 from toolgate_proxy.backend_client import client
 from toolgate_proxy.ops.stack.processes import Child, free_port
 
@@ -83,9 +84,8 @@ def vllm(name, model, port, key, adapter, flags, logs, **more):
 
 def await_backend(backend, url, key, closing):
     """Wait until it answers, or until `closing` is set."""
-    headers = {"authorization": f"Bearer {key}"}
     give_up = time.monotonic() + START_SECONDS
-    with httpx.Client(base_url=url, headers=headers, trust_env=False, verify=False) as http:
+    with sync_client(url, key) as http:
         while not closing.wait(0.2):
             backend.check()
             assert time.monotonic() < give_up, f"{backend.log.read_text()[-4000:]}"
@@ -94,19 +94,24 @@ def await_backend(backend, url, key, closing):
                     return
 
 
+def await_model(http, model, check=lambda: None):
+    """A gateway that started before a backend sees a second later that it answers."""
+    body = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
+    give_up = time.monotonic() + STOP_SECONDS
+    while (answer := http.post("/v1/chat/completions", json=body)).is_error:
+        check()
+        assert time.monotonic() < give_up, answer.text
+        time.sleep(0.2)
+
+
 @dataclass(frozen=True)
 class Backend:
     url: str
     key: str
     pid: int
 
-    @contextmanager
-    def client(self):
-        headers = {"authorization": f"Bearer {self.key}"}
-        with httpx.Client(
-            base_url=self.url, headers=headers, timeout=300, trust_env=False, verify=False
-        ) as client:
-            yield client
+    def client(self, path=""):
+        return sync_client(self.url + path, self.key, timeout=300)
 
     def running(self):
         """Return the number of requests in flight, queued ones included."""
@@ -265,7 +270,8 @@ class Servers:
         gateway = Gateway(self._url(name), MASTER_KEY)
         if name != "stack" and (name, model) not in self._answering:
             self._gateways[name].wait_until_alive()
-            self._await_model(gateway, model)
+            with sync_client(gateway.url, gateway.key, timeout=60) as http:
+                await_model(http, model, self.check)
             self._answering.add((name, model))
         return gateway
 
@@ -335,17 +341,6 @@ class Servers:
         child = vllm(name, tiny_model(), port, key, adapter, flags, self._logs)
         self._backends[name] = child
         await_backend(child, self._url(name), key, self._closing)
-
-    def _await_model(self, gateway, model):
-        """A gateway that started before a backend sees a second later that it answers."""
-        body = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
-        headers = {"authorization": f"Bearer {gateway.key}"}
-        give_up = time.monotonic() + STOP_SECONDS
-        with httpx.Client(base_url=gateway.url, headers=headers, timeout=60, verify=False) as http:
-            while (answer := http.post("/v1/chat/completions", json=body)).is_error:
-                self.check()
-                assert time.monotonic() < give_up, answer.text
-                time.sleep(0.2)
 
     def _url(self, name):
         return f"http://127.0.0.1:{self._ports[name]}"

@@ -101,6 +101,3 @@ def test_a_call_that_repeats_itself_is_cut(http, guard):
     assert (reply.answer.finish, reply.last_call) == ("length", "cut")
     assert reply.answer.usage
     assert (reply.answer.usage.completion < limit) is guard
-
-
-# --- what is refused ---

@@ -12,9 +12,11 @@ import psutil
 import pytest
 
 from tests import tools
+from tests.support import waiting
 from tests.support.effort import NIGHTLY
+from tests.support.servers.http_client import http_client
 
-from .kit import CHAT, StreamRead, both_adapters, read, status
+from .kit import CHAT, GENERATED, StreamRead, both_adapters, metric, read, status
 from .servers import FEW_PLACES, MAX_REQUESTS, PLACES
 
 USER = [{"role": "user", "content": "Go on and on."}]
@@ -30,21 +32,16 @@ ENGINE = "VLLM::EngineCore"
 
 @pytest.fixture
 async def http(impatient_gateway):
-    headers = {"authorization": f"Bearer {impatient_gateway.key}"}
-    async with httpx.AsyncClient(
-        base_url=impatient_gateway.url, headers=headers, timeout=120, trust_env=False, verify=False
-    ) as client:
+    async with http_client(impatient_gateway.url, impatient_gateway.key, timeout=120) as client:
         yield client
-
-
-async def until(holds):
-    async with asyncio.timeout(60):
-        while not await asyncio.to_thread(holds):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 def running(backend):
     return int(backend.get("/status").json()["running"])
+
+
+async def until(holds):
+    await waiting.until(lambda: asyncio.to_thread(holds), 60)
 
 
 def nothing_is_left(backend):
@@ -85,21 +82,16 @@ async def test_a_client_that_leaves_in_this_phase_frees_its_request(
 async def test_a_client_that_leaves_before_its_whole_answer_frees_its_request(
     http, target, backend
 ):
-    before = generated(target)
+    def generated():
+        with target.client() as client:
+            return metric(client, GENERATED)
+
+    before = generated()
     waiting = asyncio.create_task(http.post(CHAT, json=CONTENT))
-    await until(lambda: generated(target) > before)
+    await until(lambda: generated() > before)
     waiting.cancel()
     await until(lambda: nothing_is_left(backend))
-    assert generated(target) - before < CONTENT["max_tokens"]
-
-
-def generated(target):
-    """Return vLLM's count of the tokens that it has generated."""
-    with target.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-    counts = [line for line in lines if line.startswith("vllm:generation_tokens_total")]
-    assert counts
-    return sum(float(line.rpartition(" ")[2]) for line in counts)
+    assert generated() - before < CONTENT["max_tokens"]
 
 
 async def test_queued_clients_that_leave_free_their_requests(http, backend):
@@ -143,12 +135,9 @@ async def test_a_slow_reader_delays_neither_the_backend_nor_others(
     narrow = httpx.AsyncHTTPTransport(
         socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)], trust_env=False
     )
-    headers = {"authorization": f"Bearer {impatient_gateway.key}"}
     told = StreamRead()
     async with (
-        httpx.AsyncClient(
-            base_url=impatient_gateway.url, headers=headers, transport=narrow
-        ) as slow,
+        http_client(impatient_gateway.url, impatient_gateway.key, transport=narrow) as slow,
         slow.stream("POST", CHAT, json={**request, "stream": True}, timeout=120) as response,
     ):
         lines = response.aiter_lines()

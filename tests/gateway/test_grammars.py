@@ -12,6 +12,7 @@ import pytest
 
 from tests import tools
 from tests.support.schemas.hostile import HOSTILE
+from tests.support.servers.http_client import http_client
 from toolgate_core import wire
 from toolgate_core.chat_shape import PATH, body_of
 from toolgate_proxy.backend_client.event_stream import SseParser
@@ -68,10 +69,7 @@ MAX_GROWTH = 64 * 2**20
 
 @pytest.fixture
 async def neighbours(gateway):
-    headers = {"authorization": f"Bearer {gateway.key}"}
-    async with httpx.AsyncClient(
-        base_url=gateway.url, headers=headers, timeout=120, trust_env=False, verify=False
-    ) as client:
+    async with http_client(gateway.url, gateway.key, timeout=120) as client:
         yield client
 
 

@@ -5,7 +5,6 @@ import json
 import random
 from contextlib import ExitStack
 
-import httpx
 import jsonschema
 import pytest
 
@@ -14,8 +13,8 @@ from tests.models import vision_model
 from tests.models.tiny_random import CONTEXT
 from tests.models.tiny_vision import IMAGE_TOKENS
 from tests.support.apis import replies
-from tests.support.servers.gateway_process import MASTER_KEY, Gateway
-from tests.support.servers.http_client import bearer
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.http_client import sync_client
 from toolgate_proxy.ops.demo.model import closers
 from toolgate_verify.terms import Api
 from toolgate_verify.tools.tool import Tool
@@ -42,7 +41,7 @@ pytestmark = pytest.mark.slow
 
 COUNTS = {Api.RESPONSES: "/v1/responses/input_tokens", Api.MESSAGES: "/v1/messages/count_tokens"}
 OFFERED = [Tool(each["function"]["name"], "", each["function"]["parameters"]) for each in tools.ALL]
-Vision = tuple[Gateway, dict[str, str]]
+RESAMPLES = "toolgate_resamples_total", "/toolgate/metrics"
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +57,7 @@ def teams(vision):
     gateway, keys = vision
     with ExitStack() as clients:
         yield {
-            team: clients.enter_context(
-                httpx.Client(base_url=gateway.url, headers=bearer(key), timeout=300, verify=False)
-            )
+            team: clients.enter_context(sync_client(gateway.url, key, timeout=300))
             for team, key in {**keys, "master": MASTER_KEY}.items()
         }
 
@@ -205,7 +202,7 @@ def test_a_call_that_failed_validation_continues_with_the_images(http):
     parameters = tools.tool("set_digits", {"digits": digits})["function"]["parameters"]
     asked = {"tools": [Tool("set_digits", "", parameters)], "parallel": False}
     asked |= {"max_tokens": 100, "temperature": 1.0}
-    before = resampled(http)
+    before = kit.metric(http, *RESAMPLES)
     for seed in range(8):
         for image in (RED, BLUE):
             whole, streamed = (
@@ -223,13 +220,7 @@ def test_a_call_that_failed_validation_continues_with_the_images(http):
             assert prompt_of(whole) == prompt_of(streamed)
             for _, arguments in calls[0]:
                 jsonschema.validate(json.loads(arguments), parameters)
-    assert resampled(http) > before
-
-
-def resampled(http):
-    lines = http.get("/toolgate/metrics").text.splitlines()
-    found = [line for line in lines if line.startswith("toolgate_resamples_total")]
-    return sum(float(line.rpartition(" ")[2]) for line in found)
+    assert kit.metric(http, *RESAMPLES) > before
 
 
 # --- a 400 in the form of each API, which names the image ---

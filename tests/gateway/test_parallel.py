@@ -10,14 +10,15 @@ leave out.
 
 import asyncio
 import json
+import operator
 import os
 import signal
 import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 
-import httpx
 import jsonschema
 import psutil
 import pytest
@@ -27,10 +28,11 @@ from tests.models import tiny_model
 from tests.support.effort import repeats
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.http_client import bearer
+from tests.support.servers.http_client import http_client
+from tests.support.waiting import until
 from toolgate_proxy.ops.stack.processes import Child, free_port
 
-from .kit import CHAT, LIGHT, StreamRead, read
+from .kit import CHAT, LIGHT, StreamRead, metric, read
 from .servers import PLACES, STOP_SECONDS, Backend, adapters, await_backend, vllm
 
 pytestmark = pytest.mark.slow
@@ -113,9 +115,7 @@ def parallel(request, tmp_path_factory):
 
 @pytest.fixture
 async def http(parallel):
-    async with httpx.AsyncClient(
-        base_url=parallel.gateway.url, headers=bearer(MASTER_KEY), timeout=300, verify=False
-    ) as client:
+    async with http_client(parallel.gateway.url, MASTER_KEY, timeout=300) as client:
         yield client
 
 
@@ -147,21 +147,17 @@ async def call(http, tool, **more):
     jsonschema.validate(json.loads(arguments), tool["function"]["parameters"])
 
 
-def posts(backend):
-    """Return the number of requests for tokens that the backend has received, by vLLM's metrics.
-    Those of health checks are messages, too."""
-    with backend.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-    named = 'http_requests_total{handler="/v1/toolgate/generate"'
-    ours = [line for line in lines if line.startswith(named)]
-    return sum(float(line.rpartition(" ")[2]) for line in ours)
+POSTS = 'http_requests_total{handler="/v1/toolgate/generate"'
+"""Requests for tokens that a backend has received. Those of health checks are messages, too."""
 
 
 @pytest.mark.parametrize("kind", ["new", "known"])
 async def test_requests_with_tools_succeed_with_one_send_each(http, parallel, kind):
     if kind == "known":
         await asyncio.gather(*(call(http, tool) for tool in KNOWN))
-    before, places = posts(parallel.backend), asyncio.Semaphore(AT_ONCE)
+    places = asyncio.Semaphore(AT_ONCE)
+    with parallel.backend.client() as client:
+        before = metric(client, POSTS)
 
     async def one(at):
         async with places:
@@ -169,7 +165,8 @@ async def test_requests_with_tools_succeed_with_one_send_each(http, parallel, ki
             await call(http, tool, stream=at % 2 == 1, reasoning_effort="none")
 
     await asyncio.gather(*(one(at) for at in range(REQUESTS)))
-    assert posts(parallel.backend) - before == REQUESTS
+    with parallel.backend.client() as client:
+        assert metric(client, POSTS) - before == REQUESTS
 
 
 # --- an engine that does not respond ---
@@ -189,30 +186,23 @@ async def begun(http):
     for _ in range(8):
         told = StreamRead()
         streams.append((told, asyncio.create_task(read(http, ENDLESS, told))))
-    async with asyncio.timeout(LOST_SECONDS):
-        while not all(told.content for told, _ in streams):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: all(told.content for told, _ in streams), LOST_SECONDS)
     return streams
 
 
 async def until_ended(streams):
     """Wait until a stream has ended with the error of a failed backend."""
-    async with asyncio.timeout(LOST_SECONDS):
-        while not any(told.error for told, _ in streams):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: any(told.error for told, _ in streams), LOST_SECONDS)
 
 
 async def require_unready(http, backend):
-    async with httpx.AsyncClient(
-        base_url=backend.url, headers=bearer(backend.key), timeout=LOST_SECONDS, trust_env=False
-    ) as direct:
+    async with http_client(backend.url, backend.key, timeout=LOST_SECONDS) as direct:
         for path in ("/health", "/v1/toolgate/info", "/v1/toolgate/status"):
             answer = await direct.get(path)
             assert answer.status_code == 503, path
             assert answer.json()["error"]["message"].startswith("Engine 1 of this model's backend")
-    async with asyncio.timeout(LOST_SECONDS):
-        while (refused := await http.post(CHAT, json=ENDLESS)).status_code != 503:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)
+    post = partial(http.post, CHAT, json=ENDLESS)
+    refused = await until(post, LOST_SECONDS, lambda answer: answer.status_code == 503)
     assert refused.json()["error"]["code"] == "backend_unavailable"
     assert int(refused.headers["retry-after"]) > 0
 
@@ -245,9 +235,8 @@ async def test_a_stopped_engine_makes_the_backend_unready_until_it_runs_again(ht
         stopped.send_signal(signal.SIGCONT)
         for _, task in streams:
             task.cancel()
-    async with asyncio.timeout(LOST_SECONDS):
-        while await some_fail(http):  # noqa: ASYNC110 - each API process finds out for itself
-            await asyncio.sleep(0.2)
+    # Each API process finds out for itself.
+    await until(lambda: some_fail(http), LOST_SECONDS, operator.not_)
     await asyncio.gather(*(call(http, new_tool()) for _ in range(AT_ONCE)))
 
 

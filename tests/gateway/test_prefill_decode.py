@@ -3,7 +3,6 @@ other. vLLM's example connector writes it to files, which also works without a G
 
 import json
 import shutil
-import time
 import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,12 +22,12 @@ from tests.support.agents.client_packages import router_python
 from tests.support.effort import repeats
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.http_client import bearer
+from tests.support.servers.http_client import bearer, sync_client
 from tests.support.servers.loopback import in_thread
 from toolgate_proxy.ops.stack.processes import Child, free_port
 
 from . import kit
-from .servers import FEW_PLACES, adapters, await_backend, vllm
+from .servers import FEW_PLACES, adapters, await_backend, await_model, vllm
 
 pytestmark = pytest.mark.slow
 
@@ -133,20 +132,9 @@ def http(request, engines, tmp_path_factory):
                 models, engines.urls[0], logs / "log", TOOLGATE_BACKEND_KEY=engines.key
             )
         )
-        headers = bearer(MASTER_KEY)
-        client = httpx.Client(base_url=gateway.url, headers=headers, timeout=300, trust_env=False)
-        held.enter_context(client)
-        _wait(client)
+        client = held.enter_context(sync_client(gateway.url, MASTER_KEY, timeout=300))
+        await_model(client, "apart")
         yield client
-
-
-def _wait(client):
-    """Wait until the gateway knows that the router answers."""
-    give_up = time.monotonic() + 60
-    body = {"model": "apart", "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
-    while (answer := client.post(kit.CHAT, json=body)).is_error:
-        assert time.monotonic() < give_up, answer.text
-        time.sleep(0.2)
 
 
 def asked(seed, bias, tag=""):

@@ -19,7 +19,7 @@ from tests.support.effort import repeats, rotating
 from tests.support.servers.backends import Backends, backends_of
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.http_client import http_client
 from tests.support.servers.routers import routing
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
@@ -119,7 +119,7 @@ def routed_by(ports, tmp_path_factory):
 @pytest.fixture(params=OTHERS)
 async def routed(request, routed_by, gateway_url):
     backends = routed_by(request.param)
-    async with http_client(gateway_url, headers=bearer(MASTER_KEY), timeout=120) as http:
+    async with http_client(gateway_url, MASTER_KEY, timeout=120) as http:
         made = Routed(request.param, backends, http)
         await wait_until_up(made)
         yield made
@@ -127,13 +127,13 @@ async def routed(request, routed_by, gateway_url):
 
 async def wait_until_up(routed):
     """Wait until the gateway has found that the router responds."""
-    up = False
-    async with asyncio.timeout(60):
-        while not up:
-            await asyncio.sleep(0.1)
-            models = (await routed.http.get("/toolgate/status")).json()["models"]
-            [model] = [each for each in models if each["model"] == routed.model]
-            up = all(backend["up"] for backend in model["backends"])
+
+    async def is_up():
+        models = (await routed.http.get("/toolgate/status")).json()["models"]
+        [model] = [each for each in models if each["model"] == routed.model]
+        return all(backend["up"] for backend in model["backends"])
+
+    await until(is_up, 60)
 
 
 def saying(*texts, **more):
@@ -338,7 +338,7 @@ async def until_both_are_used(routed):
 @pytest.mark.timed
 async def test_a_whole_response_may_take_longer_than_default_timeouts(routed_by, gateway_url):
     """Those of routers are 15 and 60 seconds. All routers at once."""
-    async with http_client(gateway_url, headers=bearer(MASTER_KEY), timeout=120) as http:
+    async with http_client(gateway_url, MASTER_KEY, timeout=120) as http:
         asked = [Routed(name, routed_by(name), http) for name in OTHERS]
         for each in asked:
             await wait_until_up(each)
