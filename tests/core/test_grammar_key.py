@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from toolgate_core import grammar_key
 from toolgate_core.errors import InvalidTools, SchemaTooComplex
-from toolgate_core.schema.canonical import EMPTY_PARAMETERS, MAX_NODES, canonical_parameters
+from toolgate_core.schema.canonical import MAX_NODES, canonical_parameters
 
 SCHEMA = {
     "type": "object",
@@ -68,18 +68,16 @@ def test_the_tool_name_is_part_of_the_hash():
     assert grammar_key.tool_hash("a", SCHEMA) != grammar_key.tool_hash("b", SCHEMA)
 
 
-def test_missing_parameters_become_an_empty_object_schema():
-    assert canonical_parameters(None) == EMPTY_PARAMETERS
-
-
 def test_enum_values_are_not_treated_as_schemas():
     schema = {"type": "object", "properties": {"a": {"enum": [{"title": "x", "b": 1}]}}}
     assert canonical_parameters(schema)["properties"]["a"] == {"enum": [{"title": "x", "b": 1}]}
 
 
-@pytest.mark.parametrize("schema", [[], "x", {"type": "string"}, {"type": ["object", "null"]}])
+@pytest.mark.parametrize(
+    "schema", [[], "x", {"type": "string"}, {"type": ["object", "null"]}, {"type": "ARRAY"}]
+)
 def test_parameters_that_are_not_an_object_schema_are_refused(schema):
-    with pytest.raises(InvalidTools):
+    with pytest.raises(InvalidTools, match="object"):
         canonical_parameters(schema)
 
 

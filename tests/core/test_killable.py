@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from tests.support import killable_work
 from tests.support.killable_work import Job, Result
+from tests.support.waiting import until
 from toolgate_core.errors import ChecksBusy, ChecksFailed
 from toolgate_core.killable import FairSlots, LimitExceeded, Limits, WorkerPool
 
@@ -24,7 +25,6 @@ pytestmark = [
 ]
 
 AMPLE = Limits(60, 120)
-Pool = WorkerPool[Result]
 
 
 def made(workers=1, target=f"{killable_work.__name__}:work", **options):
@@ -179,8 +179,8 @@ async def test_workers_do_not_pile_up():
     await asyncio.gather(*(pool.run(Job(steps=("busy", "a")), str(at)) for at in range(6)))
     assert pool._template is not None
     pid = pool._template.pid
-    while len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()) > 3:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    await until(lambda: len(children.read_text().split()) <= 3)
     pool.close()
 
 
@@ -221,9 +221,7 @@ async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(
         await asyncio.wait([starting])
     assert await done(pool, "a") == "a"
     assert pool._template is not None
-    async with asyncio.timeout(60):
-        while templates() - others != {pool._template.pid}:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: templates() - others == {pool._template.pid}, 60)
     pool.close()
 
 

@@ -11,7 +11,7 @@ from tests import tools
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.custom_tools import MAX_DEFINITION, CustomCalls, Grammar, InputText, grammar_of
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Finish, InputDelta
-from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
+from toolgate_core.dialects.registry import DIALECTS, PLAIN
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.plan import make_plan
 from toolgate_core.schema.canonical import EMPTY_PARAMETERS
@@ -133,14 +133,6 @@ def test_invalid_tools_can_be_left_out():
         "tools[2]": "tools[2].function.name",
         "tools[3]": "tools[3].function.name",
     }
-
-
-def test_a_dialect_is_detected_by_its_marker_tokens():
-    marks = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
-    assert recognise(marks).dialect is QWEN3
-    assert recognise(marks[:2]).dialect is HERMES
-    assert recognise(["<s>"]).dialect is PLAIN
-    assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
 
 
 @pytest.mark.parametrize(("strict", "read"), [(None, False), (False, False), (True, True)])

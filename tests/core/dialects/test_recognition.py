@@ -59,15 +59,12 @@ def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect):
     assert found.warnings == ()
 
 
-def test_without_a_template_the_tokens_decide():
-    found = recognise(("<tool_call>", "</tool_call>", "<think>", "</think>"))
-    assert found.dialect.name == "qwen3"
-    assert found.warnings == ()
-
-
 @pytest.mark.parametrize(
     ("tokens", "name"),
     [
+        (("<s>",), "plain"),
+        (("<tool_call>", "</tool_call>"), "hermes"),
+        (("<tool_call>", "</tool_call>", "<think>", "</think>"), "qwen3"),
         (("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"), "kimi_k2"),
         (("<|tools_prefix|>", "<|tools_suffix|>"), "apertus"),
         (("<|action_start|>", "<|action_end|>", "<|plugin|>"), "internlm2"),

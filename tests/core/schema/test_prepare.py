@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 from scripts.schema_support_counts import coverage
 
-from toolgate_core.errors import InvalidTools, SchemaNotEnforceable
+from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters, canonical_schema
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.patterns import is_maskable
@@ -117,14 +117,6 @@ def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation():
     assert not validator(made.schema).is_valid({"name": 1})
 
 
-def test_too_deep_schemas_are_refused_before_recursive_and_native_code_runs():
-    schema = {}
-    for _ in range(5_000):
-        schema = {"not": schema}
-    with pytest.raises(InvalidTools, match="nested deeper"):
-        canonical_schema(schema, param="parameters")
-
-
 def test_keywords_are_removed_until_an_engine_compiles_the_rest():
     schema = canonical_schema(
         {
@@ -191,43 +183,12 @@ def test_a_member_that_can_have_no_name_is_not_waited_for():
     assert prepare(closed | nothing).residual
 
 
-SCHEMA = {
-    "type": "object",
-    "title": "a title",
-    "properties": {
-        "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}, "uniqueItems": True},
-        "not": {"type": "string", "format": "made-up"},
-        "one": {"oneOf": [{"minimum": 0}, {"type": "integer", "maximum": 9}]},
-        "when": {"if": {"items": {"const": 1}}, "then": {"minItems": 1}},
-    },
-    "$defs": {"tag": {"type": "string"}, "unused": {"uniqueItems": True}},
-}
+SCHEMA = CASES["coverage"]["schema"]
 
 
 def test_coverage_states_what_enforces_each_keyword():
     by = {each.pointer: each.enforced_by for each in coverage(SCHEMA, prepare(SCHEMA))}
-    assert by == {
-        "/type": "masks",
-        "/title": "nothing",
-        "/properties": "masks",
-        "/properties/tags/type": "masks",
-        "/properties/tags/items": "masks",
-        "/properties/tags/items/$ref": "masks",
-        "/properties/tags/uniqueItems": "validation",
-        "/properties/not/type": "masks",
-        "/properties/not/format": "nothing",
-        "/properties/one/oneOf": "validation",
-        "/properties/one/oneOf/0/minimum": "masks",
-        "/properties/one/oneOf/1/type": "masks",
-        "/properties/one/oneOf/1/maximum": "masks",
-        "/properties/when/if": "validation",
-        "/properties/when/if/items": "validation",
-        "/properties/when/if/items/const": "validation",
-        "/properties/when/then": "validation",
-        "/properties/when/then/minItems": "validation",
-        "/$defs/tag/type": "masks",
-        "/$defs/unused/uniqueItems": "nothing",
-    }
+    assert by == CASES["coverage"]["enforced by"]
 
 
 def test_residual_keywords_have_a_reason_and_a_rewrite():
