@@ -21,9 +21,10 @@ from typing import Any
 from tests import tools
 from tests.models import ROOT
 from tests.support import commands
-from tests.support.dialects.model import DialectModel, calls_in, walk
+from tests.support.dialects.model import DialectModel, EndingChoice, calls_in
 from tests.support.dialects.text_reader import calls_of
 from tests.support.schemas.judge import schema_violation
+from tests.support.walker.walk import Enforced, walk
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
@@ -59,9 +60,10 @@ def _walk_all(model: DialectModel, walks: int, splits: int, counts: Counter[str]
     dice, machine = random.Random(1), model.automaton(choice="required")
     for seed in range(walks):
         machine.reset()
-        tokens, _, whole = walk(machine, model, seed, LIMIT)
-        if not whole:
+        source = Enforced(machine, model.vocabulary.size)
+        if not walk(source, EndingChoice(model, random.Random(seed)), LIMIT):
             continue
+        tokens = source.tokens
         counts["walks"] += 1
         calls = calls_in(model.segment(tokens, required=True))
         counts["calls"] += len(calls)

@@ -35,7 +35,7 @@ settings.register_profile(
 settings.load_profile("toolgate")
 
 
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup():
     """Loggers are as they begin, whatever tests and libraries have configured before."""
     logging.disable(logging.NOTSET)
     logging.root.setLevel(logging.WARNING)
@@ -46,11 +46,11 @@ def pytest_runtest_setup() -> None:
                 logger.setLevel(logging.NOTSET)
 
 
-def pytest_report_header() -> str:
+def pytest_report_header():
     return f"sample of the matrices: {SAMPLE} (repeat it with {SETTING}={SAMPLE})"
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+def pytest_ignore_collect(collection_path, config):
     """Modules without a test of the marks that -m names are not imported, which takes half a minute
     for all of them, nor is the conftest.py of a folder of such modules."""
     selected = config.option.markexpr
@@ -63,7 +63,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return not any(may_have(path, required) for path in inside) or None
 
 
-def may_have(module: Path, required: set[str]) -> bool:
+def may_have(module, required):
     """Whether a test of the module may have one of the marks."""
     return bool(marks_of(module) & required) or any(
         f"pytest.mark.{mark}" in source_of(module) for mark in required
@@ -71,22 +71,22 @@ def may_have(module: Path, required: set[str]) -> bool:
 
 
 @cache
-def source_of(module: Path) -> str:
+def source_of(module):
     return module.read_text()
 
 
-def marks_of(path: Path) -> set[str]:
+def marks_of(path):
     """The marks of the folder in which a module is."""
     return {mark for mark, folders in FOLDERS.items() if any(map(path.is_relative_to, folders))}
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+def pytest_itemcollected(item):
     for mark in marks_of(item.path):
         item.add_marker(mark)
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """After -m has selected: this hook is the last one."""
     if not FAST:
         return
@@ -95,13 +95,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
-def required_marks(selected: str) -> set[str]:
+def required_marks(selected):
     """The marks of which each test has one: `(a or b) and not c` → {a, b}."""
     first = selected.partition(" and ")[0].strip("()")
     return set() if first.startswith("not ") else {*first.split(" or ")} - {""}
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
+def pytest_collection_finish(session):
     """Client libraries are installed while other tests run."""
     options = session.config.option
     if not options.collectonly and not getattr(options, "workers", 0):

@@ -1,8 +1,5 @@
 """The tiny model's real tokenizer and both engines, without a server."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from tests.models import tiny_model
@@ -13,9 +10,8 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.turn_graph import TurnGraphs
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.engines.choice import fallback_choices
-from toolgate_backend.grammars.engines.engine import CompiledGrammar, Engine
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.grammars.engines.llguidance_engine import (
     LLGuidanceEngine,
     make_tokenizer,
@@ -23,19 +19,17 @@ from toolgate_backend.grammars.engines.llguidance_engine import (
 )
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.grammars.least_tokens import LeastTokens
-from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.schema.canonical import TEXT, canonical_json
-from toolgate_core.tools import Tool, content_format, parse_tools
+from toolgate_core.tools import content_format, parse_tools
 
 
 @pytest.fixture(scope="session")
-def vocabulary() -> Vocabulary:
+def vocabulary():
     return vocabulary_of(str(tiny_model()))
 
 
 @pytest.fixture(scope="session")
-def engines(vocabulary: Vocabulary) -> dict[str, Engine]:
+def engines(vocabulary):
     end = vocabulary.tokenizer.eos_token_id
     text = tokenizer_text(vocabulary.tokenizer)
     return {
@@ -45,20 +39,18 @@ def engines(vocabulary: Vocabulary) -> dict[str, Engine]:
 
 
 @pytest.fixture(scope="session")
-def model_data(vocabulary: Vocabulary) -> ModelData:
+def model_data(vocabulary):
     return ModelData(vocabulary)
 
 
 @pytest.fixture(scope="session")
-def turns(model_data: ModelData) -> TurnGraphs:
+def turns(model_data):
     return TurnGraphs(model_data)
 
 
 @pytest.fixture(scope="session")
-def compile_tool(
-    vocabulary: Vocabulary, engines: dict[str, Engine], model_data: ModelData
-) -> Callable[[Tool], MeasuredGrammar]:
-    def compile_(tool: Tool) -> MeasuredGrammar:
+def compile_tool(vocabulary, engines, model_data):
+    def compile_(tool):
         compiled: CompiledGrammar
         schema = tool.parameters
         if TEXT in tool.parameters:
@@ -76,14 +68,10 @@ def compile_tool(
 
 
 @pytest.fixture(scope="session")
-def automaton(
-    turns: TurnGraphs, compile_tool: Callable[[Tool], MeasuredGrammar]
-) -> Callable[..., Automaton]:
+def automaton(turns, compile_tool):
     """automaton(tools, schema, choice=…, …), with all their grammars compiled."""
 
-    def make(
-        tools: list[dict[str, Any]], schema: dict[str, Any] | Tool | None = None, **spec: Any
-    ) -> Automaton:
+    def make(tools, schema=None, **spec):
         grammars = [compile_tool(tool) for tool in parse_tools(tools)]
         form = content_format(schema, param="") if isinstance(schema, dict) else schema
         content = compile_tool(form) if form is not None else None
@@ -93,20 +81,20 @@ def automaton(
 
 
 @pytest.fixture
-def ranks(vocabulary: Vocabulary) -> WorkerRpc:
+def ranks(vocabulary):
     return WorkerRpc(vocabulary)
 
 
 @pytest.fixture
-def bench(vocabulary: Vocabulary) -> Bench:
+def bench(vocabulary):
     return Bench(vocabulary)
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def registry(ranks: WorkerRpc, bench: Bench, clock: Clock) -> GrammarRegistry:
+def registry(ranks, bench, clock):
     return registry_over(ranks, bench, clock)

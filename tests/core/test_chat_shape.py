@@ -1,14 +1,12 @@
 """Messages in the shape of chat completions: what routers read, and what comes back out of them."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
@@ -54,7 +52,7 @@ MESSAGES = {
 }
 
 
-def shaped(message: wire.Message | None, op: str = "generate", model: str = "other") -> Any:
+def shaped(message, op="generate", model="other"):
     return json.loads(body_of(op, message, model))
 
 
@@ -65,7 +63,7 @@ def test_a_message_is_the_same_behind_the_shape(name, message):
     assert type(message).model_validate(message_in(body)) == message
 
 
-def rewritten(body: bytes) -> Any:
+def rewritten(body):
     """The body behind a router that sorts members, and reads numbers as floats."""
     return json.loads(json.dumps(json.loads(body, parse_int=float), sort_keys=True))
 
@@ -182,7 +180,7 @@ def test_messages_without_a_prompt_to_compute_have_no_steps(op):
 
 
 # --- middleware ---
-async def told(request: Request) -> Response:
+async def told(request):
     """What arrives."""
     scope = request.scope
     body = await request.body()
@@ -262,7 +260,7 @@ def test_a_body_in_parts_is_read_as_a_whole(http):
 
 
 def test_deep_messages_are_read():
-    message: dict[str, Any] = {"role": "user"}
+    message = {"role": "user"}
     for _ in range(110):
         message = {"role": "user", "content": [message]}
     prompt = wire.ChatPrompt(messages=(message,))

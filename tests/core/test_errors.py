@@ -1,7 +1,5 @@
 """Errors, their bodies, JSON Pointers, half surrogate pairs, and the description of a backend."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,11 +1,8 @@
 """The start-up probe of private names of hosts, imports, and the directory of a run."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -24,11 +21,11 @@ from toolgate_core.host_probe import (
 class Host:
     declared: int
 
-    async def method(self, data: object, *, stream: bool = False) -> None: ...
+    async def method(self, data, *, stream=False): ...
 
-    async def anything(self, **arguments: object) -> None: ...
+    async def anything(self, **arguments): ...
 
-    def hooked(self, request: object) -> None: ...
+    def hooked(self, request): ...
 
 
 class Interface(ABC):
@@ -39,17 +36,17 @@ class Interface(ABC):
     def reset(self) -> None: ...
 
 
-def function(request: object) -> None: ...
+def function(request): ...
 
 
 @pytest.fixture(autouse=True)
-def _host(monkeypatch: pytest.MonkeyPatch) -> None:
+def _host(monkeypatch):
     module = ModuleType("host_of_the_test")
     module.__dict__.update(Host=Host, Interface=Interface, function=function, setting=None)
     monkeypatch.setitem(sys.modules, "host_of_the_test", module)
 
 
-def private(target: str, *arguments: str, **others: Any) -> PrivateName:
+def private(target, *arguments, **others):
     return PrivateName(f"host_of_the_test:{target}", "x", arguments, **others)
 
 
@@ -140,7 +137,7 @@ def test_the_message_lists_every_problem_and_the_version_to_install():
 
 
 @pytest.fixture(autouse=True)
-def _collector() -> Iterator[None]:
+def _collector():
     """Nothing is frozen when a test begins."""
     gc.enable()
     gc.unfreeze()
@@ -151,7 +148,7 @@ def _collector() -> Iterator[None]:
 def test_objects_made_inside_are_excluded_from_collections():
     with importing():
         assert not gc.isenabled()
-        made: list[list[int]] = [[] for _ in range(100_000)]
+        made = [[] for _ in range(100_000)]
     assert gc.isenabled()
     assert gc.get_freeze_count() >= len(made)
 

@@ -1,7 +1,5 @@
 """Imports between packages: core imports neither proxy nor backend, and these not each other."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -52,9 +50,9 @@ def test_verify_runs_with_its_own_packages():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def _extra(name: str, project: dict[str, dict[str, list[str]]]) -> list[str]:
+def _extra(name, project):
     return project["optional-dependencies"][name]
 
 
-def _module(requirement: str) -> str:
+def _module(requirement):
     return re.split(r"[\[<>=]", requirement)[0].replace("-", "_")

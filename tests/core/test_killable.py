@@ -1,15 +1,12 @@
 """Killable workers: what they do to jobs over a limit, and when something else kills them. Slots:
 no owner has all, owners take turns, and tasks that leave give back what they had."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ import pytest_asyncio
 
 from tests.support import killable_work
 from tests.support.killable_work import Job, Result
+from tests.support.waiting import until
 from toolgate_core.errors import ChecksBusy, ChecksFailed
 from toolgate_core.killable import FairSlots, LimitExceeded, Limits, WorkerPool
 
@@ -27,12 +25,9 @@ pytestmark = [
 ]
 
 AMPLE = Limits(60, 120)
-Pool = WorkerPool[Result]
 
 
-def made(
-    workers: int = 1, target: str = f"{killable_work.__name__}:work", **options: float
-) -> Pool:
+def made(workers=1, target=f"{killable_work.__name__}:work", **options):
     return WorkerPool(
         target,
         Result,
@@ -46,7 +41,7 @@ def made(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def pool() -> AsyncIterator[Pool]:
+async def pool():
     """One for most tests, whatever they do to its processes."""
     pool = made()
     yield pool
@@ -54,18 +49,18 @@ async def pool() -> AsyncIterator[Pool]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def two() -> AsyncIterator[Pool]:
+async def two():
     """Two workers, one for each owner of jobs."""
     pool = made(workers=2)
     yield pool
     pool.close()
 
 
-async def done(pool: Pool, *steps: str, path: Path | None = None, limits: Limits = AMPLE) -> str:
+async def done(pool, *steps, path=None, limits=AMPLE):
     return (await pool.run(Job(steps=steps, path=str(path or "")), limits=limits)).text
 
 
-async def ended(pid: int) -> None:
+async def ended(pid):
     """Wait for the end of a process that is not our child."""
     status = Path(f"/proc/{pid}/stat")
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -184,8 +179,8 @@ async def test_workers_do_not_pile_up():
     await asyncio.gather(*(pool.run(Job(steps=("busy", "a")), str(at)) for at in range(6)))
     assert pool._template is not None
     pid = pool._template.pid
-    while len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()) > 3:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    await until(lambda: len(children.read_text().split()) <= 3)
     pool.close()
 
 
@@ -226,13 +221,11 @@ async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(
         await asyncio.wait([starting])
     assert await done(pool, "a") == "a"
     assert pool._template is not None
-    async with asyncio.timeout(60):
-        while templates() - others != {pool._template.pid}:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: templates() - others == {pool._template.pid}, 60)
     pool.close()
 
 
-def templates() -> set[int]:
+def templates():
     """The templates of these tests in this process, whichever thread has started them."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
@@ -246,30 +239,30 @@ def templates() -> set[int]:
 class Jobs:
     """Jobs that run until they are ended, and the order in which they began."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count):
         self.slots = FairSlots(count)
-        self.begun: list[str] = []
-        self._ends: dict[str, asyncio.Event] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.begun = []
+        self._ends = {}
+        self._tasks = {}
 
-    async def add(self, *names: str) -> None:
+    async def add(self, *names):
         """The first letter of a name is its owner."""
         for name in names:
             self._ends[name] = asyncio.Event()
             self._tasks[name] = asyncio.create_task(self._run(name))
         await asyncio.sleep(0.01)
 
-    async def _run(self, name: str) -> None:
+    async def _run(self, name):
         async with self.slots.slot(name[0], 60):
             self.begun.append(name)
             await self._ends[name].wait()
 
-    async def end(self, name: str) -> None:
+    async def end(self, name):
         self._ends[name].set()
         await self._tasks[name]
         await asyncio.sleep(0.01)
 
-    async def cancel(self, *names: str) -> None:
+    async def cancel(self, *names):
         for name in names:
             self._tasks[name].cancel()
         await asyncio.sleep(0.01)

@@ -1,12 +1,9 @@
 """Temporary directories of runs: cleanup of dead runs, and logs of failed ones."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ from toolgate_core.run_directory import KEPT_SECONDS, RunDirectory, remove_dead_
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 

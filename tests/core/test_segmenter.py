@@ -1,7 +1,5 @@
 """The segmenter over hand-made tokens, and stop strings: one id a mark, text is ordinary tokens."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
@@ -15,7 +13,6 @@ from toolgate_core.deltas import (
     CallEnd,
     CallStart,
     ContentDelta,
-    Event,
     Finish,
     ReasoningDelta,
 )
@@ -38,24 +35,22 @@ DEEP = "[" * 10_000
 Token = tuple[int, str]
 
 
-def mark(token: int) -> Token:
+def mark(token):
     return token, MARK_TEXTS[token]
 
 
-def text(*pieces: str) -> list[Token]:
+def text(*pieces):
     return [(ORDINARY, piece) for piece in pieces]
 
 
-def call(name: str, *arguments: str) -> list[Token]:
+def call(name, *arguments):
     head = f'\n{{"name": "{name}", "arguments": '
     return [mark(1), *text(head, *arguments, "}", "\n"), mark(2)]
 
 
-def run(
-    tokens: list[Token], *, reason: str = "stop", splits: tuple[int, ...] = (), **how: bool
-) -> list[Event]:
+def run(tokens, *, reason="stop", splits=(), **how):
     segmenter = Segmenter(QWEN3, MARKS, **how)
-    events: list[Event] = []
+    events = []
     bounds = [0, *sorted(min(s, len(tokens)) for s in splits), len(tokens)]
     for begin, end in pairwise(bounds):
         part = tokens[begin:end]
@@ -131,8 +126,8 @@ arguments = st.dictionaries(st.text(max_size=4), st.text(max_size=6), max_size=2
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> list[Token]:
-    tokens: list[Token] = []
+def answers(draw):
+    tokens = []
     if draw(st.booleans()):
         tokens += [mark(3), *text(*draw(pieces)), mark(4), *text("\n\n")]
     tokens += text(*draw(pieces))
@@ -153,7 +148,7 @@ def test_any_split_gives_the_same_events(tokens, splits, reason):
 def test_a_truncated_response_is_a_prefix_of_the_complete_one(tokens, at):
     """A truncated response contains no text that the complete one lacks."""
 
-    def shown(events: list[Event]) -> str:
+    def shown(events):
         return "".join(
             f"[{e.name}]" if isinstance(e, CallStart) else getattr(e, "text", "") for e in events
         )
@@ -163,7 +158,7 @@ def test_a_truncated_response_is_a_prefix_of_the_complete_one(tokens, at):
     assert whole.startswith(cut.rstrip()) or whole.startswith(cut)
 
 
-def shown(stops: list[str], pieces: list[str]) -> tuple[str, str | None]:
+def shown(stops, pieces):
     stop = StopStrings(stops)
     events = [e for piece in pieces for e in stop.filter([ContentDelta(piece)])]
     events += stop.filter([Finish("stop")])

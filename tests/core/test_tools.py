@@ -1,10 +1,7 @@
 """Tools, custom tools, the plan of a request, and the tools of a conversation."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,11 +11,11 @@ from tests import tools
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.custom_tools import MAX_DEFINITION, CustomCalls, Grammar, InputText, grammar_of
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Finish, InputDelta
-from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
+from toolgate_core.dialects.registry import DIALECTS, PLAIN
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.plan import make_plan
 from toolgate_core.schema.canonical import EMPTY_PARAMETERS
-from toolgate_core.tools import OnInvalid, Tool, parse_tools
+from toolgate_core.tools import parse_tools
 from toolgate_core.toolset import Toolset
 
 HERMES = DIALECTS["hermes"]
@@ -28,13 +25,13 @@ CASES = json.loads(Path(__file__).with_name("tools.json").read_text())
 TOOLS = parse_tools([tools.WEATHER, tools.TAGS])
 
 
-def tool(name: str, parameters: dict[str, Any]) -> Tool:
+def tool(name, parameters):
     function = {"name": name, "parameters": parameters}
     [parsed] = parse_tools([{"type": "function", "function": function}])
     return parsed
 
 
-def request(**fields: Any) -> ChatRequest:
+def request(**fields):
     return ChatRequest(request_id="r", model="m", messages=(), **{"tools": TOOLS, **fields})
 
 
@@ -126,7 +123,7 @@ def test_invalid_tools_can_be_left_out():
     wrong["function"]["parameters"]["type"] = "array"
     other = {**tools.TAGS, "function": tools.TAGS["function"] | {"description": "Another tool."}}
     nameless = {"type": "function", "function": {"name": "two words"}}
-    errors: dict[str, InvalidRequest] = {}
+    errors = {}
     found = parse_tools(
         [tools.TAGS, wrong, other, nameless, tools.WEATHER], on_invalid=errors.__setitem__
     )
@@ -136,14 +133,6 @@ def test_invalid_tools_can_be_left_out():
         "tools[2]": "tools[2].function.name",
         "tools[3]": "tools[3].function.name",
     }
-
-
-def test_a_dialect_is_detected_by_its_marker_tokens():
-    marks = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
-    assert recognise(marks).dialect is QWEN3
-    assert recognise(marks[:2]).dialect is HERMES
-    assert recognise(["<s>"]).dialect is PLAIN
-    assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
 
 
 @pytest.mark.parametrize(("strict", "read"), [(None, False), (False, False), (True, True)])
@@ -158,19 +147,19 @@ SEARCH, LOOK, WALK = (tool(name, {"properties": {}}) for name in ("search", "loo
 class Loads:
     """A deferred tool, and how often it was read."""
 
-    def __init__(self, loaded: Tool | None) -> None:
+    def __init__(self, loaded):
         self.loaded, self.count = loaded, 0
 
-    def __call__(self, _: OnInvalid) -> Tool | None:
+    def __call__(self, _):
         self.count += 1
         return self.loaded
 
 
-def names(tools: tuple[Tool, ...]) -> list[str]:
+def names(tools):
     return [each.name for each in tools]
 
 
-def begun(*tools: Tool, **deferred: Loads) -> Toolset:
+def begun(*tools, **deferred):
     toolset = Toolset(tools, deferred)
     toolset.begin()
     return toolset
@@ -248,7 +237,7 @@ def test_other_choices_stay(choice):
 LARK = {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "a"'}}
 
 
-def custom(name: Any = "shell", **fields: Any) -> dict[str, Any]:
+def custom(name="shell", **fields):
     return {"type": "custom", "custom": {"name": name, **fields}}
 
 
@@ -276,7 +265,7 @@ def test_a_schema_cannot_have_a_grammar():
     assert grammar_of(tool("f", {"properties": {"input": text}}).parameters) is None
 
 
-def read(text: str, cuts: list[int]) -> tuple[str, str]:
+def read(text, cuts):
     """The text before the call's end, and the rest."""
     reader, parts, at = InputText(), [], 0
     for cut in [*sorted(cut % (len(text) + 1) for cut in cuts), len(text)]:

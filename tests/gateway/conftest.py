@@ -5,18 +5,15 @@ both ways of a request, where `kit.both_adapters` and `kit.both_ways` mark them.
 order in which the servers that they need start; those that kill servers run last.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.models import tiny_model
-from tests.support.servers.http_client import bearer
+from tests.support.servers.http_client import sync_client
 from toolgate_proxy.ops.demo.model import closers
 
-from .servers import ORDER, Backend, Gateway, Servers, Stack, adapters
+from .servers import ORDER, Servers, adapters
 
 HERE = Path(__file__).parent
 FIRST = ("test_images", "test_prefill_decode", "test_parallel")
@@ -26,14 +23,14 @@ LAST = "test_faults"
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     ours = [index for index, item in enumerate(items) if item.path.is_relative_to(HERE)]
     ordered = sorted((items[index] for index in ours), key=_position)
     for index, item in zip(ours, ordered, strict=True):
         items[index] = item
 
 
-def _position(item: pytest.Item) -> int:
+def _position(item):
     if item.path.stem in FIRST:
         return FIRST.index(item.path.stem) - len(FIRST) - 1
     if item.path.stem == LAST:
@@ -41,11 +38,11 @@ def _position(item: pytest.Item) -> int:
     return max((ORDER.index(name) for name in needs(item)), default=-1)
 
 
-def needs(item: pytest.Item) -> set[str]:
+def needs(item):
     """Return the servers that a test needs beside the stack."""
-    fixtures: tuple[str, ...] = getattr(item, "fixturenames", ())
+    fixtures = getattr(item, "fixturenames", ())
     callspec = getattr(item, "callspec", None)
-    parameters: dict[str, Any] = callspec.params if callspec is not None else {}
+    parameters = callspec.params if callspec is not None else {}
     found = {name for name in ORDER if name in fixtures}
     if parameters.get("way") == "litellm":
         found.add("litellm_gateway")
@@ -57,9 +54,7 @@ def needs(item: pytest.Item) -> set[str]:
 
 
 @pytest.fixture(scope="package")
-def servers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Servers]:
+def servers(request, tmp_path_factory):
     items = [item for item in request.session.items if item.path.is_relative_to(HERE)]
     wanted = {name for item in items for name in needs(item)}
     with Servers(wanted, tmp_path_factory.mktemp("servers")) as running:
@@ -67,7 +62,7 @@ def servers(
 
 
 @pytest.fixture(autouse=True)
-def _alive(request: pytest.FixtureRequest) -> Iterator[None]:
+def _alive(request):
     """Fail the test in which a server ended by itself, with the end of that server's log."""
     yield
     if "servers" in request.fixturenames:
@@ -75,78 +70,76 @@ def _alive(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def stack(servers: Servers) -> Stack:
+def stack(servers):
     return servers.stack
 
 
 @pytest.fixture(scope="package")
-def second(servers: Servers) -> Backend:
+def second(servers):
     """The backend on the second adapter, with a LoRA adapter."""
     return servers.backend("second")
 
 
 @pytest.fixture(scope="package")
-def two_ranks(servers: Servers) -> Backend:
+def two_ranks(servers):
     """The backend on two tensor-parallel ranks, on the first adapter."""
     return servers.backend("two_ranks")
 
 
 @pytest.fixture
-def way() -> str:
+def way():
     return "own"
 
 
 @pytest.fixture
-def adapter() -> str:
+def adapter():
     return adapters()[0]
 
 
 @pytest.fixture
-def model(adapter: str) -> str:
+def model(adapter):
     """The model whose backend has this adapter, as the gateways name it."""
     return "tiny" if adapter == adapters()[0] else "second"
 
 
 @pytest.fixture
-def gateway(servers: Servers, way: str, model: str) -> Gateway:
+def gateway(servers, way, model):
     if way == "litellm":
         return servers.gateway("litellm_gateway", model)
     return servers.gateway("stack" if model == "tiny" else "impatient_gateway", model)
 
 
 @pytest.fixture
-def impatient_gateway(servers: Servers, model: str) -> Gateway:
+def impatient_gateway(servers, model):
     """A gateway with short time-outs before the backends of all other tests."""
     return servers.gateway("impatient_gateway", model)
 
 
 @pytest.fixture
-def http(gateway: Gateway) -> Iterator[httpx.Client]:
-    headers = bearer(gateway.key)
-    with httpx.Client(base_url=gateway.url, headers=headers, timeout=300, verify=False) as http:
+def http(gateway):
+    with sync_client(gateway.url, gateway.key, timeout=300) as http:
         yield http
 
 
 @pytest.fixture
-def target(servers: Servers, model: str) -> Backend:
+def target(servers, model):
     """The backend that answers `model`."""
     return servers.backend("first" if model == "tiny" else "second")
 
 
 @pytest.fixture
-def backend(target: Backend) -> Iterator[httpx.Client]:
+def backend(target):
     """A client of the backend's own routes."""
-    with target.client() as client:
-        client.base_url = f"{target.url}/v1/toolgate"
+    with target.client("/v1/toolgate") as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def bias() -> dict[str, float]:
+def bias():
     """logit_bias that makes the random model end strings, objects and turns."""
     return closers(tiny_model())
 
 
 @pytest.fixture
-def common(bias: dict[str, float], model: str) -> dict[str, Any]:
+def common(bias, model):
     return {"model": model, "max_tokens": 400, "temperature": 1.0, "seed": 11, "logit_bias": bias}

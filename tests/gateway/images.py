@@ -4,13 +4,10 @@ each API, and a model that accepts images behind a gateway."""
 import base64
 import random
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from io import BytesIO
-from pathlib import Path
 from threading import Event
-from typing import Any
 
 from PIL import Image
 
@@ -22,7 +19,6 @@ from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, Assistant, CallTurn, Result, User
 from toolgate_verify.terms import Api
-from toolgate_verify.tools.tool import Tool
 
 from .servers import FEW_PLACES, adapters, await_backend, vllm
 
@@ -39,24 +35,24 @@ FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 # --- images ---
 
 
-def picture(color: str, form: str = "PNG", mode: str = "RGB", side: int = 40) -> bytes:
+def picture(color, form="PNG", mode="RGB", side=40):
     file = BytesIO()
     Image.new("RGB", (side, side), color).convert(mode).save(file, form)
     return file.getvalue()
 
 
-def noise(side: int) -> bytes:
+def noise(side):
     file = BytesIO()
     data = random.Random(0).randbytes(3 * side * side)
     Image.frombytes("RGB", (side, side), data).save(file, "PNG")
     return file.getvalue()
 
 
-def data_uri(data: bytes, form: str = "png") -> str:
+def data_uri(data, form="png"):
     return f"data:image/{form.lower()};base64,{base64.b64encode(data).decode()}"
 
 
-def damaged(data: bytes, rng: random.Random) -> bytes:
+def damaged(data, rng):
     """With bytes changed, removed or cut off, but not the first 12, by which the gateway recognises
     the format."""
     made = bytearray(data)
@@ -76,19 +72,19 @@ RED, BLUE = (data_uri(picture(color)) for color in ("red", "blue"))
 
 
 class ImageServer(ThreadingHTTPServer):
-    def __init__(self, files: Mapping[str, bytes]) -> None:
+    def __init__(self, files):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files = files
-        self.asked: list[str] = []
+        self.asked = []
 
-    def url(self, name: str) -> str:
+    def url(self, name):
         return f"http://127.0.0.1:{self.server_address[1]}/{name}"
 
 
 class _Handler(Handler):
     server: ImageServer
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         name = self.path.removeprefix("/")
         self.server.asked.append(name)
         data = self.server.files.get(name)
@@ -96,7 +92,7 @@ class _Handler(Handler):
 
 
 @contextmanager
-def image_server(files: Mapping[str, bytes]) -> Iterator[ImageServer]:
+def image_server(files):
     server = ImageServer(files)
     with running(server):
         yield server
@@ -120,19 +116,10 @@ PATHS = {  # of the second image
 }
 
 
-def body(
-    api: Api,
-    images: Sequence[str] = (),
-    *,
-    place: str = "user",
-    text: str = "What is it?",
-    before: bool = False,
-    tools: Sequence[Tool] = (),
-    **more: Any,
-) -> dict[str, Any]:
+def body(api, images=(), *, place="user", text="What is it?", before=False, tools=(), **more):
     """A conversation with images, which are after the text or `before` it. `more`: fields of `Ask`.
     With tools, a call is required."""
-    turns: list[Any] = [User(text)]
+    turns = [User(text)]
     if place == "result":
         call_id = ("toolu_" if api == Api.MESSAGES else "call_") + "1" * 24
         turns += [Assistant(calls=(CallTurn(call_id, "look", {}),)), Result(call_id, "Here", True)]
@@ -153,7 +140,7 @@ def body(
     return {"model": MODEL, **made, **off}
 
 
-def _part(api: Api, url: str) -> dict[str, Any]:
+def _part(api, url):
     if api == Api.CHAT:
         return {"type": "image_url", "image_url": {"url": url}}
     if api == Api.RESPONSES:
@@ -167,7 +154,7 @@ def _part(api: Api, url: str) -> dict[str, Any]:
 # --- the servers ---
 
 
-def loosen_images() -> None:
+def loosen_images():
     """Replace the check of the gateway that forbids images from this machine, and shorten them."""
     from toolgate_proxy import public_fetch
     from toolgate_proxy.chat import images
@@ -177,7 +164,7 @@ def loosen_images() -> None:
 
 
 @contextmanager
-def vision_gateway(logs: Path) -> Iterator[tuple[gateway_process.Gateway, dict[str, str]]]:
+def vision_gateway(logs):
     """Yields the gateway, and the key of each team in TEAMS."""
     url, key = f"http://127.0.0.1:{(port := free_port())}", uuid.uuid4().hex
     flags = ["--served-model-name", MODEL, "--max-num-seqs", str(FEW_PLACES)]

@@ -3,12 +3,10 @@ routes."""
 
 import json
 import uuid
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import jsonschema
 import pytest
 import tokenizers
@@ -16,12 +14,11 @@ import tokenizers
 from tests import tools
 from tests.models import tiny_model
 from tests.support.apis import replies
-from tests.support.apis.replies import Reply
 from tests.support.dialects.model import calls_in
 from toolgate_core import grammar_key, wire
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.segmenter import Segmenter
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import parse_tools
 from toolgate_proxy.ops.demo.cases import MARKUP, ChoiceOutput
 from toolgate_verify.terms import Api
 
@@ -38,7 +35,7 @@ both_adapters = pytest.mark.parametrize(
 )
 
 
-def token_of(text: str) -> int:
+def token_of(text):
     """The token that is this text."""
     tokenizer = tokenizers.Tokenizer.from_file(str(tiny_model() / "tokenizer.json"))
     [found] = tokenizer.encode(text, add_special_tokens=False).ids
@@ -51,21 +48,19 @@ def token_of(text: str) -> int:
 class Refused(Exception):
     """An error instead of an answer, or at the end of one."""
 
-    def __init__(self, status: int, error: dict[str, Any]) -> None:
+    def __init__(self, status, error):
         super().__init__(status, error)
         self.status, self.error = status, error
 
 
-def post(http: httpx.Client, request: dict[str, Any], api: Api = Api.CHAT) -> httpx.Response:
+def post(http, request, api=Api.CHAT):
     response = http.post(replies.PATHS[api], json=request)
     if response.is_error:
         raise Refused(response.status_code, replies.error(api, response.json()))
     return response
 
 
-def ask(
-    http: httpx.Client, request: dict[str, Any], *, stream: bool = False, api: Api = Api.CHAT
-) -> list[Reply]:
+def ask(http, request, *, stream=False, api=Api.CHAT):
     """The choices of the response, read strictly."""
     if stream:
         request = {**request, "stream": True}
@@ -77,7 +72,7 @@ def ask(
     return replies.read(api, data, streamed=stream)
 
 
-def refusal(http: httpx.Client, request: dict[str, Any], **more: Any) -> dict[str, Any]:
+def refusal(http, request, **more):
     """The error of a status 400."""
     with pytest.raises(Refused) as refused:
         ask(http, request, **more)
@@ -85,7 +80,7 @@ def refusal(http: httpx.Client, request: dict[str, Any], **more: Any) -> dict[st
     return refused.value.error
 
 
-def output(reply: Reply) -> ChoiceOutput:
+def output(reply):
     answer = reply.answer
     return ChoiceOutput(
         content=answer.text or None,
@@ -95,28 +90,24 @@ def output(reply: Reply) -> ChoiceOutput:
     )
 
 
-def outputs(
-    http: httpx.Client, request: dict[str, Any], *, stream: bool = False
-) -> list[ChoiceOutput]:
+def outputs(http, request, *, stream=False):
     return [output(each) for each in ask(http, request, stream=stream)]
 
 
-def both_forms(
-    http: httpx.Client, requests: Sequence[dict[str, Any]], at_once: int = 8
-) -> list[list[ChoiceOutput]]:
+def both_forms(http, requests, at_once=8):
     """Answer all requests whole and streamed, several at once, and require the forms to be equal.
 
     Floating-point sums depend on what else is in the batch, so the same seed may sample another
     token. Answers of different tokens are requested again, one at a time.
     """
 
-    def made(request: dict[str, Any], stream: bool) -> tuple[list[ChoiceOutput], list[Any]]:
+    def made(request, stream):
         found = ask(http, {**request, "return_token_ids": True}, stream=stream)
         return [output(each) for each in found], [each.token_ids for each in found]
 
     with ThreadPoolExecutor(at_once) as pool:
         forms = [[pool.submit(made, each, stream) for stream in (False, True)] for each in requests]
-    answers: list[list[ChoiceOutput]] = []
+    answers = []
     for request, (whole, streamed) in zip(requests, forms, strict=True):
         answer, ids = whole.result()
         if (answer, ids) != streamed.result():
@@ -127,7 +118,7 @@ def both_forms(
     return answers
 
 
-def check(answer: ChoiceOutput, tools: list[dict[str, Any]]) -> None:
+def check(answer, tools):
     """No markup anywhere; every call that is not cut parses and is valid by its schema."""
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in tools}
     for text in (answer.content, answer.reasoning):
@@ -150,7 +141,7 @@ class StreamRead:
     error: dict[str, Any] | None = None
     done: bool = False
 
-    def take(self, line: str) -> None:
+    def take(self, line):
         if not line.startswith("data: "):
             return
         if line == "data: [DONE]":
@@ -167,9 +158,7 @@ class StreamRead:
             self.finish = choice["finish_reason"] or self.finish
 
 
-async def read(
-    http: httpx.AsyncClient, request: dict[str, Any], into: StreamRead | None = None
-) -> StreamRead:
+async def read(http, request, into=None):
     """Stream a request's answer into `into`, which may be read meanwhile."""
     found = into or StreamRead()
     async with http.stream("POST", CHAT, json={**request, "stream": True}) as response:
@@ -180,6 +169,22 @@ async def read(
             async for line in response.aiter_lines():
                 found.take(line)
     return found
+
+
+# --- metrics ---
+
+GENERATED = "vllm:generation_tokens_total{"
+
+
+def series(client, beginning, path="/metrics"):
+    """Return the values of the lines with this beginning by their name and labels."""
+    lines = client.get(path).text.splitlines()
+    found = [line.rpartition(" ") for line in lines if line.startswith(beginning)]
+    return {labels: float(value) for labels, _, value in found}
+
+
+def metric(*asked):
+    return sum(series(*asked).values())
 
 
 # --- a backend's own routes ---
@@ -200,7 +205,7 @@ LIGHT = tools.tool(
 OFFERED = [BOOK, LIGHT]
 
 
-def status(backend: httpx.Client) -> wire.Status:
+def status(backend):
     """Return the backend's status after a step of the engine with another request: what ended
     leaves the batch with the next step."""
     request = wire.GenerateRequest(
@@ -214,7 +219,7 @@ def status(backend: httpx.Client) -> wire.Status:
     return wire.Status.model_validate_json(backend.get("/status").content)
 
 
-def keys_of(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:
+def keys_of(client, offered):
     """Keys of the tools' grammars, by name."""
     info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
     return {
@@ -228,9 +233,7 @@ def keys_of(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:
     }
 
 
-def generate(
-    client: httpx.Client, offered: list[dict[str, Any]], text: str, **options: Any
-) -> tuple[list[int], list[str], str]:
+def generate(client, offered, text, **options):
     """ids, texts, finish_reason of one enforced answer."""
     found = keys_of(client, parse_tools(offered))
     enforcement = wire.Enforcement(
@@ -263,7 +266,7 @@ def generate(
     return ids, texts, end.finish_reason
 
 
-def sampled_calls(client: httpx.Client, text: str, **options: Any) -> list[tuple[str, str]]:
+def sampled_calls(client, text, **options):
     """The calls of a sampled answer with `OFFERED`: one or two, which are valid."""
     ids, texts, finish = generate(client, OFFERED, text, temperature=1.0, **options)
     assert finish == "stop"

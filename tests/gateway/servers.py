@@ -5,8 +5,6 @@ one Ctrl-C ends all its processes with status 0 is a test, too. Of the others, t
 collected tests need start in the background, backends one after the other in the order of `ORDER`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -14,13 +12,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import httpx
 import psutil
@@ -28,6 +24,7 @@ import psutil
 from tests.models import tiny_lora, tiny_model
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.http_client import sync_client
 from toolgate_proxy.backend_client import client
 from toolgate_proxy.ops.stack.processes import Child, free_port
 
@@ -65,27 +62,18 @@ ORDER = (
 )
 
 
-def expect_silence() -> None:
+def expect_silence():
     """Bound the silence of backends in the impatient gateway's process."""
     client.IDLE_SECONDS = SILENCE_SECONDS
 
 
-def adapters() -> tuple[str, ...]:
+def adapters():
     """Return the adapters under test, the first backend's first: both, or TOOLGATE_ADAPTER's."""
     wanted = os.environ.get("TOOLGATE_ADAPTER") or "auto"
     return ADAPTERS if wanted == "auto" else (wanted,)
 
 
-def vllm(
-    name: str,
-    model: Path,
-    port: int,
-    key: str,
-    adapter: str,
-    flags: Sequence[str],
-    logs: Path,
-    **more: str,
-) -> Child:
+def vllm(name, model, port, key, adapter, flags, logs, **more):
     """Start a backend. `more` is added to its environment."""
     command = [sys.executable, "-m", "toolgate_backend.launch", str(model)]
     command += ["--host", "127.0.0.1", "--port", str(port), *SMALL_CACHE, *flags]
@@ -94,11 +82,10 @@ def vllm(
     return Child(name, command, variables, logs / f"{name}.log")
 
 
-def await_backend(backend: Child, url: str, key: str, closing: Event) -> None:
+def await_backend(backend, url, key, closing):
     """Wait until it answers, or until `closing` is set."""
-    headers = {"authorization": f"Bearer {key}"}
     give_up = time.monotonic() + START_SECONDS
-    with httpx.Client(base_url=url, headers=headers, trust_env=False, verify=False) as http:
+    with sync_client(url, key) as http:
         while not closing.wait(0.2):
             backend.check()
             assert time.monotonic() < give_up, f"{backend.log.read_text()[-4000:]}"
@@ -107,26 +94,31 @@ def await_backend(backend: Child, url: str, key: str, closing: Event) -> None:
                     return
 
 
+def await_model(http, model, check=lambda: None):
+    """A gateway that started before a backend sees a second later that it answers."""
+    body = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
+    give_up = time.monotonic() + STOP_SECONDS
+    while (answer := http.post("/v1/chat/completions", json=body)).is_error:
+        check()
+        assert time.monotonic() < give_up, answer.text
+        time.sleep(0.2)
+
+
 @dataclass(frozen=True)
 class Backend:
     url: str
     key: str
     pid: int
 
-    @contextmanager
-    def client(self) -> Iterator[httpx.Client]:
-        headers = {"authorization": f"Bearer {self.key}"}
-        with httpx.Client(
-            base_url=self.url, headers=headers, timeout=300, trust_env=False, verify=False
-        ) as client:
-            yield client
+    def client(self, path=""):
+        return sync_client(self.url + path, self.key, timeout=300)
 
-    def running(self) -> int:
+    def running(self):
         """Return the number of requests in flight, queued ones included."""
         with self.client() as client:
             return int(client.get("/v1/toolgate/status").json()["running"])
 
-    def is_gone(self) -> bool:
+    def is_gone(self):
         """Return whether nothing listens. vLLM's server ends some seconds after its engine."""
         try:
             httpx.get(f"{self.url}/health", trust_env=False, verify=False)
@@ -136,7 +128,7 @@ class Backend:
             return False
         return False
 
-    def signal(self, number: signal.Signals, name: str = "") -> None:
+    def signal(self, number, name=""):
         """Signal those of the backend's processes whose name or command contains `name`."""
         leader = psutil.Process(self.pid)
         for process in [leader, *leader.children(recursive=True)]:
@@ -164,29 +156,27 @@ class Stack:
     fails: bool = False
     """Whether a test kills one of its parts."""
 
-    def said(self) -> str:
+    def said(self):
         return self.output.read_text(errors="replace")
 
-    def require_alive(self) -> None:
+    def require_alive(self):
         assert self.fails or self.process.poll() is None, self.said()[-8000:]
 
-    def wait_ready(self) -> None:
+    def wait_ready(self):
         give_up = time.monotonic() + START_SECONDS
         while f"TOOLGATE READY {self.url}" not in self.said():
             self.require_alive()
             assert time.monotonic() < give_up, self.said()
             time.sleep(0.2)
 
-    def backend_pid(self) -> int:
+    def backend_pid(self):
         children = psutil.Process(self.process.pid).children()
         [backend] = [child for child in children if "toolgate_backend.launch" in child.cmdline()]
         return int(backend.pid)
 
 
 @contextmanager
-def serve(
-    ports: tuple[int, int], keys: tuple[str, str], adapter: str, output: Path
-) -> Iterator[Stack]:
+def serve(ports, keys, adapter, output):
     """Start the stack without waiting for it. `ports` and `keys`: the gateway's, the backend's."""
     command = [sys.executable, "-m", "toolgate_proxy", "serve", str(tiny_model())]
     command += ["--port", str(ports[0]), "--backend-port", str(ports[1])]
@@ -222,24 +212,24 @@ def serve(
 class Servers:
     """A context manager. `wanted` holds names of `ORDER`; the stack starts in any case."""
 
-    def __init__(self, wanted: Iterable[str], logs: Path) -> None:
+    def __init__(self, wanted, logs):
         self._wanted = {*wanted}
         self._logs = logs
         self._backend_key = uuid.uuid4().hex
         self._ports = {name: free_port() for name in ("stack", "first", *ORDER)}
-        self._gateways: dict[str, gateway_process.Gateway] = {}
-        self._backends: dict[str, Child] = {}
-        self._may_end: set[str] = set()
-        self._started: dict[str, Future[None]] = {}
-        self._answering: set[tuple[str, str]] = set()
+        self._gateways = {}
+        self._backends = {}
+        self._may_end = set()
+        self._started = {}
+        self._answering = set()
         self._closing = Event()
         self._held = ExitStack()
         self.stack: Stack
 
-    def __enter__(self) -> Servers:
+    def __enter__(self):
         first, *_, last = adapters() * 2
         drafts = ["--speculative-config", json.dumps(DRAFTS), "--data-parallel-size", "2"]
-        start: dict[str, Callable[[], None]] = {
+        start = {
             "second": self._second,
             # Two engines, each with an API server: one start serves the tests of both.
             "drafting": lambda: self._start_backend("drafting", "auto", *drafts),
@@ -265,26 +255,27 @@ class Servers:
             self._held = held.pop_all()
         return self
 
-    def __exit__(self, *failure: Any) -> None:
+    def __exit__(self, *failure):
         self._held.__exit__(*failure)
 
-    def backend(self, name: str) -> Backend:
+    def backend(self, name):
         """Return a backend that answers."""
         if name == "first":
             return Backend(self._url(name), self._backend_key, self.stack.backend_pid())
         self._started[name].result()
         return Backend(self._url(name), self._backend_key, self._backends[name].pid)
 
-    def gateway(self, name: str, model: str) -> Gateway:
+    def gateway(self, name, model):
         """Return a gateway that answers requests for `model`, whose backend answers."""
         gateway = Gateway(self._url(name), MASTER_KEY)
         if name != "stack" and (name, model) not in self._answering:
             self._gateways[name].wait_until_alive()
-            self._await_model(gateway, model)
+            with sync_client(gateway.url, gateway.key, timeout=60) as http:
+                await_model(http, model, self.check)
             self._answering.add((name, model))
         return gateway
 
-    def check(self) -> None:
+    def check(self):
         """Raise an error with the end of the log of a server that ended by itself."""
         self.stack.require_alive()
         for gateway in self._gateways.values():
@@ -293,20 +284,20 @@ class Servers:
             if name not in self._may_end:
                 backend.check()
 
-    def let_end(self, name: str) -> None:
+    def let_end(self, name):
         """A test kills this server."""
         self._may_end.add(name)
         self.stack.fails |= name == "first"
 
-    def stop(self, name: str) -> None:
+    def stop(self, name):
         """Stop a backend that no further test needs: each process of vLLM takes 0.5 to 1 GB."""
         self._backends.pop(name).stop()
 
-    def _start_litellm_gateway(self) -> None:
+    def _start_litellm_gateway(self):
         models = {"tiny": "first", "second": "second"}
         self._start_gateway("litellm_gateway", models, TOOLGATE_ROUTE="litellm")
 
-    def _start_impatient_gateway(self) -> None:
+    def _start_impatient_gateway(self):
         models = {"tiny": "first", "second": "second", LORA: "second", "ranks": "two_ranks"}
         self._start_gateway(
             "impatient_gateway",
@@ -317,13 +308,7 @@ class Servers:
             TOOLGATE_REQUEST_TIMEOUT=str(6 * SILENCE_SECONDS),
         )
 
-    def _start_gateway(
-        self,
-        name: str,
-        models: Mapping[str, str],
-        before: Callable[[], None] | None = None,
-        **environment: str,
-    ) -> None:
+    def _start_gateway(self, name, models, before=None, **environment):
         """`models`: the backend of each model. Those that do not start have no model."""
         arguments = []
         for model, backend in models.items():
@@ -336,12 +321,12 @@ class Servers:
             arguments, self._url("first"), log, port=port, before=before, **environment
         )
 
-    def _second(self) -> None:
+    def _second(self):
         flags = ["--max-num-seqs", str(PLACES), "--enable-lora", "--max-lora-rank", "8"]
         flags += ["--lora-modules", f"{LORA}={tiny_lora(self._logs / LORA)}"]
         self._start_backend("second", adapters()[-1], *flags)
 
-    def _two_ranks(self, name: str, adapter: str) -> None:
+    def _two_ranks(self, name, adapter):
         """The engine and both ranks wait for each other in loops. With two cores they would keep
         the servers from running for many seconds, so they get the lowest priority."""
         self._start_backend(name, adapter, "--tensor-parallel-size", "2")
@@ -350,28 +335,17 @@ class Servers:
                 for thread in process.threads():
                     os.setpriority(os.PRIO_PROCESS, thread.id, 19)
 
-    def _start_backend(self, name: str, adapter: str, *flags: str) -> None:
+    def _start_backend(self, name, adapter, *flags):
         flags = ("--served-model-name", "tiny", "--max-num-seqs", str(FEW_PLACES), *flags)
         port, key = self._ports[name], self._backend_key
         child = vllm(name, tiny_model(), port, key, adapter, flags, self._logs)
         self._backends[name] = child
         await_backend(child, self._url(name), key, self._closing)
 
-    def _await_model(self, gateway: Gateway, model: str) -> None:
-        """A gateway that started before a backend sees a second later that it answers."""
-        body = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
-        headers = {"authorization": f"Bearer {gateway.key}"}
-        give_up = time.monotonic() + STOP_SECONDS
-        with httpx.Client(base_url=gateway.url, headers=headers, timeout=60, verify=False) as http:
-            while (answer := http.post("/v1/chat/completions", json=body)).is_error:
-                self.check()
-                assert time.monotonic() < give_up, answer.text
-                time.sleep(0.2)
-
-    def _url(self, name: str) -> str:
+    def _url(self, name):
         return f"http://127.0.0.1:{self._ports[name]}"
 
-    def _stop(self) -> None:
+    def _stop(self):
         for gateway in self._gateways.values():
             gateway.stop()
         for backend in [*self._backends.values()]:

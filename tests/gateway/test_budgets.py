@@ -2,9 +2,7 @@
 does not fit the context is refused before any token."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import httpx
 import pytest
 
 from tests import tools
@@ -18,7 +16,7 @@ LARGER = (48, 64, 96, 128, 200, 256)[:: repeats(2, nightly=1)]
 NAMED = {"type": "function", "function": {"name": "set_range"}}
 
 
-def request(max_tokens: int, **more: Any) -> dict[str, Any]:
+def request(max_tokens, **more):
     """Without logit_bias, the random model seldom ends its reasoning or a string."""
     return {
         "model": "tiny",
@@ -33,7 +31,7 @@ def request(max_tokens: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def least(http: httpx.Client, **more: Any) -> int:
+def least(http, **more):
     error = kit.refusal(http, request(1, **more))
     assert (error["code"], error["param"]) == ("max_tokens_too_small", "max_tokens")
     assert str(error["least_max_tokens"]) in error["message"]
@@ -75,7 +73,7 @@ def test_a_cut_call_is_marked_last_call_cut_in_both_forms(http):
 
 @kit.both_ways
 def test_reasoning_never_exceeds_reasoning_budget(http):
-    def reasoning_tokens(budget: int) -> int:
+    def reasoning_tokens(budget):
         [reply] = kit.ask(http, request(300, tool_choice="auto", reasoning_budget=budget))
         assert reply.answer.usage is not None
         return reply.answer.usage.reasoning or 0
@@ -103,6 +101,3 @@ def test_a_call_that_repeats_itself_is_cut(http, guard):
     assert (reply.answer.finish, reply.last_call) == ("length", "cut")
     assert reply.answer.usage
     assert (reply.answer.usage.completion < limit) is guard
-
-
-# --- what is refused ---

@@ -2,8 +2,6 @@
 their end while tools are found."""
 
 import uuid
-from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -16,7 +14,6 @@ from tests.support.servers.http_client import bearer
 from tests.support.servers.virtual_keys import key_file
 
 from . import kit
-from .servers import Stack
 
 TEAMS = {"one": "x", "same": "x", "other": "y", "alone": None}
 BLOCK = 128
@@ -28,11 +25,11 @@ SYSTEM = "word " * 2_500
 class Clients:
     """Clients of one gateway, by the alias of their key."""
 
-    def __init__(self, url: str, keys: dict[str, str]) -> None:
+    def __init__(self, url, keys):
         self._url = url
         self._keys = keys
 
-    def cached(self, alias: str, prompt: str, **params: Any) -> int:
+    def cached(self, alias, prompt, **params):
         """Cached tokens of a prompt that is new to the backend from its first token on."""
         body = {"model": "tiny", "max_tokens": 4, "tools": tools.ALL, **params}
         body["messages"] = [
@@ -48,9 +45,7 @@ class Clients:
 
 
 @pytest.fixture(scope="module", params=["owner", pytest.param("shared", marks=pytest.mark.slow)])
-def shared_by(
-    request: pytest.FixtureRequest, stack: Stack, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Clients]]:
+def shared_by(request, stack, tmp_path_factory):
     """A gateway in front of the first backend, and who shares a cache there."""
     folder = tmp_path_factory.mktemp("caches")
     keys = key_file(folder / "keys.yaml", **TEAMS) | {"master": MASTER_KEY}

@@ -3,9 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from statistics import mean
-from typing import Any
 
-import httpx
 import pytest
 
 from tests import tools
@@ -18,7 +16,7 @@ from toolgate_verify.terms import Api
 from . import kit
 
 USER = [{"role": "user", "content": "Call it."}]
-ONE_CALL: dict[str, Any] = {
+ONE_CALL = {
     "messages": USER,
     "tool_choice": "required",
     "parallel_tool_calls": False,
@@ -27,7 +25,7 @@ ONE_CALL: dict[str, Any] = {
 DIGIT = {"type": "integer", "minimum": 0, "maximum": 4}
 
 
-def digits(count: int) -> dict[str, Any]:
+def digits(count):
     """A tool whose call is valid with probability 5·4·…/5^count, if digits are equally likely."""
     numbers = {"type": "array", "items": DIGIT, "minItems": count, "maxItems": count}
     return tools.tool("set_digits", {"digits": {**numbers, "uniqueItems": True}})
@@ -46,7 +44,7 @@ NEGATION = tools.tool("set_level", {"level": DIGIT, "other": DIGIT})
 NEGATION["function"]["parameters"]["not"] = {
     "properties": {"level": {"enum": [0, 1]}, "other": {"enum": [2, 3]}}
 }
-NODE: dict[str, Any] = {
+NODE = {
     "type": "object",
     "properties": {"value": DIGIT, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
     "required": ["value", "next"],
@@ -59,7 +57,7 @@ TOOLS = {"a list": LIST, "uniqueItems": digits(3), "if": CONDITION, "not": NEGAT
 """Of the calls that the random model samples, some are valid and some are not."""
 
 
-def outcome(http: httpx.Client, request: dict[str, Any], *, stream: bool) -> Any:
+def outcome(http, request, *, stream):
     """Return the answers, or the code of the error that ended them."""
     try:
         return kit.outputs(http, request, stream=stream)
@@ -86,9 +84,9 @@ def test_a_call_that_masks_enforce_in_part_is_valid_in_both_forms_or_the_answer_
 def test_invalid_calls_are_resampled_and_usage_counts_every_attempt(http, common):
     """Three of five digits differ in half of the answers: over 20 seeds some are resampled."""
     tool = digits(3)
-    given_up: list[str] = []
+    given_up = []
 
-    def spent(seed: int) -> tuple[int, int] | None:
+    def spent(seed):
         """Resamples and tokens of a valid answer; None if the answer was given up. The prompts end
         at all places of a block of the prefix cache, so some retries begin in the next block."""
         messages = [{"role": "user", "content": "Call it." + " the" * 6 * seed}]
@@ -174,7 +172,7 @@ def test_chat_and_responses_have_the_same_input_of_a_custom_tool_which_matches_i
 # --- traces ---
 
 UNIQUE = {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 2, "uniqueItems": True}
-TRACED: dict[str, tuple[str, dict[str, Any]]] = {
+TRACED = {
     "calls": ("tool_call", {"tools": tools.ALL, "tool_choice": "required"}),
     "reasoning": (
         "thinking",
@@ -206,8 +204,8 @@ def test_each_token_of_a_stream_has_its_trace(http, common, name):
     asked = common | {"messages": USER, "reasoning_effort": "none"} | request
     asked |= {"stream": True, "return_token_ids": True}
     asked["stream_options"] = {"include_usage": True, "toolgate_trace": True}
-    ids: dict[int, list[int]] = {}
-    traces: dict[int, list[dict[str, Any]]] = {}
+    ids = {}
+    traces = {}
     for chunk in map(json.loads, SseParser().feed(kit.post(http, asked).content)[:-1]):
         for choice in chunk["choices"]:
             ids.setdefault(choice["index"], []).extend(choice.get("token_ids") or ())

@@ -9,9 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
-import httpx
 import pytest
 from rich.console import Console
 
@@ -27,7 +25,6 @@ from toolgate_proxy.ops.demo.cases import cases, properties
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
-from toolgate_verify.reading.answer import Answer
 from toolgate_verify.terms import Api
 from toolgate_verify.tools.tool import Tool
 
@@ -61,7 +58,7 @@ WAYS = ((Api.MESSAGES, False), (Api.MESSAGES, True), (Api.CHAT, False), (Api.RES
 """APIs that are asked, and whether the response is streamed."""
 
 
-def body_of(api: Api, case: Ask) -> dict[str, Any]:
+def body_of(api, case):
     """The body of a case. Its effort only says whether the model reasons: the template's switch
     means the same in each API, and the Messages API has one of its own."""
     body = request(api, replace(case, reasoning=None)).body
@@ -72,7 +69,7 @@ def body_of(api: Api, case: Ask) -> dict[str, Any]:
     return body | {"chat_template_kwargs": {"enable_thinking": reasons}}
 
 
-def in_all_apis(http: httpx.Client, case: Ask) -> list[Answer]:
+def in_all_apis(http, case):
     """The answers of a case in all ways, each of which breaks no rule."""
     found = []
     for api, stream in WAYS:
@@ -82,7 +79,7 @@ def in_all_apis(http: httpx.Client, case: Ask) -> list[Answer]:
     return found
 
 
-def compared(answer: Answer, case: Ask) -> tuple[Any, ...]:
+def compared(answer, case):
     """What the answers of all APIs have in common. The Messages API has no spelling of arguments,
     and no incomplete calls."""
     calls = [
@@ -131,7 +128,7 @@ def test_the_count_of_tokens_is_that_of_the_usage(http, model):
 # --- tools that a search has found ---
 
 
-def tool(name: str, **properties: Any) -> Tool:
+def tool(name, **properties):
     return Tool(name, "Does it.", tools.tool(name, properties)["function"]["parameters"])
 
 
@@ -155,7 +152,7 @@ def test_found_tools_are_enforced_and_deferred_ones_are_never_called(http, model
         max_tokens=200,
     )
 
-    def called(seed: int) -> set[str]:
+    def called(seed):
         stream = seed % 2 == 1
         extra = {"model": model, "logit_bias": bias, "seed": seed}
         case = replace(asked, extra=extra, stream=stream)
@@ -179,7 +176,7 @@ async def test_random_requests_violate_nothing_and_leave_nothing_behind(
 ):
     """`python -m tests.long fuzz` sends ten thousand of them."""
     count = repeats(40, nightly=320 if api == Api.CHAT else 80)
-    options: dict[str, Any] = {"model": model, "count": count, "concurrency": 16, "seed": 1}
+    options = {"model": model, "count": count, "concurrency": 16, "seed": 1}
     findings = await fuzz(gateway.url, gateway.key, bias=bias, api=api, **options)
     assert not findings.violations, findings.report()
     answered = count - findings.outcomes["disconnected"]  # how many depends on the machine
@@ -205,7 +202,7 @@ PROMISED = {
 
 def test_the_demo_shows_cases_and_a_comparison_beside_the_unconstrained_model(stack, monkeypatch):
     monkeypatch.setattr(demo.cases, "cases", lambda: SHOWN)
-    running: Any = SimpleNamespace(url=stack.url, master_key=stack.master_key, model="tiny")
+    running = SimpleNamespace(url=stack.url, master_key=stack.master_key, model="tiny")
     output = io.StringIO()
     failed = demo.Demo(running, str(tiny_model()), Console(file=output)).run()
     assert failed == 0, output.getvalue()

@@ -1,9 +1,7 @@
 """Engines in other forms, each a server of its own: speculative decoding on two data-parallel
 engines, tensor-parallel ranks, and a LoRA adapter. The masks hold in all of them."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -12,12 +10,13 @@ import pytest
 from tests import tools
 from tests.models import tiny_model
 from tests.support.alert_rules import missing_series
+from tests.support.servers.http_client import sync_client
 from toolgate_core import wire
 from toolgate_proxy.ops.demo.cases import ChoiceOutput
 from toolgate_proxy.ops.demo.model import closers
 
-from .kit import CHAT, LIGHT, OFFERED, check, generate, sampled_calls
-from .servers import FEW_PLACES, LORA, Backend, Servers, adapters
+from .kit import CHAT, GENERATED, LIGHT, OFFERED, check, generate, metric, sampled_calls, series
+from .servers import FEW_PLACES, LORA, adapters
 
 pytestmark = pytest.mark.slow
 SEEDS = range(24)
@@ -27,26 +26,26 @@ SEEDS = range(24)
 
 
 @pytest.fixture(scope="module")
-def drafting(servers: Servers) -> Iterator[Backend]:
+def drafting(servers):
     """The backend with speculative decoding, on two data-parallel engines."""
     yield servers.backend("drafting")
     servers.stop("drafting")
 
 
 @pytest.fixture
-def drafts(drafting: Backend) -> Iterator[httpx.Client]:
+def drafts(drafting):
     with drafting.client() as client:
         yield client
 
 
 @pytest.fixture
-def plain(target: Backend) -> Iterator[httpx.Client]:
+def plain(target):
     """The first backend, which does not draft."""
     with target.client() as client:
         yield client
 
 
-def adapter_of(client: httpx.Client) -> str:
+def adapter_of(client):
     info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
     return str(info.adapter)
 
@@ -65,50 +64,35 @@ def test_greedy_answers_are_the_same_with_and_without_drafts(drafts, plain, choi
 
 def test_sampled_calls_are_valid_with_drafts_on_both_engines(drafting, drafts):
     """Several at once, so that both engines and both API servers need the grammars."""
-    before = counted(drafts, "generation_tokens")
+    before = series(drafts, GENERATED)
 
-    def answer(seed: int) -> list[tuple[str, str]]:
+    def answer(seed):
         with drafting.client() as client:
             return sampled_calls(client, f"Go {seed}.", seed=seed)
 
     with ThreadPoolExecutor(2 * FEW_PLACES) as pool:
         answers = list(pool.map(answer, SEEDS))
     assert len({call for found in answers for call in found}) > 4
-    after = counted(drafts, "generation_tokens")
+    after = series(drafts, GENERATED)
     assert len(after) == 2
     assert all(tokens > before.get(engine, 0) for engine, tokens in after.items())
 
 
 def test_forced_tokens_are_accepted_as_drafts(drafts):
-    before = sum(counted(drafts, "spec_decode_num_accepted_tokens").values())
+    accepted = "vllm:spec_decode_num_accepted_tokens_total{"
+    before = metric(drafts, accepted)
     generate(drafts, [LIGHT], "The light in the kitchen, please.")
-    assert sum(counted(drafts, "spec_decode_num_accepted_tokens").values()) > before
+    assert metric(drafts, accepted) > before
 
 
 def test_vllms_metrics_include_ours_of_all_api_processes(drafts):
-    def compiles() -> float:
-        return sum(metric(drafts, "toolgate_backend_grammar_compile_seconds_count{").values())
-
+    compiles = "toolgate_backend_grammar_compile_seconds_count{"
     assert missing_series(drafts.get("/metrics").text, backend=True) == []
-    before = compiles()
+    before = metric(drafts, compiles)
     new = tools.tool("new_tool", {uuid4().hex: {"type": "integer"}})
     generate(drafts, [new], "Call it.")
-    assert compiles() > before
-    assert sum(metric(drafts, "toolgate_backend_loaded_grammars").values()) >= 1
-
-
-def counted(client: httpx.Client, what: str) -> dict[str, float]:
-    """vLLM's counter, by its labels: the engine is one of them."""
-    found = metric(client, f"vllm:{what}_total{{")
-    assert found, f"vLLM has no counter {what}"
-    return found
-
-
-def metric(client: httpx.Client, beginning: str) -> dict[str, float]:
-    """The metrics whose lines have this beginning, by name and labels."""
-    lines = client.get("/metrics").text.splitlines()
-    found = [line.rpartition(" ") for line in lines if line.startswith(beginning)]
-    return {labels: float(value) for labels, _, value in found}
+    assert metric(drafts, compiles) > before
+    assert metric(drafts, "toolgate_backend_loaded_grammars") >= 1
 
 
 def test_parameters_that_vllm_refuses_with_drafts_are_answered_400(drafts):
@@ -121,7 +105,7 @@ def test_parameters_that_vllm_refuses_with_drafts_are_answered_400(drafts):
 
 
 @pytest.fixture
-def two_ranks_second_adapter(servers: Servers) -> Backend:
+def two_ranks_second_adapter(servers):
     return servers.backend("two_ranks_second_adapter")
 
 
@@ -133,7 +117,7 @@ def test_every_call_is_valid_on_two_ranks_with_the_second_adapter(two_ranks_seco
     check_calls(two_ranks_second_adapter, adapters()[-1])
 
 
-def check_calls(backend: Backend, adapter: str) -> None:
+def check_calls(backend, adapter):
     with backend.client() as client, ThreadPoolExecutor(FEW_PLACES) as pool:
         assert adapter_of(client) == adapter
         answers = list(pool.map(lambda seed: sampled_calls(client, f"Go {seed}."), SEEDS))
@@ -145,15 +129,13 @@ def check_calls(backend: Backend, adapter: str) -> None:
 
 def test_a_lora_adapter_answers_requests_for_its_name(impatient_gateway, second, servers):
     servers.gateway("impatient_gateway", LORA)
-    headers = {"authorization": f"Bearer {impatient_gateway.key}"}
-    with httpx.Client(base_url=impatient_gateway.url, headers=headers, timeout=300) as http:
+    with sync_client(impatient_gateway.url, impatient_gateway.key, timeout=300) as http:
 
-        def answer(model: str, **more: Any) -> dict[str, Any]:
+        def answer(model, **more):
             body = {"model": model, "messages": [{"role": "user", "content": "Go on."}], **more}
             response = http.post(CHAT, json={**body, "reasoning_effort": "none"})
             assert response.status_code == 200, response.text
-            found: dict[str, Any] = response.json()
-            return found
+            return response.json()
 
         greedy = [answer(each, max_tokens=12, temperature=0) for each in ("second", LORA)]
         texts = [each["choices"][0]["message"]["content"] for each in greedy]

@@ -6,21 +6,21 @@ These tests use vLLM's own processes. tests/proxy tests the gateway's part with 
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import httpx
 import psutil
 import pytest
 
 from tests import tools
+from tests.support import waiting
 from tests.support.effort import NIGHTLY
+from tests.support.servers.http_client import http_client
 
-from .kit import CHAT, StreamRead, both_adapters, read, status
-from .servers import FEW_PLACES, MAX_REQUESTS, PLACES, Backend, Gateway
+from .kit import CHAT, GENERATED, StreamRead, both_adapters, metric, read, status
+from .servers import FEW_PLACES, MAX_REQUESTS, PLACES
 
 USER = [{"role": "user", "content": "Go on and on."}]
-ENDLESS: dict[str, Any] = {"model": "tiny", "messages": USER, "max_tokens": 6000}
+ENDLESS = {"model": "tiny", "messages": USER, "max_tokens": 6000}
 CONTENT = {**ENDLESS, "ignore_eos": True, "reasoning_effort": "none"}
 # Thousands of tokens: a call that is still being written when something happens to it.
 FLAGS = {"type": "array", "items": {"type": "boolean"}, "minItems": 2500, "maxItems": 2500}
@@ -31,25 +31,20 @@ ENGINE = "VLLM::EngineCore"
 
 
 @pytest.fixture
-async def http(impatient_gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {impatient_gateway.key}"}
-    async with httpx.AsyncClient(
-        base_url=impatient_gateway.url, headers=headers, timeout=120, trust_env=False, verify=False
-    ) as client:
+async def http(impatient_gateway):
+    async with http_client(impatient_gateway.url, impatient_gateway.key, timeout=120) as client:
         yield client
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not await asyncio.to_thread(holds):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-
-
-def running(backend: httpx.Client) -> int:
+def running(backend):
     return int(backend.get("/status").json()["running"])
 
 
-def nothing_is_left(backend: httpx.Client) -> bool:
+async def until(holds):
+    await waiting.until(lambda: asyncio.to_thread(holds), 60)
+
+
+def nothing_is_left(backend):
     if running(backend):
         return False
     left = status(backend)
@@ -87,21 +82,16 @@ async def test_a_client_that_leaves_in_this_phase_frees_its_request(
 async def test_a_client_that_leaves_before_its_whole_answer_frees_its_request(
     http, target, backend
 ):
-    before = generated(target)
+    def generated():
+        with target.client() as client:
+            return metric(client, GENERATED)
+
+    before = generated()
     waiting = asyncio.create_task(http.post(CHAT, json=CONTENT))
-    await until(lambda: generated(target) > before)
+    await until(lambda: generated() > before)
     waiting.cancel()
     await until(lambda: nothing_is_left(backend))
-    assert generated(target) - before < CONTENT["max_tokens"]
-
-
-def generated(target: Backend) -> float:
-    """Return vLLM's count of the tokens that it has generated."""
-    with target.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-    counts = [line for line in lines if line.startswith("vllm:generation_tokens_total")]
-    assert counts
-    return sum(float(line.rpartition(" ")[2]) for line in counts)
+    assert generated() - before < CONTENT["max_tokens"]
 
 
 async def test_queued_clients_that_leave_free_their_requests(http, backend):
@@ -129,7 +119,7 @@ async def test_a_full_backend_refuses_with_503_and_retry_after(http, backend):
     assert (await http.post(CHAT, json={**CONTENT, "max_tokens": 5})).status_code == 200
 
 
-async def check_refused(http: httpx.AsyncClient, request: dict[str, Any]) -> None:
+async def check_refused(http, request):
     for stream in (False, True):
         refused = await http.post(CHAT, json={**request, "stream": stream})
         assert refused.status_code == 503
@@ -145,12 +135,9 @@ async def test_a_slow_reader_delays_neither_the_backend_nor_others(
     narrow = httpx.AsyncHTTPTransport(
         socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)], trust_env=False
     )
-    headers = {"authorization": f"Bearer {impatient_gateway.key}"}
     told = StreamRead()
     async with (
-        httpx.AsyncClient(
-            base_url=impatient_gateway.url, headers=headers, transport=narrow
-        ) as slow,
+        http_client(impatient_gateway.url, impatient_gateway.key, transport=narrow) as slow,
         slow.stream("POST", CHAT, json={**request, "stream": True}, timeout=120) as response,
     ):
         lines = response.aiter_lines()
@@ -217,9 +204,7 @@ async def test_requests_and_the_whole_stack_end_when_its_engine_is_killed(http, 
     assert not alive
 
 
-async def check_killed(
-    http: httpx.AsyncClient, model: str, backend: Backend, places: int, process: str | None
-) -> None:
+async def check_killed(http, model, backend, places, process):
     """Kill the backend's processes whose names contain `process`, or its API process, with requests
     in every state."""
     begun, calling, queued = StreamRead(), StreamRead(), StreamRead()

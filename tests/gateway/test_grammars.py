@@ -5,8 +5,6 @@ import asyncio
 import statistics
 import time
 import uuid
-from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
 import psutil
@@ -14,17 +12,17 @@ import pytest
 
 from tests import tools
 from tests.support.schemas.hostile import HOSTILE
+from tests.support.servers.http_client import http_client
 from toolgate_core import wire
 from toolgate_core.chat_shape import PATH, body_of
 from toolgate_proxy.backend_client.event_stream import SseParser
 
 from . import kit
-from .servers import Backend, Gateway
 
 USER = [{"role": "user", "content": "hi"}]
 
 
-def new_tool(schema: dict[str, Any] | None = None) -> dict[str, Any]:
+def new_tool(schema=None):
     short = tools.tool("", {"x": {"type": "string", "maxLength": 5}})["function"]["parameters"]
     function = {"name": f"tool_{uuid.uuid4().hex}", "parameters": schema or short}
     return {"type": "function", "function": function}
@@ -33,15 +31,15 @@ def new_tool(schema: dict[str, Any] | None = None) -> dict[str, Any]:
 # --- hostile schemas ---
 
 
-def nested(levels: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string"}
+def nested(levels):
+    schema = {"type": "string"}
     for _ in range(levels):
         schema = {"type": "object", "properties": {"x": schema}}
     return schema
 
 
 ENDLESS = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}
-ATTACKS: dict[str, dict[str, Any]] = {
+ATTACKS = {
     "deep": nested(90),
     "many properties": {"type": "object", "properties": {f"p{i}": {} for i in range(6000)}},
     "a long enum": {
@@ -70,11 +68,8 @@ MAX_GROWTH = 64 * 2**20
 
 
 @pytest.fixture
-async def neighbours(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {gateway.key}"}
-    async with httpx.AsyncClient(
-        base_url=gateway.url, headers=headers, timeout=120, trust_env=False, verify=False
-    ) as client:
+async def neighbours(gateway):
+    async with http_client(gateway.url, gateway.key, timeout=120) as client:
         yield client
 
 
@@ -82,20 +77,20 @@ class Neighbour:
     """Another client: a stream of tokens, and short requests with a tool that it has used before,
     one after the other."""
 
-    def __init__(self, http: httpx.AsyncClient, common: dict[str, Any]) -> None:
+    def __init__(self, http, common):
         self.http, self.common = http, {**common, "messages": USER}
-        self.gaps: list[float] = []
+        self.gaps = []
         """Seconds between two events of the stream."""
-        self.answers: list[float] = []
+        self.answers = []
         """Seconds of each short request."""
 
-    def medians(self) -> tuple[float, float]:
+    def medians(self):
         """Of a gap and of an answer, since the last call."""
         found = statistics.median(self.gaps), statistics.median(self.answers)
         self.gaps, self.answers = [], []
         return found
 
-    async def stream(self) -> None:
+    async def stream(self):
         body = {**self.common, "logit_bias": {}, "max_tokens": 7000, "ignore_eos": True}
         body |= {"reasoning_effort": "none", "stream": True}
         async with self.http.stream("POST", kit.CHAT, json=body) as response:
@@ -108,7 +103,7 @@ class Neighbour:
                     last = now
                     assert '"error"' not in line
 
-    async def ask(self) -> None:
+    async def ask(self):
         while True:
             began = time.monotonic()
             body = {**self.common, "max_tokens": 8, "tools": [tools.WEATHER]}
@@ -118,7 +113,7 @@ class Neighbour:
             await asyncio.sleep(0.1)
 
 
-def engine_memory(backend: Backend) -> int:
+def engine_memory(backend):
     children = psutil.Process(backend.pid).children(recursive=True)
     named = {each: " ".join([each.name(), *each.cmdline()]) for each in children}
     engines = [each for each, name in named.items() if "EngineCore" in name]
@@ -131,7 +126,7 @@ def engine_memory(backend: Backend) -> int:
 async def test_hostile_schemas_are_answered_and_other_clients_do_not_notice(
     neighbours, common, target
 ):
-    async def forced(schema: dict[str, Any]) -> httpx.Response:
+    async def forced(schema):
         more = {"messages": USER, "tools": [new_tool(schema)], "tool_choice": "required"}
         return await neighbours.post(kit.CHAT, json=common | more)
 
@@ -194,7 +189,7 @@ def test_chat_completions_of_vllm_are_its_own(target, model):
 
 def test_batches_have_the_tokens_of_the_same_response(backend, model):
     sampling = wire.Sampling(max_tokens=60, temperature=0.0, logprobs=1, n=2, ignore_eos=True)
-    events: list[list[wire.TokensEvent]] = []
+    events = []
     for batched in (None, True):
         request = wire.GenerateRequest(
             request_id=uuid.uuid4().hex,
@@ -217,7 +212,7 @@ def test_batches_have_the_tokens_of_the_same_response(backend, model):
         assert tokens(joined, choice) == tokens(single, choice)
 
 
-def tokens(events: list[wire.TokensEvent], choice: int) -> list[tuple[int, str, str]]:
+def tokens(events, choice):
     return [
         (token, text, logprob.token)
         for event in events
@@ -229,7 +224,7 @@ def tokens(events: list[wire.TokensEvent], choice: int) -> list[tuple[int, str, 
 def test_generation_continues_after_given_tokens(backend):
     """Greedily, the second half of an answer comes again after its first half."""
 
-    def generate(**more: Any) -> httpx.Response:
+    def generate(**more):
         body = {
             "request_id": f"heir-{len(more)}",
             "model": "tiny",
@@ -240,7 +235,7 @@ def test_generation_continues_after_given_tokens(backend):
         }
         return backend.post("/generate", json=body | more)
 
-    def ids(events: list[dict[str, Any]]) -> list[int]:
+    def ids(events):
         return [i for event in events if event["event"] == "tokens" for i in event["ids"]]
 
     whole = generate().raise_for_status().json()

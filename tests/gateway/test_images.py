@@ -3,11 +3,8 @@
 import itertools
 import json
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
-import httpx
 import jsonschema
 import pytest
 
@@ -16,10 +13,9 @@ from tests.models import vision_model
 from tests.models.tiny_random import CONTEXT
 from tests.models.tiny_vision import IMAGE_TOKENS
 from tests.support.apis import replies
-from tests.support.servers.gateway_process import MASTER_KEY, Gateway
-from tests.support.servers.http_client import bearer
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.http_client import sync_client
 from toolgate_proxy.ops.demo.model import closers
-from toolgate_verify.reading.answer import Answer
 from toolgate_verify.terms import Api
 from toolgate_verify.tools.tool import Tool
 
@@ -32,7 +28,6 @@ from .images import (
     PATHS,
     PLACES,
     RED,
-    ImageServer,
     body,
     damaged,
     data_uri,
@@ -46,60 +41,58 @@ pytestmark = pytest.mark.slow
 
 COUNTS = {Api.RESPONSES: "/v1/responses/input_tokens", Api.MESSAGES: "/v1/messages/count_tokens"}
 OFFERED = [Tool(each["function"]["name"], "", each["function"]["parameters"]) for each in tools.ALL]
-Vision = tuple[Gateway, dict[str, str]]
+RESAMPLES = "toolgate_resamples_total", "/toolgate/metrics"
 
 
 @pytest.fixture(scope="module")
-def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vision]:
+def vision(tmp_path_factory):
     """The gateway, and the key of each team."""
     with vision_gateway(tmp_path_factory.mktemp("vision")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def teams(vision: Vision) -> Iterator[dict[str, httpx.Client]]:
+def teams(vision):
     """A client with the key of each team, and one with the master key."""
     gateway, keys = vision
     with ExitStack() as clients:
         yield {
-            team: clients.enter_context(
-                httpx.Client(base_url=gateway.url, headers=bearer(key), timeout=300, verify=False)
-            )
+            team: clients.enter_context(sync_client(gateway.url, key, timeout=300))
             for team, key in {**keys, "master": MASTER_KEY}.items()
         }
 
 
 @pytest.fixture
-def http(teams: dict[str, httpx.Client]) -> httpx.Client:
+def http(teams):
     return teams["master"]
 
 
 @pytest.fixture(scope="module")
-def images() -> Iterator[ImageServer]:
+def images():
     with image_server({"red.png": picture("red"), "text": b"no image"}) as server:
         yield server
 
 
-def send(http: httpx.Client, api: Api, sent: dict[str, Any]) -> Answer:
+def send(http, api, sent):
     [reply] = kit.ask(http, sent, stream=sent.get("stream", False), api=api)
     return reply.answer
 
 
-def greedy(http: httpx.Client, api: Api, *images: str, **more: Any) -> Answer:
+def greedy(http, api, *images, **more):
     return send(http, api, body(api, images, max_tokens=12, temperature=0, **more))
 
 
-def prompt_of(answer: Answer) -> int:
+def prompt_of(answer):
     assert answer.usage is not None
     return answer.usage.prompt
 
 
-def cached_of(answer: Answer) -> int:
+def cached_of(answer):
     assert answer.usage is not None
     return answer.usage.cached or 0
 
 
-def same_in_all(http: httpx.Client, place: str, *images: str) -> tuple[str, int]:
+def same_in_all(http, place, *images):
     """The text and the tokens of the prompt, which are the same in all APIs."""
     answers = [greedy(http, api, *images, place=place) for api in Api]
     found = [(each.text, prompt_of(each)) for each in answers]
@@ -108,7 +101,7 @@ def same_in_all(http: httpx.Client, place: str, *images: str) -> tuple[str, int]
     return found[0]
 
 
-def first_logprobs(http: httpx.Client, *images: str, **more: Any) -> list[float]:
+def first_logprobs(http, *images, **more):
     """The highest logprobs of the first token."""
     sent = body(Api.CHAT, images, max_tokens=12, temperature=0, **more)
     answer = http.post(replies.PATHS[Api.CHAT], json=sent | {"logprobs": True, "top_logprobs": 5})
@@ -136,7 +129,7 @@ def test_forced_calls_are_valid_and_the_same_in_all_apis(http, place):
     names = set()
     for seed in range(5):
         extra = {"seed": seed, "logit_bias": closers(vision_model())}
-        asked: dict[str, Any] = {"place": place, "tools": OFFERED, "extra": extra}
+        asked = {"place": place, "tools": OFFERED, "extra": extra}
         asked |= {"max_tokens": 400, "temperature": 1.0}
         made = [
             send(http, api, body(api, (RED, BLUE), stream=stream, **asked))
@@ -184,7 +177,7 @@ def test_urls_are_fetched(http, images, place):
 
 
 def test_the_prefix_cache_distinguishes_images(http):
-    long: dict[str, Any] = {"text": "one " * 300, "before": True}
+    long = {"text": "one " * 300, "before": True}
     red = data_uri(picture("red", side=41))
     first, again, blue = (greedy(http, Api.CHAT, each, **long) for each in (red, red, BLUE))
     assert cached_of(first) == cached_of(blue) == 0
@@ -197,7 +190,7 @@ def test_the_prefix_cache_distinguishes_images(http):
 @pytest.mark.parametrize("api", Api)
 def test_owners_share_no_cached_images(teams, api):
     image = data_uri(picture("red", side=43 + [*Api].index(api)))
-    long: dict[str, Any] = {"text": "two " * 300, "before": True}
+    long = {"text": "two " * 300, "before": True}
     for team in ("blue", "green", "master"):
         assert cached_of(greedy(teams[team], api, image, **long)) == 0
         assert cached_of(greedy(teams[team], api, image, **long)) > 0
@@ -207,9 +200,9 @@ def test_a_call_that_failed_validation_continues_with_the_images(http):
     digit = {"type": "integer", "minimum": 0, "maximum": 4}
     digits = {"type": "array", "items": digit, "minItems": 3, "maxItems": 3, "uniqueItems": True}
     parameters = tools.tool("set_digits", {"digits": digits})["function"]["parameters"]
-    asked: dict[str, Any] = {"tools": [Tool("set_digits", "", parameters)], "parallel": False}
+    asked = {"tools": [Tool("set_digits", "", parameters)], "parallel": False}
     asked |= {"max_tokens": 100, "temperature": 1.0}
-    before = resampled(http)
+    before = kit.metric(http, *RESAMPLES)
     for seed in range(8):
         for image in (RED, BLUE):
             whole, streamed = (
@@ -227,19 +220,13 @@ def test_a_call_that_failed_validation_continues_with_the_images(http):
             assert prompt_of(whole) == prompt_of(streamed)
             for _, arguments in calls[0]:
                 jsonschema.validate(json.loads(arguments), parameters)
-    assert resampled(http) > before
-
-
-def resampled(http: httpx.Client) -> float:
-    lines = http.get("/toolgate/metrics").text.splitlines()
-    found = [line for line in lines if line.startswith("toolgate_resamples_total")]
-    return sum(float(line.rpartition(" ")[2]) for line in found)
+    assert kit.metric(http, *RESAMPLES) > before
 
 
 # --- a 400 in the form of each API, which names the image ---
 
 
-def refusal(http: httpx.Client, api: Api, sent: dict[str, Any]) -> dict[str, Any]:
+def refusal(http, api, sent):
     """The error, which is the same for streams and counts."""
     errors = [kit.refusal(http, sent, stream=stream, api=api) for stream in (False, True)]
     if api in COUNTS:

@@ -10,16 +10,15 @@ leave out.
 
 import asyncio
 import json
+import operator
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
-from typing import Any
 
-import httpx
 import jsonschema
 import psutil
 import pytest
@@ -29,10 +28,11 @@ from tests.models import tiny_model
 from tests.support.effort import repeats
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.http_client import bearer
+from tests.support.servers.http_client import http_client
+from tests.support.waiting import until
 from toolgate_proxy.ops.stack.processes import Child, free_port
 
-from .kit import CHAT, LIGHT, StreamRead, read
+from .kit import CHAT, LIGHT, StreamRead, metric, read
 from .servers import PLACES, STOP_SECONDS, Backend, adapters, await_backend, vllm
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ TWO_NODES = (
     *("--data-parallel-size-local", "1"),
     *("--data-parallel-address", "127.0.0.1", "--data-parallel-rpc-port", "{free_port}"),
 )
-SERVERS: dict[str, tuple[str, tuple[str, ...]]] = {
+SERVERS = {
     "two_engines": (adapters()[0], TWO_ENGINES),
     "two_engines_second_adapter": (adapters()[-1], (*TWO_ENGINES, "--api-server-count", "1")),
     "two_api_processes": (adapters()[0], ("--api-server-count", "2")),
@@ -61,7 +61,7 @@ SECOND_NODES = {
 """The further flags of a backend's second node."""
 
 
-def with_two_engines(*more: str) -> pytest.MarkDecorator:
+def with_two_engines(*more):
     """If the only engine of a server dies, the server ends (test_faults.py)."""
     names = ["two_engines", "two_engines_second_adapter", "two_nodes", *more]
     return pytest.mark.parametrize("parallel", names, indirect=True, scope="module")
@@ -76,7 +76,7 @@ class Parallel:
     gateway: gateway_process.Gateway
     nodes: list[Child] = field(default_factory=list)
 
-    def engine(self, number: int) -> psutil.Process:
+    def engine(self, number):
         nodes = [psutil.Process(node.pid) for node in self.nodes]
         family = [each for node in nodes for each in node.children(recursive=True)]
         [found] = [each for each in family if f"EngineCore_DP{number}" in each.name()]
@@ -84,9 +84,7 @@ class Parallel:
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def parallel(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Parallel]:
+def parallel(request, tmp_path_factory):
     name, logs = request.param, tmp_path_factory.mktemp(request.param)
     adapter, flags = SERVERS[name]
     key, port = uuid.uuid4().hex, free_port()
@@ -96,7 +94,7 @@ def parallel(
     gateway_process.preload()
     with ExitStack() as held:
 
-        def start(node: str, port: int, *more: str) -> Child:
+        def start(node, port, *more):
             child = vllm(node, tiny_model(), port, key, adapter, (*flags, *more), logs)
             held.callback(child.stop)
             return child
@@ -116,17 +114,15 @@ def parallel(
 
 
 @pytest.fixture
-async def http(parallel: Parallel) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(
-        base_url=parallel.gateway.url, headers=bearer(MASTER_KEY), timeout=300, verify=False
-    ) as client:
+async def http(parallel):
+    async with http_client(parallel.gateway.url, MASTER_KEY, timeout=300) as client:
         yield client
 
 
 # --- each request has all that any process needs ---
 
 
-def new_tool(name: str = "") -> dict[str, Any]:
+def new_tool(name=""):
     properties = LIGHT["function"]["parameters"]["properties"]
     return tools.tool(name or f"tool_{uuid.uuid4().hex}", properties)
 
@@ -134,7 +130,7 @@ def new_tool(name: str = "") -> dict[str, Any]:
 KNOWN = [new_tool(f"known_{at}") for at in range(10)]
 
 
-async def call(http: httpx.AsyncClient, tool: dict[str, Any], **more: Any) -> None:
+async def call(http, tool, **more):
     """Require a valid call of the tool."""
     request = {"model": "tiny", "messages": [{"role": "user", "content": "Go."}], "max_tokens": 200}
     request |= {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False, **more}
@@ -151,29 +147,26 @@ async def call(http: httpx.AsyncClient, tool: dict[str, Any], **more: Any) -> No
     jsonschema.validate(json.loads(arguments), tool["function"]["parameters"])
 
 
-def posts(backend: Backend) -> float:
-    """Return the number of requests for tokens that the backend has received, by vLLM's metrics.
-    Those of health checks are messages, too."""
-    with backend.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-    named = 'http_requests_total{handler="/v1/toolgate/generate"'
-    ours = [line for line in lines if line.startswith(named)]
-    return sum(float(line.rpartition(" ")[2]) for line in ours)
+POSTS = 'http_requests_total{handler="/v1/toolgate/generate"'
+"""Requests for tokens that a backend has received. Those of health checks are messages, too."""
 
 
 @pytest.mark.parametrize("kind", ["new", "known"])
 async def test_requests_with_tools_succeed_with_one_send_each(http, parallel, kind):
     if kind == "known":
         await asyncio.gather(*(call(http, tool) for tool in KNOWN))
-    before, places = posts(parallel.backend), asyncio.Semaphore(AT_ONCE)
+    places = asyncio.Semaphore(AT_ONCE)
+    with parallel.backend.client() as client:
+        before = metric(client, POSTS)
 
-    async def one(at: int) -> None:
+    async def one(at):
         async with places:
             tool = new_tool() if kind == "new" else KNOWN[at % len(KNOWN)]
             await call(http, tool, stream=at % 2 == 1, reasoning_effort="none")
 
     await asyncio.gather(*(one(at) for at in range(REQUESTS)))
-    assert posts(parallel.backend) - before == REQUESTS
+    with parallel.backend.client() as client:
+        assert metric(client, POSTS) - before == REQUESTS
 
 
 # --- an engine that does not respond ---
@@ -187,41 +180,34 @@ ENDLESS = {
 }
 
 
-async def begun(http: httpx.AsyncClient) -> list[tuple[StreamRead, asyncio.Task[StreamRead]]]:
+async def begun(http):
     """Return streams that have begun, several on each engine."""
     streams = []
     for _ in range(8):
         told = StreamRead()
         streams.append((told, asyncio.create_task(read(http, ENDLESS, told))))
-    async with asyncio.timeout(LOST_SECONDS):
-        while not all(told.content for told, _ in streams):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: all(told.content for told, _ in streams), LOST_SECONDS)
     return streams
 
 
-async def until_ended(streams: list[tuple[StreamRead, asyncio.Task[StreamRead]]]) -> None:
+async def until_ended(streams):
     """Wait until a stream has ended with the error of a failed backend."""
-    async with asyncio.timeout(LOST_SECONDS):
-        while not any(told.error for told, _ in streams):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: any(told.error for told, _ in streams), LOST_SECONDS)
 
 
-async def require_unready(http: httpx.AsyncClient, backend: Backend) -> None:
-    async with httpx.AsyncClient(
-        base_url=backend.url, headers=bearer(backend.key), timeout=LOST_SECONDS, trust_env=False
-    ) as direct:
+async def require_unready(http, backend):
+    """Each API process finds out for itself, and a connection may be with any."""
+    unready = partial(until, seconds=LOST_SECONDS, holds=lambda answer: answer.status_code == 503)
+    async with http_client(backend.url, backend.key, timeout=LOST_SECONDS) as direct:
         for path in ("/health", "/v1/toolgate/info", "/v1/toolgate/status"):
-            answer = await direct.get(path)
-            assert answer.status_code == 503, path
+            answer = await unready(partial(direct.get, path))
             assert answer.json()["error"]["message"].startswith("Engine 1 of this model's backend")
-    async with asyncio.timeout(LOST_SECONDS):
-        while (refused := await http.post(CHAT, json=ENDLESS)).status_code != 503:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)
+    refused = await unready(partial(http.post, CHAT, json=ENDLESS))
     assert refused.json()["error"]["code"] == "backend_unavailable"
     assert int(refused.headers["retry-after"]) > 0
 
 
-async def some_fail(http: httpx.AsyncClient) -> bool:
+async def some_fail(http):
     short = {**ENDLESS, "max_tokens": 3}
     answers = await asyncio.gather(*(http.post(CHAT, json=short) for _ in range(AT_ONCE)))
     return any(answer.is_error for answer in answers)
@@ -249,9 +235,8 @@ async def test_a_stopped_engine_makes_the_backend_unready_until_it_runs_again(ht
         stopped.send_signal(signal.SIGCONT)
         for _, task in streams:
             task.cancel()
-    async with asyncio.timeout(LOST_SECONDS):
-        while await some_fail(http):  # noqa: ASYNC110 - each API process finds out for itself
-            await asyncio.sleep(0.2)
+    # Each API process finds out for itself.
+    await until(lambda: some_fail(http), LOST_SECONDS, operator.not_)
     await asyncio.gather(*(call(http, new_tool()) for _ in range(AT_ONCE)))
 
 

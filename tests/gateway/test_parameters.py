@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import jsonschema
 import pytest
@@ -17,7 +16,7 @@ from . import kit
 pytestmark = kit.both_ways
 USER = [{"role": "user", "content": "Tell me a story."}]
 THOUGHT = "The light is in the kitchen"
-CALL: Any = {
+CALL = {
     "id": "call_1",
     "type": "function",
     "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'},
@@ -29,12 +28,12 @@ OFFERED = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def plain(common: dict[str, Any]) -> dict[str, Any]:
+def plain(common):
     return {**common, "messages": USER, "reasoning_effort": "none", "logit_bias": {}}
 
 
 @pytest.fixture
-def calling(common: dict[str, Any]) -> dict[str, Any]:
+def calling(common):
     return {**common, "messages": USER, "tools": tools.ALL, "tool_choice": "required"}
 
 
@@ -87,7 +86,7 @@ def test_stop_token_ids_do_not_end_calls(http, calling):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_allowed_token_ids_and_repetition_detection_take_effect(http, plain, stream):
-    def made(**extra: Any) -> tuple[set[int], int, str]:
+    def made(**extra):
         request = {**plain, "max_tokens": 20, "return_token_ids": True, **extra}
         [reply] = kit.ask(http, request, stream=stream)
         ids = reply.token_ids or ()
@@ -191,7 +190,7 @@ def test_truncate_prompt_tokens_keeps_that_many(http, plain):
 # --- formats ---
 
 SCHEMA = tools.RANGE["function"]["parameters"]
-FORMATS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+FORMATS = {
     "json_object": ({"type": "json_object"}, {"type": "object"}),
     "json_schema": (
         {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}},

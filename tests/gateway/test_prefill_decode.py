@@ -3,9 +3,7 @@ other. vLLM's example connector writes it to files, which also works without a G
 
 import json
 import shutil
-import time
 import uuid
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,23 +13,21 @@ from typing import Any
 import httpx
 import pytest
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from tests import tools
 from tests.models import tiny_model
 from tests.support.agents.client_packages import router_python
-from tests.support.apis.replies import Reply
 from tests.support.effort import repeats
 from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.http_client import bearer
+from tests.support.servers.http_client import bearer, sync_client
 from tests.support.servers.loopback import in_thread
 from toolgate_proxy.ops.stack.processes import Child, free_port
 
 from . import kit
-from .servers import FEW_PLACES, adapters, await_backend, vllm
+from .servers import FEW_PLACES, adapters, await_backend, await_model, vllm
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +49,7 @@ class Engines:
 
 
 @pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+def engines(tmp_path_factory):
     logs = tmp_path_factory.mktemp("prefill-decode")
     (folder := logs / "kv").mkdir()
     connector = {
@@ -81,11 +77,11 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
 
 
 @contextmanager
-def own_router(engines: Engines, logs: Path) -> Iterator[str]:
+def own_router(engines, logs):
     """Yield the URL of a router with the least that such a router does."""
     client = httpx.AsyncClient(headers=bearer(engines.key), timeout=300, trust_env=False)
 
-    async def route(request: Request) -> Response:
+    async def route(request):
         body = await request.json()
         prefill, decode = (f"{url}{request.url.path}" for url in engines.urls)
         first = body | {"max_tokens": 1, "stream": False, "kv_transfer_params": PREFILL}
@@ -106,7 +102,7 @@ def own_router(engines: Engines, logs: Path) -> Iterator[str]:
 
 
 @contextmanager
-def vllm_router(engines: Engines, logs: Path) -> Iterator[str]:
+def vllm_router(engines, logs):
     """Yield the URL of vLLM's router. Skip the test if its package can't be obtained."""
     port, program = free_port(), router_python().with_name("vllm-router")
     options = ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(free_port())]
@@ -123,13 +119,11 @@ def vllm_router(engines: Engines, logs: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=[own_router, vllm_router])
-def http(
-    request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[httpx.Client]:
+def http(request, engines, tmp_path_factory):
     """A client of a gateway with two models: `apart`, behind a router, and `alone`, the engine for
     prefill."""
     logs = tmp_path_factory.mktemp("router")
-    start: Callable[[Engines, Path], Any] = request.param
+    start = request.param
     with ExitStack() as held:
         url = held.enter_context(start(engines, logs))
         models = ["--model", f"apart=tiny@{url}", "--model", f"alone=tiny@{engines.urls[0]}"]
@@ -138,23 +132,12 @@ def http(
                 models, engines.urls[0], logs / "log", TOOLGATE_BACKEND_KEY=engines.key
             )
         )
-        headers = bearer(MASTER_KEY)
-        client = httpx.Client(base_url=gateway.url, headers=headers, timeout=300, trust_env=False)
-        held.enter_context(client)
-        _wait(client)
+        client = held.enter_context(sync_client(gateway.url, MASTER_KEY, timeout=300))
+        await_model(client, "apart")
         yield client
 
 
-def _wait(client: httpx.Client) -> None:
-    """Wait until the gateway knows that the router answers."""
-    give_up = time.monotonic() + 60
-    body = {"model": "apart", "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
-    while (answer := client.post(kit.CHAT, json=body)).is_error:
-        assert time.monotonic() < give_up, answer.text
-        time.sleep(0.2)
-
-
-def asked(seed: int, bias: dict[str, float], tag: str = "") -> dict[str, Any]:
+def asked(seed, bias, tag=""):
     """Every other request has a new tool."""
     known = tools.ALL[seed % len(tools.ALL)]
     name = known["function"]["name"] + (f"_{tag}_{seed}" if seed % 2 else "")
@@ -174,15 +157,13 @@ def asked(seed: int, bias: dict[str, float], tag: str = "") -> dict[str, Any]:
     }
 
 
-def answers(http: httpx.Client, model: str, request: dict[str, Any], *, stream: bool) -> Reply:
+def answers(http, model, request, *, stream):
     [reply] = kit.ask(http, {**request, "model": model}, stream=stream)
     kit.check(kit.output(reply), request["tools"])
     return reply
 
 
-def test_calls_and_tokens_are_those_of_one_engine(
-    http: httpx.Client, engines: Engines, bias: dict[str, float], request: pytest.FixtureRequest
-) -> None:
+def test_calls_and_tokens_are_those_of_one_engine(http, engines, bias, request):
     tag = uuid.uuid4().hex[:6]
     requests = [(asked(seed, bias, tag), seed // 2 % 2 == 1) for seed in range(SEEDS)]
     engines.steps.clear()
@@ -208,7 +189,7 @@ def test_calls_and_tokens_are_those_of_one_engine(
         assert len(engines.steps) >= SEEDS
 
 
-REFUSED: dict[str, dict[str, Any]] = {
+REFUSED = {
     "schema": {
         "tools": [{"type": "function", "function": {"name": "x", "parameters": {"type": "no"}}}]
     },
@@ -219,18 +200,14 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("more", REFUSED.values(), ids=REFUSED)
-def test_refusals_are_those_of_one_engine(
-    http: httpx.Client, bias: dict[str, float], more: dict[str, Any]
-) -> None:
+def test_refusals_are_those_of_one_engine(http, bias, more):
     request = asked(1, bias) | more
     apart, alone = (kit.refusal(http, {**request, "model": each}) for each in ("apart", "alone"))
     assert apart == alone
 
 
 @pytest.mark.parametrize("choices", [1, 2])
-def test_several_choices_are_each_valid(
-    http: httpx.Client, bias: dict[str, float], choices: int
-) -> None:
+def test_several_choices_are_each_valid(http, bias, choices):
     request = asked(3, bias) | {"model": "apart", "n": choices}
     replies = kit.ask(http, request)
     assert len(replies) == choices

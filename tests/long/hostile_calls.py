@@ -41,6 +41,7 @@ from tests.models import ROOT, tiny_family
 from tests.support.apis import replies
 from tests.support.apis.found_tools import SEARCH, with_search
 from tests.support.schemas.suites import real_tools
+from tests.support.servers.http_client import http_client
 from tests.support.vocabularies import by_token
 from toolgate_core.dialects import marks as mark_texts
 from toolgate_core.dialects.dialect import Dialect
@@ -297,13 +298,8 @@ def run(seed: int, options: argparse.Namespace) -> Outcome:
     began = time.monotonic()
     with running("toolgate", model, label="hostile", env={"TOOLGATE_ADAPTER": adapter}) as server:
         # The server closes a connection after five idle seconds, possibly while it is used again.
-        http = httpx.AsyncClient(
-            base_url=server.url,
-            headers={"authorization": f"Bearer {server.key}"},
-            timeout=TIMEOUT,
-            trust_env=False,
-            limits=httpx.Limits(max_keepalive_connections=0),
-        )
+        limits = httpx.Limits(max_keepalive_connections=0)
+        http = http_client(server.url, server.key, timeout=TIMEOUT, limits=limits)
         markup = mark_texts.markup(dialect)
         load = Load(http, server.model_name(), biases(dialect, model), markup, outcome, draw)
 

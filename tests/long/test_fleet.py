@@ -1,8 +1,5 @@
 """The simulated fleet: no invariant is violated, equal seeds are equal, and each check can fail."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
 pytest.importorskip("lupa", reason="runs the Lua scripts of the gateways")
@@ -10,16 +7,16 @@ pytest.importorskip("lupa", reason="runs the Lua scripts of the gateways")
 from tests.long.fleet.gateway import Deadlock, virtual_time
 from tests.long.fleet.redis_server import RedisServer
 from tests.long.fleet.scenario import Profile, simulate
-from tests.long.outcomes import Outcome
 from tests.support.effort import rotating
 from toolgate_proxy.grammars.verdicts import RedisCache
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.limits.limiter import Leases, Limiter
 
 SHORT = Profile(days=0.5)
+SEEDS = range(1, 9)
 
 
-def found(profile: Profile, seeds: Sequence[int] = range(1, 9)) -> Outcome:
+def found(profile, seeds=SEEDS):
     """The first outcome with a violation, or the last one."""
     for seed in seeds:
         outcome = simulate(seed, profile)
@@ -29,8 +26,8 @@ def found(profile: Profile, seeds: Sequence[int] = range(1, 9)) -> Outcome:
 
 
 @pytest.mark.exhaustive
-@rotating("seed", range(1, 9), one_in=8)
-def test_limits_keys_and_grammars_hold_with_faults(seed: int) -> None:
+@rotating("seed", SEEDS, one_in=8)
+def test_limits_keys_and_grammars_hold_with_faults(seed):
     outcome = simulate(seed, SHORT)
     assert not outcome.violations, f"python -m tests.long fleet --seed {seed} --days {SHORT.days}"
     counts = outcome.counts
@@ -41,7 +38,7 @@ def test_limits_keys_and_grammars_hold_with_faults(seed: int) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_seed_can_be_replayed() -> None:
+def test_a_seed_can_be_replayed():
     first, again, other = (simulate(seed, Profile(days=0.05)) for seed in (3, 3, 4))
     assert first == again
     assert first.labels != other.labels
@@ -51,10 +48,10 @@ CALM = Profile(days=0.4, faults_per_burst=0)
 
 
 @pytest.mark.slow
-def test_a_limiter_that_fails_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limiter_that_fails_open_is_found(monkeypatch):
     init = Limiter.__init__
 
-    def open_instead(self: Limiter, *arguments: Any) -> None:
+    def open_instead(self, *arguments):
         init(self, *arguments)
         self._fails_open = True
 
@@ -64,8 +61,8 @@ def test_a_limiter_that_fails_open_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_leases_that_are_not_released_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def kept(self: Leases, lease: Any) -> None:
+def test_leases_that_are_not_released_are_found(monkeypatch):
+    async def kept(self, lease):
         return
 
     monkeypatch.setattr(Leases, "settle", kept)
@@ -74,10 +71,10 @@ def test_leases_that_are_not_released_are_found(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_a_script_that_admits_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_that_admits_too_much_is_found(monkeypatch):
     execute = RedisServer.execute
 
-    def lax(self: RedisServer, command: Sequence[Any]) -> Any:
+    def lax(self, command):
         if command[0] == "EVAL":
             text = command[1].replace("count + amount > limit", "count + amount > limit + 3")
             command = (command[0], text, *command[2:])
@@ -90,15 +87,15 @@ def test_a_script_that_admits_too_much_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_verdicts_that_are_not_shared_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_that_are_not_shared_are_found(monkeypatch):
     monkeypatch.setattr(RedisCache, "put", lambda *_: None)
     outcome = found(CALM)
     assert any("was compiled at" in each for each in outcome.violations)
 
 
 @pytest.mark.slow
-def test_revocations_that_are_not_read_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def first(self: KeySync, found: Any) -> Any:
+def test_revocations_that_are_not_read_are_found(monkeypatch):
+    def first(self, found):
         self._newest.setdefault(found.key.id, found)
         return self._newest[found.key.id].key
 
@@ -107,6 +104,6 @@ def test_revocations_that_are_not_read_are_found(monkeypatch: pytest.MonkeyPatch
     assert any("after it was revoked" in each for each in outcome.violations)
 
 
-def test_a_fleet_that_waits_for_itself_is_an_error() -> None:
+def test_a_fleet_that_waits_for_itself_is_an_error():
     with virtual_time() as loop, pytest.raises(Deadlock):
         loop.run_until_complete(loop.create_future())

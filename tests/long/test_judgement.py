@@ -4,8 +4,6 @@ import asyncio
 import dataclasses
 import json
 import random
-from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -26,10 +24,8 @@ from tests.support.apis.chat_events import events
 from tests.support.apis.messages_api import CLIENT, HI
 from tests.support.apis.read_responses import read_events
 from tests.support.apis.replies import PATHS
-from tests.support.litellm.own_route import Gateway
 from tests.support.schemas.judge import schema_violation
 from tests.support.servers.script import Script, call
-from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import MESSAGES, RESPONSES
 from toolgate_verify.asking.ask import Ask
 from toolgate_verify.reading.answer import Answer, Call, Usage
@@ -72,7 +68,7 @@ RIGHT = Answer(reasoning="hm", calls=[CALL], finish="calls", usage=Usage(9, 9))
         ({"finish": "length"}, "cut before the maximum"),
     ],
 )
-def test_the_judge_finds_a_broken_answer(changed: dict[str, Any], expected: str | None) -> None:
+def test_the_judge_finds_a_broken_answer(changed, expected):
     answer = dataclasses.replace(RIGHT, **changed)
     found = [kind for kind, _ in all_violations(Api.MESSAGES, CASE, answer)]
     assert expected in found if expected else not found
@@ -92,7 +88,7 @@ def test_the_judge_finds_a_broken_answer(changed: dict[str, Any], expected: str 
         ({"type": "string"}, 7, False),
     ],
 )
-def test_arguments_are_validated(property_: Body, value: Any, valid: bool) -> None:
+def test_arguments_are_validated(property_, value, valid):
     schema = {"type": "object", "properties": {"x": property_}}
     assert (schema_violation(schema, {"x": value}) is None) == valid
 
@@ -107,12 +103,12 @@ MEANING = {
 TEXT = "<think>\nhm\n</think>\n\nI look.\n" + call("look", {"a": 1})
 
 
-def answered(api: Api) -> tuple[list[Body], Body]:
+def answered(api):
     """The events and the body of a right answer."""
     if api == Api.MESSAGES:
         tool = {"name": "look", "input_schema": SCHEMA}
         body = {"max_tokens": 100, "messages": HI, "thinking": {"type": "adaptive"}}
-        surface: Surface = MESSAGES
+        surface = MESSAGES
     else:
         tool = {"type": "function", "name": "look", "parameters": SCHEMA}
         body, surface = {"input": "hi"}, RESPONSES
@@ -121,18 +117,18 @@ def answered(api: Api) -> tuple[list[Body], Body]:
     return read_events(data), whole
 
 
-def sent(made: list[Body]) -> bytes:
+def sent(made):
     return "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in made).encode()
 
 
-def found(body: Body, **asked: Any) -> list[str]:
+def found(body, **asked):
     """What the fuzzer finds in a message."""
     request = Request({"thinking": {"type": "adaptive"}, **asked}, MEANING)
     [made] = replies.read(Api.MESSAGES, json.dumps(body).encode(), streamed=False)
     return check_response([made], request) + unasked_reasoning(Api.MESSAGES, made, request)
 
 
-def test_nothing_is_found_in_a_right_answer() -> None:
+def test_nothing_is_found_in_a_right_answer():
     made, body = answered(Api.MESSAGES)
     assert found(body) == []
     [read] = replies.read(Api.MESSAGES, sent(made), streamed=True)
@@ -151,13 +147,11 @@ def test_nothing_is_found_in_a_right_answer() -> None:
         (lambda body: _with(body, 1, text="<tool_call>"), {}, "markup in content: <tool_call>"),
     ],
 )
-def test_a_broken_message_is_found(
-    change: Callable[[Body], Body], asked: Body, expected: str
-) -> None:
+def test_a_broken_message_is_found(change, asked, expected):
     assert any(expected in each for each in found(change(answered(Api.MESSAGES)[1]), **asked))
 
 
-def _with(body: Body, at: int, **changed: Any) -> Body:
+def _with(body, at, **changed):
     content = [
         block | changed if place == at else block for place, block in enumerate(body["content"])
     ]
@@ -166,7 +160,7 @@ def _with(body: Body, at: int, **changed: Any) -> Body:
 
 @pytest.mark.parametrize("api", [Api.MESSAGES, Api.RESPONSES])
 @pytest.mark.parametrize("lost", [0, 3, -2, -1])
-def test_a_stream_without_one_of_its_events_is_found(api: Api, lost: int) -> None:
+def test_a_stream_without_one_of_its_events_is_found(api, lost):
     made, _ = answered(api)
     del made[lost]
     with pytest.raises((AssertionError, ValueError, LookupError)):
@@ -176,10 +170,10 @@ def test_a_stream_without_one_of_its_events_is_found(api: Api, lost: int) -> Non
 # --- hostile calls ---
 
 
-def outcome_of(answer: Callable[[httpx.Request, Body], httpx.Response]) -> Outcome:
+def outcome_of(answer):
     """The outcome of one set of tools with a gateway that answers so."""
 
-    def handle(request: httpx.Request) -> httpx.Response:
+    def handle(request):
         body = json.loads(request.content)
         if request.url.path == "/toolgate/schema":
             names = [tool["function"]["name"] for tool in body["tools"]]
@@ -189,7 +183,7 @@ def outcome_of(answer: Callable[[httpx.Request, Body], httpx.Response]) -> Outco
 
     outcome = Outcome(2)
 
-    async def send_all() -> None:
+    async def send_all():
         transport = httpx.MockTransport(handle)
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
             await Load(http, "m", [{}], ["<mark>"], outcome, tool_set).run(1, 4)
@@ -207,16 +201,14 @@ def outcome_of(answer: Callable[[httpx.Request, Body], httpx.Response]) -> Outco
         *((status, "other", None) for status in (400, 500, 503)),
     ],
 )
-def test_right_refusals_are_counted_and_other_errors_are_violations(
-    status: int, code: str, counted: str | None
-) -> None:
+def test_right_refusals_are_counted_and_other_errors_are_violations(status, code, counted):
     outcome = outcome_of(lambda *_: httpx.Response(status, json={"error": {"code": code}}))
     assert len(outcome.violations) == (0 if counted else 15)
     assert not counted or outcome.counts[counted] == outcome.counts["requests"] == 15
 
 
-def test_calls_are_validated_and_counted_by_engine() -> None:
-    def answer(request: httpx.Request, body: Body) -> httpx.Response:
+def test_calls_are_validated_and_counted_by_engine():
+    def answer(request, body):
         if request.url.path != "/v1/chat/completions" or body.get("stream"):
             return httpx.Response(500, json={"error": {"code": "tool_schema_violation"}})
         name = body["tools"][0]["function"]["name"]
@@ -239,19 +231,19 @@ def test_calls_are_validated_and_counted_by_engine() -> None:
 
 
 @pytest.fixture
-def scripted(gateway: Gateway) -> Gateway:
+def scripted(gateway):
     for at in range(100):
         gateway.backend.scripts[f"Go on, {at}."] = Script(("Hello there",))
     return gateway
 
 
-def asks(count: int) -> list[Ask]:
+def asks(count):
     drawn = random.Random(3)
     return [make_ask(drawn, {}) for _ in range(count)]
 
 
 @pytest.mark.parametrize("api", Api)
-async def test_requests_of_the_load_are_accepted_on_each_api(scripted: Gateway, api: Api) -> None:
+async def test_requests_of_the_load_are_accepted_on_each_api(scripted, api):
     """The backend's content is a response to those that require no call."""
     for ask in [each for each in asks(12) if each.choice != "required"]:
         response = await scripted.ask(body_of(api, ask), path=PATHS[api])
@@ -263,7 +255,7 @@ async def test_requests_of_the_load_are_accepted_on_each_api(scripted: Gateway, 
             assert not is_complete(api, data[: data.rindex(ENDS[api][0][:6])])
 
 
-async def responded(api: Api, ask: Ask, data: bytes, status: int = 200) -> Any:
+async def responded(api, ask, data, status=200):
     transport = httpx.MockTransport(lambda _: httpx.Response(status, content=data))
     async with httpx.AsyncClient(transport=transport) as http:
         return await send(http, "http://gateway", "key", ask, api)
@@ -271,7 +263,7 @@ async def responded(api: Api, ask: Ask, data: bytes, status: int = 200) -> Any:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", Api)
-async def test_responses_to_the_load_are_checked(scripted: Gateway, api: Api, stream: bool) -> None:
+async def test_responses_to_the_load_are_checked(scripted, api, stream):
     ask = dataclasses.replace(next(each for each in asks(40) if not each.tools), stream=stream)
     response = await scripted.ask(body_of(api, ask), path=PATHS[api])
     data = b"".join(response.bodies)
@@ -286,7 +278,7 @@ async def test_responses_to_the_load_are_checked(scripted: Gateway, api: Api, st
     assert (await responded(api, ask, error, 400))[1]
 
 
-async def test_an_error_beside_a_whole_response_is_found() -> None:
+async def test_an_error_beside_a_whole_response_is_found():
     ask = dataclasses.replace(next(each for each in asks(40) if not each.tools), stream=True)
     event = b'data: {"error": {"code": "overloaded", "type": "x"}}\n\n'
     assert await responded(Api.CHAT, ask, event) == ("event overloaded", [])
@@ -298,7 +290,7 @@ async def test_an_error_beside_a_whole_response_is_found() -> None:
     assert any("half as whole: markup" in each for each in wrong)
 
 
-def test_attacks_have_outcomes_that_no_gateway_may_have() -> None:
+def test_attacks_have_outcomes_that_no_gateway_may_have():
     attacks = Attacks((), "key")
     attacks.outcomes.update([("trailers", "cut"), ("hostile schemas", "400")])
     table, wrong = attacks.report()
@@ -309,7 +301,7 @@ def test_attacks_have_outcomes_that_no_gateway_may_have() -> None:
     assert len(attacks.report()[1]) == 3
 
 
-def samples(hours: float, per_hour: float) -> list[Sample]:
+def samples(hours, per_hour):
     """One sample a minute of a server whose memory grows, with noise, after it was filled."""
     return [
         Sample(60.0 * at, "gateway", {"memory, MB": 300 + per_hour * at / 60 + (at % 7)})
@@ -317,7 +309,7 @@ def samples(hours: float, per_hour: float) -> list[Sample]:
     ]
 
 
-def test_growth_is_found_and_noise_is_not() -> None:
+def test_growth_is_found_and_noise_is_not():
     assert slope([(0, 1.0), (1800, 2.0), (3600, 3.0)]) == pytest.approx(2.0)
     assert slope([(0, 1.0)]) == 0.0
     assert soak.growth_of(samples(2, 0))[1] == []
@@ -326,7 +318,7 @@ def test_growth_is_found_and_noise_is_not() -> None:
     assert soak.growth_of(samples(0.2, 2000))[1] == []  # caches are filled first
 
 
-def test_a_limit_that_is_exceeded_is_found() -> None:
+def test_a_limit_that_is_exceeded_is_found():
     assert most_within([], 60) == 0
     assert most_within([(0, 1), (30, 31), (59, 60), (60, 61)], 60) == 3
     assert most_within([(0, 1), (59, 61)], 60) == 1  # it may have been admitted after the window
@@ -342,7 +334,7 @@ def test_a_limit_that_is_exceeded_is_found() -> None:
 
 
 @pytest.mark.exhaustive
-async def test_a_short_run_finds_nothing() -> None:
+async def test_a_short_run_finds_nothing():
     outcome = await loops.loops(seed=1, number=10, concurrency=5)
     assert outcome.violations == []
     assert outcome.counts["calls that ran"] > 5
@@ -350,12 +342,12 @@ async def test_a_short_run_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_arguments_are_invalid(damage: str) -> None:
+def test_damaged_arguments_are_invalid(damage):
     rng = Random(damage)
     for name, schema in [(name, each) for name, some in SCHEMAS.items() for each in some]:
         arguments = instance(schema, rng) | {LOOP: 1}
         assert is_valid(name, arguments)
-        damaged: Any = DAMAGES[damage](arguments)
+        damaged = DAMAGES[damage](arguments)
         if isinstance(damaged, str):
             try:
                 damaged = json.loads(damaged)
@@ -364,9 +356,7 @@ def test_damaged_arguments_are_invalid(damage: str) -> None:
         assert not is_valid(name, damaged)
 
 
-async def test_the_judgement_finds_invalid_calls_and_broken_limits(
-    gateway: Gateway, tmp_path: Path
-) -> None:
+async def test_the_judgement_finds_invalid_calls_and_broken_limits(gateway, tmp_path):
     calls, outcome, model = tmp_path / "calls", Outcome(0), RandomModel(0)
     load = loops.Load(gateway, model, calls, outcome)
     valid = {"name": "slow", "arguments": {LOOP: 3, "value": 1}}

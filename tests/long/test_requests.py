@@ -5,14 +5,12 @@ import json
 import re
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from tests.long import hostile_calls
-from tests.long.fuzz.checks import DRAWN, Request, damage
+from tests.long.fuzz.checks import DRAWN, damage
 from tests.long.fuzz.requests import TABLES, make_request
 from tests.long.hostile_calls import body_of, make_case, tool_set
 from tests.long.outcomes import Outcome, Runs
@@ -31,7 +29,7 @@ STEP = re.compile(r"\[\".*?\"\]|\w+")
 PARSERS = dict(zip((Api.CHAT, Api.RESPONSES, Api.MESSAGES), SURFACES, strict=True))
 
 
-def refusal_of(api: Api, body: dict[str, Any]) -> InvalidRequest | None:
+def refusal_of(api, body):
     try:
         parsed, _ = PARSERS[api].read(json.loads(json.dumps(body)), Reading("tiny"))
     except InvalidRequest as error:
@@ -40,16 +38,16 @@ def refusal_of(api: Api, body: dict[str, Any]) -> InvalidRequest | None:
     return None
 
 
-def outcome(api: Api, request: Request) -> str:
+def outcome(api, request):
     refusal = refusal_of(api, request.body)
     return "valid" if refusal is None else refusal.param or "no parameter"
 
 
-def is_path(param: str, body: dict[str, Any]) -> bool:
+def is_path(param, body):
     """Whether `param` leads to a value of the request, or to a field that is missing there."""
     if not PATH.fullmatch(param):
         return False
-    value: Any = body
+    value = body
     *parents, _ = STEP.findall(param)
     for step in parents:
         try:
@@ -61,8 +59,8 @@ def is_path(param: str, body: dict[str, Any]) -> bool:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("api", Api)
-def test_fuzzed_requests_are_valid_or_their_refusal_names_a_place_in_them(api: Api) -> None:
-    found: Counter[str] = Counter()
+def test_fuzzed_requests_are_valid_or_their_refusal_names_a_place_in_them(api):
+    found = Counter()
     sent = set[str]()
     for number in range(REQUESTS):
         request = make_request(api, Random(number), "tiny", {"5": 100.0})
@@ -83,7 +81,7 @@ def test_fuzzed_requests_are_valid_or_their_refusal_names_a_place_in_them(api: A
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("api", Api)
-def test_a_damaged_request_is_parsed_or_its_refusal_names_a_place_in_it(api: Api) -> None:
+def test_a_damaged_request_is_parsed_or_its_refusal_names_a_place_in_it(api):
     """Any JSON anywhere."""
     refused, count = 0, 2 * REQUESTS
     for number in range(count):
@@ -102,7 +100,7 @@ def test_a_damaged_request_is_parsed_or_its_refusal_names_a_place_in_it(api: Api
 # --- hostile calls ---
 
 
-def test_all_families_come_with_both_adapters_and_can_be_limited() -> None:
+def test_all_families_come_with_both_adapters_and_can_be_limited():
     drawn = [hostile_calls.settings(seed) for seed in range(2 * len(hostile_calls.FAMILIES))]
     assert len(set(drawn)) == len(drawn)
     assert {family for family, _ in drawn} == {n for n, each in DIALECTS.items() if each.calls}
@@ -114,7 +112,7 @@ def test_all_families_come_with_both_adapters_and_can_be_limited() -> None:
 
 
 @pytest.mark.parametrize("api", Api)
-def test_hostile_requests_are_repeated_exactly(api: Api) -> None:
+def test_hostile_requests_are_repeated_exactly(api):
     bodies = []
     for _ in range(2):
         rng = Random(1)
@@ -133,9 +131,7 @@ OUTCOMES = [Outcome(seed, 1.5, {"steps": "40"}, Counter({"walks": 12})) for seed
 OUTCOMES[0].violations.append("qwen3: wrong")
 
 
-def test_a_run_goes_on_from_its_file_and_reports_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_goes_on_from_its_file_and_reports_all(tmp_path, capsys):
     file = tmp_path / "outcomes"
     for each in OUTCOMES:
         Runs(file).add(each)

@@ -4,14 +4,12 @@ invalid, no walk ends where nothing may follow, and what is wrong is found."""
 import json
 import time
 from random import Random
-from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 
 from tests.long import walks as walk
-from tests.long.outcomes import Outcome
 from tests.long.walks import parameters
 from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
 from tests.support.dialects.codec_walks import CodecModel
@@ -32,7 +30,7 @@ from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 SEED = 1
 
 
-def test_the_schemas_are_valid_and_different() -> None:
+def test_the_schemas_are_valid_and_different():
     made = [parameters(Random(seed)) for seed in range(60)]
     for schema in made:
         jsonschema.Draft202012Validator.check_schema(schema)
@@ -42,7 +40,7 @@ def test_the_schemas_are_valid_and_different() -> None:
 # --- names and values in other scripts ---
 
 
-def schemas() -> list[dict[str, Any]]:
+def schemas():
     """All different schemas of objects of the data sets."""
     found = [*CODEC_SCHEMAS.values(), *(tool["parameters"] for tool in real_tools())]
     found += [t["function"].get("parameters") for r in records(BFCL) for t in r["tools"]]
@@ -51,7 +49,7 @@ def schemas() -> list[dict[str, Any]]:
     return [*{json.dumps(each): each for each in found if isinstance(each, dict)}.values()]
 
 
-def walk_twice(form: str, model: CodecModel, schema: dict[str, Any]) -> int:
+def walk_twice(form, model, schema):
     """The walks that ended, after checking them."""
     try:
         canonical = canonical_parameters(schema)
@@ -75,7 +73,7 @@ def walk_twice(form: str, model: CodecModel, schema: dict[str, Any]) -> int:
 @pytest.mark.exhaustive
 @needs(BFCL)
 @rotating("form", [*FORMS, "content", "llguidance"], one_in=7)
-def test_calls_with_names_in_other_scripts_are_valid(form: str) -> None:
+def test_calls_with_names_in_other_scripts_are_valid(form):
     """`content` is a format; `llguidance` are calls of qwen3 without the other engine."""
     dialect = DIALECTS[form if form in DIALECTS else "qwen3"]
     name = grammar_key.CONTENT if form == "content" else "f"
@@ -90,7 +88,7 @@ def test_calls_with_names_in_other_scripts_are_valid(form: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_walks_validate_calls_and_find_nothing_wrong() -> None:
+def test_walks_validate_calls_and_find_nothing_wrong():
     outcome = walk.run(SEED)
     assert outcome.violations == []
     assert outcome.counts["walks"] == walk.WALKS
@@ -98,8 +96,8 @@ def test_walks_validate_calls_and_find_nothing_wrong() -> None:
     assert outcome.counts["drafts"] > 0
 
 
-def test_a_seed_that_does_not_end_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(seed: int, outcome: Outcome) -> None:
+def test_a_seed_that_does_not_end_is_a_violation(monkeypatch):
+    def endless(seed, outcome):
         while True:
             time.sleep(0.1)
 
@@ -109,8 +107,8 @@ def test_a_seed_that_does_not_end_is_a_violation(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_masks_that_allow_too_much_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def everything(machine: Automaton, row: Any) -> None:
+def test_masks_that_allow_too_much_are_found(monkeypatch):
+    def everything(machine, row):
         row[:] = -1
 
     monkeypatch.setattr(Automaton, "fill_bitmask", everything)
@@ -119,15 +117,15 @@ def test_masks_that_allow_too_much_are_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_a_mask_that_differs_after_a_rollback_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mask_that_differs_after_a_rollback_is_found(monkeypatch):
     real, rolled_back = Automaton.fill_bitmask, Automaton.rollback
     state = {"back": False}
 
-    def rollback(machine: Automaton, count: int) -> None:
+    def rollback(machine, count):
         rolled_back(machine, count)
         state["back"] = True
 
-    def fill(machine: Automaton, row: Any) -> None:
+    def fill(machine, row):
         real(machine, row)
         if state.pop("back", False):
             row[np.flatnonzero(row)[0]] ^= 1
@@ -138,7 +136,7 @@ def test_a_mask_that_differs_after_a_rollback_is_found(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_arguments_that_violate_the_schema_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_violate_the_schema_are_found(monkeypatch):
     monkeypatch.setattr(
         walk, "calls_in", lambda _: [("tool_0", '{"surely not a name of a property": 1}')]
     )
@@ -148,7 +146,7 @@ def test_arguments_that_violate_the_schema_are_found(monkeypatch: pytest.MonkeyP
     assert all("surely not a name" in each for each in found)
 
 
-def strict() -> dict[str, Any]:
+def strict():
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     function = {"name": "tool_0", "parameters": schema | {"additionalProperties": False}}
     return {"type": "function", "function": function}

@@ -1,18 +1,27 @@
 """Waiting for what another task, thread or process does, and a clock that tests advance by hand."""
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 SECONDS = 30.0
 """Only a failure takes so long."""
 
 
-async def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Ask again until it holds."""
+async def until(
+    ask: Callable[[], Any], seconds: float = SECONDS, holds: Callable[[Any], object] = bool
+) -> Any:
+    """Ask again until the answer, which may have to be awaited, holds. Return it."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  others change it, without an event
-            await asyncio.sleep(0.01)
+        while True:
+            found = ask()
+            if is_awaited := inspect.isawaitable(found):
+                found = await found
+            if holds(found):
+                return found
+            await asyncio.sleep(0.05 if is_awaited else 0.01)
 
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -14,13 +14,11 @@ import sys
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NoReturn
 
 import psutil
 import pytest
@@ -31,12 +29,12 @@ SECONDS_BETWEEN_LINES = 20
 HELPERS = ("multiprocessing", "toolgate_core.killable")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--workers", type=int, default=0, help="number of processes that run tests")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]:
+def pytest_report_teststatus(config):
     category, letter, word = yield
     if not config.option.workers:
         return category, letter, word
@@ -44,7 +42,7 @@ def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
+def pytest_runtestloop(session):
     options = session.config.option
     if not options.workers or options.collectonly:
         return None
@@ -54,9 +52,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def units_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+def units_of(items):
     """The tests of each file, in their order, and before them those that share vLLM's servers."""
-    files: dict[str, list[pytest.Item]] = {"vllm": []}
+    files = {"vllm": []}
     for item in items:
         key = "vllm" if item.get_closest_marker("vllm") else str(item.path)
         files.setdefault(key, []).append(item)
@@ -66,7 +64,7 @@ def units_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
 class _Worker:
     """What the parent knows of a worker."""
 
-    def __init__(self, run: Callable[[Connection, int], NoReturn], number: int) -> None:
+    def __init__(self, run, number):
         self.pipe, other = Pipe()
         self.number = number
         self.test = ""
@@ -79,15 +77,15 @@ class _Worker:
 
 
 class _Queue:
-    def __init__(self, session: pytest.Session) -> None:
+    def __init__(self, session):
         self._session, self._config = session, session.config
         self._units = units_of(session.items)
         self._waiting = deque(range(len(self._units)))
         self._began = self._told = time.monotonic()
         self._counts = Counter[str]()
-        self._left: list[str] = []
+        self._left = []
 
-    def run(self, count: int) -> None:
+    def run(self, count):
         capture = self._config.pluginmanager.getplugin("capturemanager")
         assert capture is not None
         folder = self._config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
@@ -117,7 +115,7 @@ class _Queue:
 
     # --- in the parent ---
 
-    def _receive(self, worker: _Worker) -> bool:
+    def _receive(self, worker):
         """Take a message. Return False if the worker has ended."""
         try:
             kind, value = worker.pipe.recv()
@@ -136,7 +134,7 @@ class _Queue:
             self._report(report)
         return True
 
-    def _report(self, report: pytest.TestReport) -> None:
+    def _report(self, report):
         self._config.hook.pytest_runtest_logreport(report=report)
         if report.when == "call" or report.outcome != "passed":
             self._counts[report.outcome] += 1
@@ -145,12 +143,12 @@ class _Queue:
         if self._session.shouldfail:
             raise self._session.Failed(self._session.shouldfail)
 
-    def _lost(self, worker: _Worker) -> None:
+    def _lost(self, worker):
         text = f"The process that ran it ended; the rest of its file did not run: {worker.test}"
         location = (worker.test, None, worker.test)
         self._report(pytest.TestReport(worker.test, location, {}, "failed", text, "call"))
 
-    def _tell(self, workers: list[_Worker]) -> None:
+    def _tell(self, workers):
         now = time.monotonic()
         if now - self._told < SECONDS_BETWEEN_LINES:
             return
@@ -164,12 +162,12 @@ class _Queue:
             f"{running}; about {left + 1} min left"
         )
 
-    def _print(self, text: str) -> None:
+    def _print(self, text):
         print(text, file=sys.__stderr__, flush=True)
 
     # --- in a worker ---
 
-    def _work(self, pipe: Connection, number: int) -> NoReturn:
+    def _work(self, pipe, number):
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         status = 1
         try:
@@ -183,7 +181,7 @@ class _Queue:
             self._session._setupstate.teardown_exact(None)  # servers of the session
             os._exit(status)
 
-    def _run_units(self, pipe: Connection, number: int) -> None:
+    def _run_units(self, pipe, number):
         plugins = self._config.pluginmanager
         capture = plugins.getplugin("capturemanager")
         assert capture is not None
@@ -199,7 +197,7 @@ class _Queue:
         plugins.unregister(name="terminalreporter")
         plugins.register(_Reports(self._config, pipe))
 
-        def following() -> Iterator[pytest.Item]:
+        def following():
             while True:
                 pipe.send(("next", None))
                 at = pipe.recv()
@@ -217,7 +215,7 @@ class _Queue:
         pipe.send(("left", [*_left()]))
 
 
-def _left() -> Iterator[str]:
+def _left():
     """The processes that tests have left. Helpers of multiprocessing and the product's processes
     for regular expressions, which serve all requests, end with this process."""
     for each in psutil.Process().children():
@@ -228,10 +226,10 @@ def _left() -> Iterator[str]:
 
 
 class _Reports:
-    def __init__(self, config: pytest.Config, pipe: Connection) -> None:
+    def __init__(self, config, pipe):
         self._config, self._pipe = config, pipe
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report):
         hook = self._config.hook
         data = hook.pytest_report_to_serializable(config=self._config, report=report)
         self._pipe.send(("report", data))

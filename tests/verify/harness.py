@@ -39,19 +39,31 @@ class InProcess(httpx.AsyncBaseTransport):
         )
 
 
+TARGET = Target("http://reference/v1", MODEL, KEY)
+
+
+def client_of(app, **more):
+    return Client(TARGET, httpx.AsyncClient(transport=InProcess(app)), **more)
+
+
+def answering(status, body):
+    """An app with one answer."""
+
+    async def answer(_, __, send):
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return answer
+
+
 async def verify(checks, fault=None, scenario=""):
     """The results against the server, with a fault in one scenario."""
-    return await _run(ReferenceServer(fault, scenario), checks)
-
-
-async def _run(server, checks):
-    target = Target("http://reference/v1", MODEL, KEY)
-    async with httpx.AsyncClient(transport=InProcess(server)) as http:
-        return await run(Client(target, http), checks)
+    return await run(client_of(ReferenceServer(fault, scenario)), checks)
 
 
 @cache
 def run_without_a_fault():
     """The run of all checks, and how many requests the server got."""
     server = ReferenceServer()
-    return asyncio.run(_run(server, all_checks())), server.requests
+    return asyncio.run(run(client_of(server), all_checks())), server.requests

@@ -1,21 +1,17 @@
 """Each check passes with a server that keeps its rule, and fails with one that breaks it."""
 
 import asyncio
-import json
 from functools import cache
 
-import httpx
 import pytest
 
 from tests.support.effort import SAMPLE, repeats
 from tests.verify.faults.changes import Fault
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import InProcess, run_without_a_fault, verify
-from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
+from tests.verify.harness import answering, client_of, run_without_a_fault, verify
+from tests.verify.reference_server.app import ReferenceServer
 from toolgate_verify.checks import all_checks
-from toolgate_verify.engine.client import Client
 from toolgate_verify.engine.run import run
-from toolgate_verify.engine.target import Target
 from toolgate_verify.terms import Verdict
 
 CHECKS = all_checks()
@@ -80,14 +76,12 @@ CHECKS_CUT_CALLS = [check for check in all_checks() if check.scenario.name.endsw
 
 async def result(check, fault=None):
     server = ReferenceServer(fault, check.scenario.name)
+    refuses = answering(400, b'{"error": {"message": "No call fits the limit."}}')
 
     async def careful(scope, receive, send):
         message = await receive()
         if "minLength" in message["body"].decode():
-            headers = [(b"content-type", b"application/json")]
-            error = {"error": {"message": "No call fits the limit."}}
-            await send({"type": "http.response.start", "status": 400, "headers": headers})
-            await send({"type": "http.response.body", "body": json.dumps(error).encode()})
+            await refuses(scope, receive, send)
             return
 
         async def again():
@@ -95,9 +89,7 @@ async def result(check, fault=None):
 
         await server(scope, again, send)
 
-    async with httpx.AsyncClient(transport=InProcess(careful)) as http:
-        made = await run(Client(Target("http://reference/v1", MODEL, KEY), http), [check])
-    return made.results[0]
+    return (await run(client_of(careful), [check])).results[0]
 
 
 @pytest.mark.parametrize("check", CHECKS_CUT_CALLS, ids=lambda check: check.id)

@@ -15,12 +15,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import InProcess, run_without_a_fault, verify
+from tests.verify.harness import TARGET, InProcess, run_without_a_fault, verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.cli import app
 from toolgate_verify.engine.run import Run
-from toolgate_verify.engine.target import Target
 from toolgate_verify.report import terminal
 from toolgate_verify.report.comparison import comparison
 from toolgate_verify.report.html import bars, histogram, html
@@ -29,7 +28,6 @@ from toolgate_verify.report.record import NotAReport, replay, report
 from toolgate_verify.report.summary import count, groups
 from toolgate_verify.terms import Severity, Verdict
 
-TARGET = Target("http://reference/v1", MODEL, KEY)
 CHECKS = select(only=["text", "calls", "schema.enum", "errors.wrong_key"])
 FAILED = "chat.calls.arguments_valid"
 CLI = CliRunner()
@@ -41,16 +39,23 @@ def failed_run():
     return asyncio.run(verify(CHECKS, fault_of(check), check.scenario.name))
 
 
-def texts():
-    run = failed_run()
+def shown(run):
     console = Console(file=io.StringIO(), width=100)
     terminal.show(run, TARGET, console)
-    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def failure():
+    return next(each for each in failed_run().results if each.verdict == Verdict.FAIL)
+
+
+def texts():
+    run = failed_run()
     return {
         "json": json.dumps(report(run, TARGET, {"suite": "quick"})),
         "html": html(run, TARGET, "today"),
         "junit": junit(run, TARGET),
-        "terminal": console.file.getvalue(),
+        "terminal": shown(run),
     }
 
 
@@ -88,8 +93,7 @@ def test_junit_counts():
 
 
 def test_junit_with_characters_that_xml_lacks():
-    run = failed_run()
-    result = next(each for each in run.results if each.verdict == Verdict.FAIL)
+    result = failure()
     broken = Run([type(result)(result.check, Verdict.FAIL, "a\x00\ud800b", result.exchange)])
     ElementTree.fromstring(junit(broken, TARGET))
 
@@ -129,26 +133,21 @@ def test_the_histogram_counts_each_request_once():
 
 
 def test_code_in_titles_is_code():
-    run = failed_run()
-    result = next(each for each in run.results if each.verdict == Verdict.FAIL)
+    result = failure()
     titled = replace(result.check, title="`n` is <b>")
     page = html(Run([type(result)(titled, Verdict.FAIL, "", result.exchange)]), TARGET, "today")
     assert "<code>n</code> is &lt;b&gt;" in page
 
 
 def test_answers_can_not_add_markup_to_the_page():
-    run = failed_run()
-    result = next(each for each in run.results if each.verdict == Verdict.FAIL)
+    result = failure()
     assert result.exchange is not None
     result = type(result)(result.check, Verdict.FAIL, "<script>x</script>", result.exchange)
     assert "<script" not in html(Run([result]), TARGET, "<script>")
 
 
 def test_the_summary_fits_a_screen():
-    console = Console(file=io.StringIO(), width=100)
-    terminal.show(run_without_a_fault()[0], TARGET, console)
-    assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue().count("\n") <= 40
+    assert shown(run_without_a_fault()[0]).count("\n") <= 40
 
 
 def test_a_command_is_the_request():
@@ -322,10 +321,9 @@ def test_reports_are_judged_again_and_compared(tmp_path):
     options = []
     for name, broken in (("good", ""), ("bad", BROKEN)):
         path = tmp_path / f"{name}.json"
-        target = Target("http://reference/v1", MODEL, KEY)
-        path.write_text(json.dumps(report(run_of(broken), target, {"suite": "quick"})))
+        path.write_text(json.dumps(report(run_of(broken), TARGET, {"suite": "quick"})))
         options += ["--compare", f"{name}={path}"]
-    result = CliRunner().invoke(app, options)
+    result = CLI.invoke(app, options)
     assert result.exit_code == 0
     assert cells(result.output, "good")["kept"] == "100 %"
     assert f"`{BROKEN}`" in "\n".join(rows(result.output, "bad"))
@@ -333,6 +331,6 @@ def test_reports_are_judged_again_and_compared(tmp_path):
 
 def test_a_report_without_a_name_or_a_file_is_an_error(tmp_path):
     for given, expected in ((str(tmp_path), "NAME=REPORT"), (f"a={tmp_path}/none", "no report")):
-        result = CliRunner().invoke(app, ["--compare", given])
+        result = CLI.invoke(app, ["--compare", given])
         assert result.exit_code == 2
         assert expected in result.output

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from tests.verify.faults.changes import arguments, no_calls, setting
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import InProcess, run_without_a_fault, verify
+from tests.verify.harness import TARGET, answering, client_of, run_without_a_fault, verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.checks.user_tools import checks_of, checks_of_samples
-from toolgate_verify.engine.client import Client
 from toolgate_verify.engine.run import estimate, run, scenarios_of
 from toolgate_verify.engine.session import probe
-from toolgate_verify.engine.target import Target, base_url
+from toolgate_verify.engine.target import base_url
 from toolgate_verify.exchange import Exchange, Request
 from toolgate_verify.reading import read
 from toolgate_verify.reading.answer import Call
@@ -26,12 +26,6 @@ from toolgate_verify.report.sample_metrics import SampleMetrics, metrics
 from toolgate_verify.terms import Api, Severity, Suite, Verdict
 from toolgate_verify.tools.everyday import EVERYDAY
 from toolgate_verify.tools.user_tools import NoTools, read_samples, read_tools
-
-TARGET = Target("http://reference/v1", MODEL, KEY)
-
-
-def client_of(app, **more):
-    return Client(TARGET, httpx.AsyncClient(transport=InProcess(app)), **more)
 
 
 def test_a_run_sends_what_the_estimate_states():
@@ -94,12 +88,7 @@ async def test_a_server_that_does_not_answer_fails_the_checks():
 
 async def test_a_refused_feature_is_no_failure():
     [check] = select(only=["chat.choice.allowed_tools"])
-
-    async def refuses(scope, receive, send):
-        start = {"type": "http.response.start", "status": 400, "headers": []}
-        await send(start)
-        await send({"type": "http.response.body", "body": b'{"error": {"message": "no"}}'})
-
+    refuses = answering(400, b'{"error": {"message": "no"}}')
     made = await run(client_of(refuses), [check])
     assert made.results[0].verdict == Verdict.REFUSED
 
@@ -135,8 +124,7 @@ async def test_fields_that_the_server_does_not_know_are_left_out():
         body = json.loads((await receive())["body"])
         seen.append(body.get("reasoning_effort", "absent"))
         if body.get("reasoning_effort") == "none":
-            await send({"type": "http.response.start", "status": 400, "headers": []})
-            await send({"type": "http.response.body", "body": b"{}"})
+            await answering(400, b"{}")(scope, receive, send)
         else:
             await server(scope, receive, send)
 
@@ -148,11 +136,7 @@ async def test_fields_that_the_server_does_not_know_are_left_out():
 
 
 async def test_an_api_that_is_missing_is_reported():
-    async def nothing(_, __, send):
-        await send({"type": "http.response.start", "status": 404, "headers": []})
-        await send({"type": "http.response.body", "body": b"not here"})
-
-    found = await probe(client_of(nothing), [Api.MESSAGES])
+    found = await probe(client_of(answering(404, b"not here")), [Api.MESSAGES])
     assert found == {Api.MESSAGES: "status 404: not here"}
 
 
@@ -260,69 +244,16 @@ async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path):
     assert "trigger similarity 66.7%" in less.line
 
 
-CUSTOM = {
-    "type": "custom_tool_call",
-    "call_id": "call_1",
-    "namespace": "files",
-    "name": "write",
-    "input": "a b",
-    "status": "completed",
-}
-LEGACY = {"name": "look", "arguments": '{"a": 1}'}
+OTHER_CALLS = yaml.safe_load(Path(__file__).with_name("other_calls.yaml").read_text())
 
 
-def read_whole(api, body):
-    return read(api, Exchange(Request("/"), 200, {}, json.dumps(body)))
-
-
-def read_stream(api, *events):
-    text = "".join(f"data: {json.dumps(each)}\n\n" for each in events)
-    return read(api, Exchange(Request("/", {"stream": True}), 200, {}, text))
-
-
-def answers_with_a_custom_call():
-    response = {"status": "completed", "output": [CUSTOM]}
-    begun = {**CUSTOM, "input": "", "status": "in_progress"}
-    delta = {"type": "response.custom_tool_call_input.delta", "output_index": 0}
-    return [
-        read_whole(Api.RESPONSES, response),
-        read_stream(
-            Api.RESPONSES,
-            {"type": "response.output_item.added", "output_index": 0, "item": begun},
-            {**delta, "delta": "a "},
-            {**delta, "delta": "b"},
-            {"type": "response.output_item.done", "output_index": 0, "item": CUSTOM},
-            {"type": "response.completed", "response": response},
-        ),
-    ]
-
-
-def answers_with_a_function_call():
-    def chunk(finish=None, **delta):
-        return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-
-    message = {"content": None, "function_call": LEGACY}
-    return [
-        read_whole(Api.CHAT, {"choices": [{"message": message, "finish_reason": "function_call"}]}),
-        read_stream(
-            Api.CHAT,
-            chunk(function_call={"name": "look", "arguments": ""}),
-            chunk(function_call={"arguments": '{"a"'}),
-            chunk(function_call={"arguments": ": 1}"}),
-            chunk("function_call"),
-        ),
-    ]
-
-
-@pytest.mark.parametrize("answer", answers_with_a_custom_call(), ids=["whole", "streamed"])
-def test_a_call_of_a_custom_tool_has_its_input(answer):
-    assert answer.calls == [Call("call_1", "files.write", "a b", custom=True)]
-    assert answer.finish == "calls"
-
-
-@pytest.mark.parametrize("answer", answers_with_a_function_call(), ids=["whole", "streamed"])
-def test_a_function_call_is_a_call_without_an_id(answer):
-    assert answer.calls == [Call("", "look", '{"a": 1}')]
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("row", OTHER_CALLS.values(), ids=OTHER_CALLS)
+def test_a_call_in_another_form_is_read(row, stream):
+    events = "".join(f"data: {json.dumps(each)}\n\n" for each in row["events"])
+    text = events if stream else json.dumps(row["body"])
+    answer = read(Api(row["api"]), Exchange(Request("/", {"stream": stream}), 200, {}, text))
+    assert answer.calls == [Call(**row["call"])]
     assert answer.finish == "calls"
 
 

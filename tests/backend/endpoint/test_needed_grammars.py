@@ -1,10 +1,7 @@
 """The sources of the grammars that a request needs: from a tool in the prompt, or as such."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,14 +16,14 @@ SCHEMAS = json.loads((Path(__file__).parents[2] / "support" / "tool_schemas.json
 SOURCE = wire.GrammarSource(key="c", name="", parameters={"type": "object"})
 
 
-def tool(name: str, parameters: object, **more: Any) -> dict[str, Any]:
+def tool(name, parameters, **more):
     return {"type": "function", "function": {"name": name, "parameters": parameters, **more}}
 
 
 LOOK = tool("look", {"properties": {"a": {"type": "string"}}})
 
 
-def request(*grammars: wire.NeededGrammar, **more: Any) -> wire.GenerateRequest:
+def request(*grammars, **more):
     given = {"request_id": "r", "model": "m", "prompt": wire.ChatPrompt(messages=(), tools=(LOOK,))}
     return wire.GenerateRequest(grammars=grammars, **given | more)
 

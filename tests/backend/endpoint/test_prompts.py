@@ -1,7 +1,5 @@
 """Prompts: added tools, histories in a template's form, and the state at their end."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """Errors of vLLM's renderer, and images."""
 
-from __future__ import annotations
-
 import base64
 from io import BytesIO
 

@@ -1,7 +1,5 @@
 """What a request may ask for: keys, admission, instances and sampling parameters."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

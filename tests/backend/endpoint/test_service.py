@@ -1,7 +1,5 @@
 """The backend's part of a request over vLLM's own configuration and renderer, without an engine."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import psutil

@@ -1,7 +1,5 @@
 """Streams of tokens: decoded, batched, kept alive and abandoned."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

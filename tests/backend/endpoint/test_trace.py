@@ -1,7 +1,5 @@
 """Traces of a response's tokens: what the automaton of the engine decides, replayed."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import replace

@@ -4,10 +4,10 @@ import json
 from itertools import takewhile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests import tools
+from tests.support.walker.walk import mask_of
 from toolgate_backend.enforcement.jump_forward import (
     FORCED_BYTES,
     JumpForward,
@@ -15,7 +15,6 @@ from toolgate_backend.enforcement.jump_forward import (
     learn,
 )
 from toolgate_backend.enforcement.token_limits import TOKENS_BETWEEN_CHECKS
-from toolgate_backend.tokens.masks import unpack
 
 CASES = json.loads(Path(__file__).with_name("drafts.json").read_text())
 
@@ -31,9 +30,7 @@ def text(vocabulary, tokens):
 
 
 def allowed(machine, vocabulary):
-    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
-    machine.fill_bitmask(row)
-    return [int(token) for token in unpack(row)]
+    return mask_of(machine, vocabulary.size).tolist()
 
 
 @pytest.mark.parametrize("tool", [tools.WEATHER, tools.TAGS], ids=lambda t: t["function"]["name"])

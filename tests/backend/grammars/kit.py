@@ -1,12 +1,11 @@
 """Models with each codec, and the grammars of a few schemas."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import Any
+from pathlib import Path
+
+import yaml
 
 from tests.support.dialects.model import DialectModel
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
@@ -26,49 +25,14 @@ CODECS = {
 """Dialects with each codec, and whether their marks are tokens."""
 
 
-def parameters(**properties: Any) -> dict[str, Any]:
+def parameters(**properties):
     return {"type": "object", "properties": properties, "required": [*properties][:1]}
 
 
 TEXT = {"type": "string"}
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "free": parameters(a=TEXT, n={"type": "integer"}, b=TEXT),
-    "list": parameters(a={"type": "array", "items": TEXT}, b={"type": "number"}),
-    "listed": parameters(a={"type": "string", "enum": ["x", "xy", "z"]}, b=TEXT),
-    "maybe": parameters(a={"anyOf": [TEXT, {"type": "null"}, {"type": "number"}]}, b=TEXT),
-    "strings": parameters(a={"anyOf": [{"type": "string", "enum": ["x", "xy"]}, TEXT]}, b=TEXT),
-    "lengths": parameters(a={"type": "string", "maxLength": 8}, b=TEXT),
-    "nonempty_free": parameters(a=TEXT | {"minLength": 1}, n={"type": "integer"}, b=TEXT),
-    "long": parameters(a=TEXT | {"minLength": 7}, b=TEXT),
-    "nonempty": parameters(a={"type": ["string", "null"], "minLength": 1}, b=TEXT),
-    "pattern": parameters(a={"type": "string", "pattern": "^[a-z ]+,"}, b=TEXT),
-    "words": parameters(a=TEXT | {"pattern": "^[A-Za-z0-9 .,'-]+$"}, b=TEXT, c=TEXT),
-    "formats": parameters(
-        a=TEXT | {"format": "date-time"},
-        b=TEXT | {"format": "uuid"},
-        c=TEXT | {"format": "uri"},
-        d=TEXT | {"format": "email"},
-        e=TEXT | {"format": "duration"},
-        f=TEXT | {"format": "ipv4"},
-    ),
-    "bounds": parameters(
-        a=TEXT | {"maxLength": 60}, b=TEXT | {"minLength": 3}, c=TEXT | {"maxLength": 12}, d=TEXT
-    ),
-    "mixed": parameters(
-        a={"type": "array", "items": TEXT | {"pattern": "foo|^ba*r"}},
-        b=TEXT | {"pattern": "^[a-z]{1,9}(-[a-z]+)*$", "maxLength": 14, "minLength": 2},
-        c={"anyOf": [TEXT | {"maxLength": 9}, {"type": "null"}]},
-        d={"type": "string", "enum": ["x", "xy", "2020"]},
-        e={},
-    ),
-    "numbers": parameters(
-        a={"type": "array", "items": {"type": "number"}}, n={"type": "integer", "minimum": -5}
-    ),
-    "counts": parameters(a={"type": "array", "items": {"type": "integer"}}, n={"type": "number"}),
-    "any": parameters(a={}, b=TEXT),
-    "open": {"type": "object", "additionalProperties": TEXT},
-    "nested": parameters(a=parameters(c=TEXT, d={"type": "boolean"}), b={}),
-}
+_PROPERTIES = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text())
+SCHEMAS = {name: parameters(**each) for name, each in _PROPERTIES.items()}
+SCHEMAS["open"] = {"type": "object", "additionalProperties": TEXT}
 
 ENDLESS_LARK = r"""start: value
 CLOSED: /(?s:.*)/ "</p>" /(?s:.*)/ "\n</p>\n"
@@ -80,10 +44,10 @@ value[lazy]: VALUE
 
 
 @cache
-def model(dialect: str) -> DialectModel:
+def model(dialect):
     return DialectModel(DIALECTS[dialect], mark_texts(DIALECTS[dialect]) if CODECS[dialect] else ())
 
 
 @cache
-def grammar(dialect: str, schema: str) -> MeasuredGrammar:
+def grammar(dialect, schema):
     return model(dialect).grammar("f", SCHEMAS[schema])

@@ -1,7 +1,5 @@
 """Blobs: the same masks as a fresh compile, and nothing but what they say they are."""
 
-from __future__ import annotations
-
 import base64
 import random
 import zlib

@@ -1,7 +1,5 @@
 """Arguments in each form of calls: what their grammars accept, refuse and leave to validation."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

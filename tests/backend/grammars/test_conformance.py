@@ -1,7 +1,5 @@
 """The official suite and real schemas: nothing invalid gets past masks and check together."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 

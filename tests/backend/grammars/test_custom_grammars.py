@@ -1,7 +1,5 @@
 """Grammars of custom tools: what they accept, in every form of arguments, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from pathlib import Path

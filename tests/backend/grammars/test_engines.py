@@ -1,7 +1,5 @@
 """Both engines behind the seam: which compiles what, and what they accept."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """The oracle of `python -m bench exactness`: it finds what masks wrongly forbid and allow."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.exactness.cases import Case

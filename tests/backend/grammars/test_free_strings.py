@@ -1,7 +1,5 @@
 """Strings are free only where that is proven, and then they take no nodes; values end."""
 
-from __future__ import annotations
-
 import json
 import random
 from itertools import chain

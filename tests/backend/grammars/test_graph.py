@@ -1,7 +1,5 @@
 """Token graphs: masks equal to the engine's, in bounded memory."""
 
-from __future__ import annotations
-
 import gc
 import json
 import random

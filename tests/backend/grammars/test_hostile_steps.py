@@ -1,7 +1,5 @@
 """No function of the backend takes more steps for a schema than a multiple of its size."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from functools import lru_cache

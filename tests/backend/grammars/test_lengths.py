@@ -1,7 +1,5 @@
 """The least and the usual number of tokens of a call."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
@@ -218,29 +216,29 @@ def test_no_number_is_above_the_shortest_call_that_walks_find():
 TEXT = {"type": "string"}
 
 
-def needs(**properties):
+def whole(**properties):
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 @pytest.mark.parametrize(
     ("schema", "tokens"),
     [
-        (needs(city=TEXT), 64),
-        (needs(city=TEXT, country=TEXT), 128),
+        (whole(city=TEXT), 64),
+        (whole(city=TEXT, country=TEXT), 128),
         ({"type": "object", "properties": {"city": TEXT}}, 64),
-        (needs(days={"type": "integer"}, sure={"type": "boolean"}), 64),
-        (needs(unit={"type": "string", "enum": ["a", "b"]}, city=TEXT), 64),
-        (needs(code={"type": "string", "maxLength": 30}, city=TEXT), 74),
-        (needs(at={"type": "string", "format": "date"}, city=TEXT), 64),
+        (whole(days={"type": "integer"}, sure={"type": "boolean"}), 64),
+        (whole(unit={"type": "string", "enum": ["a", "b"]}, city=TEXT), 64),
+        (whole(code={"type": "string", "maxLength": 30}, city=TEXT), 74),
+        (whole(at={"type": "string", "format": "date"}, city=TEXT), 64),
         ({}, 64),
-        (needs(tags={"type": "array", "items": TEXT}), 64),
-        (needs(tags={"type": "array", "items": TEXT, "minItems": 3}), 192),
-        (needs(note={"anyOf": [TEXT, {"type": "null"}]}), 64),
-        (needs(note={"type": ["string", "null"]}), 64),
-        (needs(place=needs(street=TEXT, city=TEXT)), 128),
-        (needs(more={"type": "object"}), 64),
-        ({"$defs": {"t": TEXT}, **needs(a={"$ref": "#/$defs/t"}, b={"$ref": "#/$defs/t"})}, 128),
-        (needs(**{f"p{at}": TEXT for at in range(50)}), MAX_TOKENS),
+        (whole(tags={"type": "array", "items": TEXT}), 64),
+        (whole(tags={"type": "array", "items": TEXT, "minItems": 3}), 192),
+        (whole(note={"anyOf": [TEXT, {"type": "null"}]}), 64),
+        (whole(note={"type": ["string", "null"]}), 64),
+        (whole(place=whole(street=TEXT, city=TEXT)), 128),
+        (whole(more={"type": "object"}), 64),
+        ({"$defs": {"t": TEXT}, **whole(a={"$ref": "#/$defs/t"}, b={"$ref": "#/$defs/t"})}, 128),
+        (whole(**{f"p{at}": TEXT for at in range(50)}), MAX_TOKENS),
         ({"type": "object", "properties": {}, "additionalProperties": False}, 0),
     ],
 )
@@ -249,5 +247,5 @@ def test_each_required_string_needs_room(schema, tokens):
 
 
 def test_a_recursive_schema_is_estimated():
-    node = needs(name=TEXT, left={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})
+    node = whole(name=TEXT, left={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})
     assert 64 <= extra_tokens({"$defs": {"node": node}, "$ref": "#/$defs/node"}) <= MAX_TOKENS

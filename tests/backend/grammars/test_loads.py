@@ -1,7 +1,5 @@
 """Where grammars are compiled: the quarantine's processes and the engine's threads."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

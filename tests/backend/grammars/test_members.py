@@ -1,7 +1,5 @@
 """Members of objects in any order, in both engines."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path
@@ -18,33 +16,18 @@ CASES = json.loads(Path(__file__).with_name("members.json").read_text())
 
 # --- members ---
 OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-INNER = {
-    "type": "object",
-    "properties": {"x": {"type": "integer", "minimum": 3, "maximum": 250}, "y": {"type": "null"}},
-    "required": ["x"],
-    "additionalProperties": False,
-}
-MAP = {
-    "type": "object",
-    "properties": {"labels": {"type": "object", "additionalProperties": INNER}},
-    "additionalProperties": INNER,
-}
-UNDECLARED = {
-    "type": "object",
-    "properties": {"a": {"type": "null"}, "b": {"type": "null"}},
-    "required": ["c", "b"],
-    "additionalProperties": {"type": "integer"},
-}
-SCHEMAS = {
-    "plain": (CASES["plain"], "xgrammar"),
-    "open": (CASES["open"], "llguidance"),
+INNER = CASES["inner"]
+ENGINES = {
+    "plain": "xgrammar",
+    "open": "llguidance",
     # An object without names, in which values are objects that have an order.
-    "map": (MAP, "llguidance"),
-    "undeclared": (UNDECLARED, "llguidance"),
+    "map": "llguidance",
+    "undeclared": "llguidance",
     # An object that has to satisfy two schemas, one of which contains it.
-    "whole": (CASES["whole"], "llguidance"),
+    "whole": "llguidance",
 }
-"""Schemas, and the engines that compile them."""
+"""The engines that compile the schemas."""
+SCHEMAS = {name: (CASES[name], engine) for name, engine in ENGINES.items()}
 
 
 def compiled(compiler, schema, engine, name="t"):
@@ -99,29 +82,7 @@ def test_objects_with_many_members_keep_the_schema_s_order(compiler, vocabulary)
 
 def test_names_of_alternatives_may_begin_alike(compiler, vocabulary):
     """llguidance's lexer takes the longest text, of all alternatives together."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "e": {
-                "anyOf": [
-                    {
-                        "type": "object",
-                        "properties": {"pos": {"type": "integer"}, "n": {"const": 1}},
-                        "required": ["pos"],
-                        "additionalProperties": False,
-                    },
-                    {
-                        "type": "object",
-                        "properties": {"n": {"const": 2}, "pos4d": {"type": "array"}},
-                        "required": ["n"],
-                        "additionalProperties": False,
-                    },
-                ]
-            }
-        },
-        "additionalProperties": False,
-    }
-    grammar = compiled(compiler, schema, "llguidance")
+    grammar = compiled(compiler, CASES["names_that_begin_alike"], "llguidance")
     assert takes(vocabulary, grammar, '{"e": {"n": 2, "pos4d": []}}')
     assert takes(vocabulary, grammar, '{"e": {"n": 1, "pos": 3}}')
     assert not takes(vocabulary, grammar, '{"e": {"n": 1, "pos4d": []}}')

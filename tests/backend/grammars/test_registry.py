@@ -1,7 +1,5 @@
 """The registry: what is loaded, pinned, shared, refused and evicted."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from concurrent.futures import Future

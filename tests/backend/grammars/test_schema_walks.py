@@ -1,7 +1,5 @@
 """Whatever masks let come to its end is JSON, and valid by the schema or caught by the check."""
 
-from __future__ import annotations
-
 import json
 import re
 

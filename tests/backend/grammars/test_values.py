@@ -1,7 +1,5 @@
 """Values that masks allow are exactly those of the schema."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

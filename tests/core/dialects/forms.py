@@ -1,21 +1,16 @@
 """The forms of arguments, each with marks as text and as tokens, and how a text is read in one."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from toolgate_core.dialects.arguments.parser import ArgumentsParser
-from toolgate_core.dialects.dialect import Codec, GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import GemmaValues, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.segmentation.call_reader import make_parser
 
 Q = '<|"|>'
 NS = "]<]minimax[>["
 QWEN_END = "\n</parameter>\n"
-CODECS: dict[str, Codec] = {
+CODECS = {
     "gemma": GemmaValues(Q),
     "no braces": GemmaValues("<escape>", braces=False),
     "nested": NestedTags(NS),
@@ -54,30 +49,30 @@ ENDS = {
 }
 """The text after the arguments. It does not matter in forms with tags."""
 CASES = json.loads(Path(__file__).with_name("arguments.json").read_text().replace("§", NS))
-PARAMETERS: dict[str, Any] = CASES["parameters"]
+PARAMETERS = CASES["parameters"]
 
 
-def tag(name: str, *inner: str) -> str:
+def tag(name, *inner):
     """An element of nested tags."""
     return f"{NS}<{name}>{''.join(inner)}{NS}</{name}>"
 
 
-def qwen(**values: str) -> str:
+def qwen(**values):
     """Arguments in tags."""
     return "".join(f"<parameter={k}>\n{v}{QWEN_END}" for k, v in values.items())
 
 
-def parser(form: str, marks: Marks = NO_MARKS) -> ArgumentsParser:
+def parser(form, marks=NO_MARKS):
     return make_parser(CODECS[form], PARAMETERS, marks)
 
 
-def parse(form: str, text: str, marks: Marks = NO_MARKS) -> tuple[str, str]:
+def parse(form, text, marks=NO_MARKS):
     """The JSON and the rest, the same wherever the text is split in two."""
     written, rest = parsed_in_parts(lambda: parser(form, marks), marks.encode(text))
     return written, marks.decode(rest)
 
 
-def value_of(form: str, text: str, marks: Marks = NO_MARKS) -> Any:
+def value_of(form, text, marks=NO_MARKS):
     """The arguments in a text, after which something else comes."""
     end = ENDS.get(form, "</function>")
     written, rest = parse(form, text + end, marks)
@@ -85,7 +80,7 @@ def value_of(form: str, text: str, marks: Marks = NO_MARKS) -> Any:
     return json.loads(written)
 
 
-def parsed_in_parts(make: Callable[[], ArgumentsParser], text: str) -> tuple[str, str]:
+def parsed_in_parts(make, text):
     """The JSON of an encoded text and the rest, after checking that all splits in two give the
     same."""
     found = None

@@ -1,8 +1,6 @@
 """A made-up model family, the example of the recipe in CONTRIBUTING.md. Its files are as if they
 were parts of `families.toml` and `goldens.toml`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from toolgate_core.dialects.dialect import goldens, read_goldens

@@ -1,11 +1,7 @@
 """What the parsers of arguments make of texts in each form, and which texts they refuse."""
 
-from __future__ import annotations
-
 import ast
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -29,7 +25,7 @@ BOTH = [(form, marks) for form in ("gemma", "nested") for marks in (NO_MARKS, MA
 """Forms whose marks are text in some models."""
 
 
-def with_strings(form: str, value: str) -> dict[str, Any]:
+def with_strings(form, value):
     """Texts with a string at several places, and their values."""
     if form == "gemma":
         text = f"{{a:{Q}{value}{Q},l:[{Q}{value}{Q},{Q}{Q}],o:{{k:{Q}{value}{Q}}}}}"
@@ -90,7 +86,7 @@ def test_the_values_of_a_text(form, text, value):
         assert value_of(form, text, MARKS[form]) == value
 
 
-def by_python(text: str) -> dict[str, Any]:
+def by_python(text):
     call = ast.parse(f"f({text})", mode="eval").body
     assert isinstance(call, ast.Call)
     return {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
@@ -113,7 +109,7 @@ def test_text_that_looks_like_a_mark_stays_text():
     quote = MARKS["gemma"].encode(Q)
     written = parser("gemma", MARKS["gemma"]).feed(f"{{a:{quote}x{Q}{quote}}}")
     assert json.loads(written) == {"a": f"x{Q}"}
-    encode: Callable[[str], str] = MARKS["key tags"].encode
+    encode = MARKS["key tags"].encode
     text = encode("<key>s</key><value>") + "a</value>" + encode("</value>") + "</f>"
     reading = parser("key tags", MARKS["key tags"])
     assert json.loads(reading.feed(text)) == {"s": "a</value>"}

@@ -1,7 +1,5 @@
 """The segmenter reads the goldens of every dialect, and calls that real chat templates write."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import islice
@@ -21,8 +19,8 @@ from tests.support.dialects.golden_tokens import (
     two_way_splits,
 )
 from tests.support.effort import repeats, rotating
-from toolgate_core.deltas import ContentDelta, Event, Finish, ReasoningDelta
-from toolgate_core.dialects.dialect import Dialect, Golden, Json
+from toolgate_core.deltas import ContentDelta, Finish, ReasoningDelta
+from toolgate_core.dialects.dialect import Golden, Json
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
 from toolgate_core.segmenter import Segmenter
@@ -42,7 +40,7 @@ MARKS = pytest.mark.parametrize(
 )
 
 
-def tokens_of(dialect: Dialect, special: bool) -> GoldenTokens:
+def tokens_of(dialect, special):
     return GoldenTokens(dialect, mark_texts(dialect) if special else ())
 
 
@@ -109,7 +107,7 @@ def test_a_message_that_is_cut_after_a_mark_is_the_beginning_of_the_whole(dialec
 TYPES = {str, int, bool, list, dict}
 
 
-def missing(dialect: Dialect) -> list[str]:
+def missing(dialect):
     """The kinds of transcripts that the dialect can write and has no golden of."""
     calls, goldens = dialect.calls, dialect.goldens
     assert calls is not None
@@ -147,7 +145,7 @@ GRANITE = DIALECTS["granite33"]
 TOKENS = GoldenTokens(GRANITE, ())
 
 
-def content_of(text: str) -> str | None:
+def content_of(text):
     golden = Golden(text=f"<think>So.</think>{text}")
     found = message_of(TOKENS.segment(golden, [TOKENS.units(golden.text)]))
     assert found.reasoning == "So."
@@ -167,6 +165,6 @@ def test_without_reasoning_the_text_is_content():
 
 def test_content_that_max_tokens_cuts_loses_nothing():
     segmenter = Segmenter(GRANITE, MarkIds(end_of_turn=(1,)), reasoning_open=True)
-    events: list[Event] = segmenter.feed([2], ["So.</think><response>Done.</resp"])
+    events = segmenter.feed([2], ["So.</think><response>Done.</resp"])
     events += segmenter.finish("length")
     assert joined_deltas(events)[1:] == [ContentDelta("Done.</resp"), Finish("length")]

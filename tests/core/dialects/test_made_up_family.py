@@ -1,20 +1,18 @@
 """The recipe "Add a dialect" of CONTRIBUTING.md: one definition, and everything else follows."""
 
-from __future__ import annotations
-
 import json
+import random
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import jsonschema
 import pytest
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from tests.models.family_template import chat_template
-from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
+from tests.support.dialects.model import PARAMETERS, DialectModel, EndingChoice, calls_in
+from tests.support.walker.walk import Enforced, walk
 from toolgate_core.dialects.marks import end_texts, mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES, recognise
 from toolgate_core.turn_text import parse
@@ -27,29 +25,36 @@ _CALL = re.compile(r"<\|act\|>([\w.-]+)#(\d+) with (.*?)<\|/act\|>", re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def _registered(monkeypatch):
     """As if the definition were in `families.toml`."""
     monkeypatch.setitem(DIALECTS, SANDPIPER.name, SANDPIPER)
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[tuple[str, ...], DialectModel]:
+def models():
     return {}
 
 
-def model(models: dict[tuple[str, ...], DialectModel], marks: tuple[str, ...]) -> DialectModel:
+def model(models, marks):
     if marks not in models:
         models[marks] = DialectModel(SANDPIPER, marks)
     return models[marks]
 
 
-def read(text: str) -> list[tuple[str, int, Any]]:
+def read(text):
     """The name, number and arguments of each call, by a reader that shares no code with ours."""
     section = re.fullmatch(r"<\|acts\|>(.*)<\|/acts\|>", text, re.DOTALL)
     assert section is not None, text
     found = list(_CALL.finditer(section[1]))
     assert ", then ".join(match.group() for match in found) == section[1]
     return [(match[1], int(match[2]), json.loads(match[3])) for match in found]
+
+
+def walked(found, machine, seed):
+    """Random tokens with a liking for ends; None if the turn did not end."""
+    machine.reset()
+    source = Enforced(machine, found.vocabulary.size)
+    return source.tokens if walk(source, EndingChoice(found, random.Random(seed))) else None
 
 
 def test_the_recipe_shows_the_definition_of_this_family():
@@ -83,9 +88,8 @@ def test_masks_enforce_its_calls(models, marks):
     machine = found.automaton(choice="required")
     ended = several = 0
     for seed in range(24):
-        machine.reset()
-        tokens, _, whole = walk(machine, found, seed)
-        if not whole:
+        tokens = walked(found, machine, seed)
+        if tokens is None:
             continue
         calls = read(found.text(tokens))
         assert calls
@@ -105,9 +109,8 @@ def test_a_budget_ends_its_reasoning(models, marks):
     found = model(models, marks)
     thinking = found.automaton(choice="required", reasoning="must", reasoning_budget=4)
     for seed in range(6):
-        thinking.reset()
-        written, _, whole = walk(thinking, found, seed)
-        if whole:
+        written = walked(found, thinking, seed)
+        if written is not None:
             thoughts, end, calls = found.text(written).partition("</reflect>\n")
             assert thoughts.startswith("<reflect>")
             assert end
@@ -127,6 +130,6 @@ def test_the_generated_template_writes_its_transcripts(golden):
         "tool_calls": calls,
     }
     user = {"role": "user", "content": "Hi."}
-    messages: Sequence[Any] = [user, message]
+    messages = [user, message]
     [[text], _] = render_jinja_template([messages], chat_template=chat_template(SANDPIPER))
     assert text.endswith(f"<|im_start|>assistant\n{golden.text}<|acted|>\n")

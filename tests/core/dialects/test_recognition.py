@@ -1,18 +1,15 @@
 """Chat templates are recognised, and the calls that they write are read back."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.dialects.golden_tokens import GoldenTokens, joined, joined_deltas, message_of
 from tests.support.shared_data import TEMPLATES
-from toolgate_core.dialects.dialect import Dialect, Golden, GoldenCall, Json, Slot
+from toolgate_core.dialects.dialect import Golden, GoldenCall, Json, Slot
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, recognise
 from toolgate_core.errors import EnforcementFailed
@@ -20,7 +17,7 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds
 
 _DATA = json.loads((Path(__file__).parent / "templates.json").read_text())
-EXPECTED: dict[str, str] = _DATA["dialects"]
+EXPECTED = _DATA["dialects"]
 WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 NO_CALLS = ("google-gemma-2-2b-it", "microsoft-Phi-3.5-mini-instruct")
 _TOKEN = re.compile(r"<[^<>\s\"'{}]+>|\[/?[A-Z_]+\]|｜[A-Z]+｜")
@@ -30,7 +27,7 @@ shared = pytest.mark.skipif(
 )
 
 
-def template(name: str) -> str:
+def template(name):
     return (TEMPLATES / f"{name}.jinja").read_text()
 
 
@@ -62,15 +59,12 @@ def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect):
     assert found.warnings == ()
 
 
-def test_without_a_template_the_tokens_decide():
-    found = recognise(("<tool_call>", "</tool_call>", "<think>", "</think>"))
-    assert found.dialect.name == "qwen3"
-    assert found.warnings == ()
-
-
 @pytest.mark.parametrize(
     ("tokens", "name"),
     [
+        (("<s>",), "plain"),
+        (("<tool_call>", "</tool_call>"), "hermes"),
+        (("<tool_call>", "</tool_call>", "<think>", "</think>"), "qwen3"),
         (("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"), "kimi_k2"),
         (("<|tools_prefix|>", "<|tools_suffix|>"), "apertus"),
         (("<|action_start|>", "<|action_end|>", "<|plugin|>"), "internlm2"),
@@ -137,7 +131,7 @@ _END = re.compile(
 
 
 @cache
-def renderings() -> dict[str, dict[str, str]]:
+def renderings():
     found = json.loads((TEMPLATES / "rendered.json").read_text())
     names = (
         each["template"].removesuffix(".jinja").replace("tool_chat_template_", "vllm-")
@@ -146,7 +140,7 @@ def renderings() -> dict[str, dict[str, str]]:
     return dict(zip(names, found, strict=True))
 
 
-def call_text(dialect: Dialect, rendered: str) -> str:
+def call_text(dialect, rendered):
     """The calls in `rendered`, up to the end of the turn."""
     assert dialect.calls is not None
     first = dialect.calls.call[0]
@@ -163,7 +157,7 @@ def test_rendered_calls_are_read(name, special):
     assert dialect.calls is not None
     found = GoldenTokens(dialect, mark_texts(dialect) if special else (), SCHEMAS)
     rendered = renderings()[name]
-    wanted: dict[str, list[dict[str, Any]]] = {"one_call_after_user_text": [ONE]}
+    wanted = {"one_call_after_user_text": [ONE]}
     if dialect.calls.parallel:
         wanted["two_calls_results_and_prompt"] = [TWO, TWO]
     for key, arguments in wanted.items():
@@ -174,7 +168,7 @@ def test_rendered_calls_are_read(name, special):
         assert message.content is None
 
 
-WEATHER: dict[str, Any] = {
+WEATHER = {
     "get_weather": {
         "type": "object",
         "properties": {
@@ -194,13 +188,12 @@ _TURN_END = re.compile(
 )
 
 
-def rendered() -> list[dict[str, str]]:
+def rendered():
     path = TEMPLATES / "rendered.json"
-    found: list[dict[str, str]] = json.loads(path.read_text()) if path.exists() else []
-    return found
+    return json.loads(path.read_text()) if path.exists() else []
 
 
-def template_of(name: str) -> Path:
+def template_of(name):
     path = TEMPLATES / name
     return path if path.exists() else TEMPLATES / name.replace("tool_chat_template_", "vllm-")
 

@@ -1,10 +1,7 @@
 """What prepared, relaxed, fallback and opened schemas accept; jsonschema-rs is the judge."""
 
-from __future__ import annotations
-
 import copy
 from random import Random
-from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -36,7 +33,7 @@ MANY = st.lists(instances, min_size=5, max_size=15)
 ENDLESS = {"allOf": [{"$ref": "#/$defs/x"}]}
 
 
-def validator(schema: Any) -> Any:
+def validator(schema):
     return jsonschema_rs.validator_for(schema, validate_formats=True)
 
 

@@ -1,7 +1,5 @@
 """No function of the core takes more steps for a schema than a multiple of its size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -47,7 +45,7 @@ from toolgate_core.tools import content_format, parse_tools
 
 Schema = dict[str, Any]
 Work = Callable[[Schema], object]
-OF_CLIENTS: dict[str, Work] = {
+OF_CLIENTS = {
     "core.schema.canonical:canonical_parameters": canonical_parameters,
     "core.schema.canonical:canonical_schema": lambda it: canonical_schema(it, param="it"),
     "core.schema.corrections:corrected": corrected,
@@ -61,7 +59,7 @@ OF_CLIENTS: dict[str, Work] = {
 }
 """What gets the schemas of clients as they are, in the gateway's event loop. Errors are refusals of
 the request."""
-CANONICAL: dict[str, Work] = {
+CANONICAL = {
     "core.custom_tools:grammar_of": grammar_of,
     "core.schema.types:TypeReader": lambda it: TypeReader(it).value(it),
     "core.schema.types:argument_types": lambda it: argument_types(it, "a"),
@@ -84,7 +82,7 @@ CANONICAL: dict[str, Work] = {
     "core.schema.walk:subschemas": lambda it: [*subschemas(it)],
 }
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
-IN_QUARANTINE: dict[str, Work] = {
+IN_QUARANTINE = {
     "core.schema.preparation.checks:check_schema": checks.check_schema,
     "core.schema.preparation.checks:unsatisfiable_part": checks.unsatisfiable_part,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
@@ -142,7 +140,7 @@ PARTS = {
 
 
 @lru_cache(maxsize=1)
-def canonical(name: str) -> Schema:
+def canonical(name):
     try:
         return canonical_parameters(HOSTILE[name])
     except ToolgateError:

@@ -1,7 +1,5 @@
 """Patterns mean what they mean in JavaScript, for the validator and for the engines."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -29,7 +27,7 @@ DOMAIN = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 
 @pytest.fixture(scope="module")
-def javascript() -> JavaScript:
+def javascript():
     return JavaScript()
 
 
@@ -43,7 +41,7 @@ def test_a_pattern(javascript, pattern, texts):
 @pytest.mark.exhaustive
 def test_random_patterns(javascript):
     random = Random(53)
-    seen: Counter[str] = Counter()
+    seen = Counter()
     for _ in range(ROUNDS):
         pattern = random_pattern(random)
         texts = [*random_texts(random), *filter(None, (sample_of(pattern, at) for at in range(3)))]
@@ -86,7 +84,7 @@ def test_random_patterns(javascript):
     assert min(seen["error"], seen["portable"], seen["as others do"]) > 0
 
 
-def refusal_of(pattern: str) -> str:
+def refusal_of(pattern):
     """Why a pattern is not read; empty if it is."""
     try:
         parse(pattern)
@@ -95,7 +93,7 @@ def refusal_of(pattern: str) -> str:
     return ""
 
 
-def matched(pattern: str, texts: list[str]) -> dict[str, bool] | None:
+def matched(pattern, texts):
     """What the validator finds; None if it refuses the pattern."""
     try:
         check = jsonschema_rs.validator_for({"pattern": pattern})

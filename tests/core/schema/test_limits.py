@@ -1,9 +1,6 @@
 """Limits on a schema: exact at their edge; combinations that multiply."""
 
-from __future__ import annotations
-
 import tracemalloc
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +17,7 @@ FAR = 10**9
 NONE = SchemaLimits(bytes=FAR, depth=FAR, nodes=FAR, properties=FAR, enum_values=FAR, text=FAR)
 
 
-def refused(schema: dict[str, Any], **limits: int) -> SchemaTooComplex | None:
+def refused(schema, **limits):
     held = SchemaLimits(**{name: limits.get(name, FAR) for name in vars(NONE)})
     try:
         check_limits(schema, held, param="tools[0].function.parameters")
@@ -29,7 +26,7 @@ def refused(schema: dict[str, Any], **limits: int) -> SchemaTooComplex | None:
     return None
 
 
-SCHEMA: dict[str, Any] = {
+SCHEMA = {
     "type": "object",
     "properties": {
         "city": {"type": "string", "enum": ["Oslo", "Rome"]},
@@ -129,11 +126,11 @@ JSON = st.recursive(
 @examples(40, nightly=100)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
 def test_counts_equal_those_of_a_recursive_implementation(schema):
-    def nodes(value: Any) -> int:
+    def nodes(value):
         inner = value.values() if isinstance(value, dict) else value
         return 1 + sum(map(nodes, inner)) if isinstance(value, dict | list) else 1
 
-    def depth(value: Any) -> int:
+    def depth(value):
         inner = [*value.values()] if isinstance(value, dict) else value
         return 1 + max(map(depth, inner), default=0) if isinstance(value, dict | list) else 1
 
@@ -146,7 +143,7 @@ def test_counts_equal_those_of_a_recursive_implementation(schema):
 COMBINING = ("allOf", "anyOf", "oneOf", "not", "if")
 
 
-def refusal(schema: dict[str, Any]) -> SchemaTooComplex | None:
+def refusal(schema):
     try:
         check_limits(canonical_parameters(schema), SchemaLimits(), param="it")
     except SchemaTooComplex as error:

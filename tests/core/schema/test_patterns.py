@@ -1,12 +1,9 @@
 """Patterns for engines: look-around, white space, those that only the validator reads; formats."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -59,7 +56,7 @@ OTHERS = "\t\n\v\f\r \xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000aZ0_-,Ã
 PATTERNS = CASES["patterns"]
 
 
-def certain(pattern: str) -> str:
+def certain(pattern):
     return text_of(with_certain_white_space(parse(pattern)))
 
 
@@ -84,7 +81,7 @@ def test_other_patterns_are_unchanged(pattern):
     assert with_certain_white_space(parse(pattern)) == parse(pattern)
 
 
-def accepts(pattern: str, text: str) -> bool:
+def accepts(pattern, text):
     return jsonschema_rs.is_valid({"pattern": pattern}, text)
 
 
@@ -132,7 +129,7 @@ def test_look_behind_of_variable_length_is_residual(pattern, valid, invalid):
 SOME = examples(20, nightly=150)
 
 
-def validator(schema: Any) -> Any:
+def validator(schema):
     return jsonschema_rs.validator_for(schema, validate_formats=True)
 
 
@@ -143,7 +140,7 @@ def test_format_patterns_accept_valid_strings_only(name):
 
     @SOME
     @given(st.from_regex(FORMATS[name][0], fullmatch=False, alphabet=st.characters(codec="ascii")))
-    def holds(text: str) -> None:
+    def holds(text):
         text = text.strip("\n")  # Python's $ lets one pass
         fits = len(text) <= LENGTHS.get(name, len(text))
         if fits and all(re.search(pattern, text) for pattern in FORMATS[name]):
@@ -158,9 +155,9 @@ def test_validation_supports_every_known_format(name):
 
 
 NAMES = ["", "a", "b", "ab", "ba", "abc", "cab", "x1", "a.b", "Ã©", "aa", "12"]
-VALUES: list[Any] = [None, 1, 15, "a", "bcd", []]
+VALUES = [None, 1, 15, "a", "bcd", []]
 ONE = [{name: value} for name, value in product(NAMES, VALUES)]
-OBJECTS: list[Any] = [{}, *ONE]
+OBJECTS = [{}, *ONE]
 OBJECTS += [one | other for one, other in combinations(ONE[::4], 2)]
 S, N = {"type": "string"}, {"type": "integer"}
 

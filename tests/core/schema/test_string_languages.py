@@ -1,7 +1,5 @@
 """The languages of strings: the same state only for texts that can go on in the same ways."""
 
-from __future__ import annotations
-
 import random
 from functools import reduce
 

@@ -20,6 +20,7 @@ import psutil
 import redis
 
 from tests.support.servers.gateway_process import KEY_SECRET
+from tests.support.servers.http_client import sync_client
 from toolgate_backend import launch
 from toolgate_proxy.ops.stack.processes import Child, free_port
 
@@ -98,7 +99,7 @@ class Fleet:
                 f"backend-{at}",
                 [*_backend_command(model, url), *backend_options],
                 {"VLLM_API_KEY": self._backend_key, **(backend_environment or {})},
-                self._responds(f"{url}/v1/toolgate/info", self._backend_key),
+                partial(_responds, url, "/v1/toolgate/info", self._backend_key),
             )
             for at, url in enumerate(urls, 1)
         ]
@@ -115,7 +116,7 @@ class Fleet:
                 f"gateway-{at}",
                 _gateway_command(url, routes, workers),
                 environment | (dict(first_gateway_environment or {}) if at == 1 else {}),
-                self._responds(f"{url}/toolgate/ready/{MODEL}", self.master_key),
+                partial(_responds, url, f"/toolgate/ready/{MODEL}", self.master_key),
             )
             for at, (url, workers) in enumerate(
                 zip(self.gateway_urls, (GATEWAY_WORKERS, 1), strict=True), 1
@@ -131,15 +132,13 @@ class Fleet:
 
     def backend_state(self) -> dict[str, Any] | None:
         """`/v1/toolgate/status` of the first backend; None if it does not respond."""
-        headers = {"authorization": f"Bearer {self._backend_key}"}
-        url = f"{self.backend_urls[0]}/v1/toolgate/status"
-        try:
-            state: dict[str, Any] = httpx.get(
-                url, headers=headers, timeout=5, trust_env=False
-            ).json()
-        except (httpx.TransportError, ValueError):
-            return None
-        return state
+        with (
+            suppress(httpx.TransportError, ValueError),
+            sync_client(self.backend_urls[0], self._backend_key) as http,
+        ):
+            state: dict[str, Any] = http.get("/v1/toolgate/status").json()
+            return state
+        return None
 
     def disk_bytes(self) -> int:
         """Size of Valkey's files."""
@@ -234,17 +233,6 @@ class Fleet:
         )
         return [sys.executable, "-c", program, str(port), str(self._directory / "valkey-data")]
 
-    @staticmethod
-    def _responds(url: str, key: str) -> Callable[[], bool]:
-        def responds() -> bool:
-            headers = {"authorization": f"Bearer {key}"}
-            try:
-                return httpx.get(url, headers=headers, timeout=2, trust_env=False).is_success
-            except httpx.TransportError:
-                return False
-
-        return responds
-
 
 def _backend_command(model: Path, url: str) -> list[str]:
     return [
@@ -262,12 +250,19 @@ def _gateway_command(url: str, routes: Sequence[str], workers: int) -> list[str]
     ]
 
 
+def _responds(url: str, path: str, key: str) -> bool:
+    with suppress(httpx.TransportError), sync_client(url, key, timeout=2) as http:
+        return http.get(path).is_success
+    return False
+
+
 def _pings(url: str) -> bool:
-    try:
-        with redis.Redis.from_url(url, socket_timeout=1) as client:
-            return bool(client.ping())
-    except (redis.RedisError, OSError):
-        return False
+    with (
+        suppress(redis.RedisError, OSError),
+        redis.Redis.from_url(url, socket_timeout=1) as client,
+    ):
+        return bool(client.ping())
+    return False
 
 
 def _running_name(process: psutil.Process) -> Iterator[str]:

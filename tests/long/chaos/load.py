@@ -15,6 +15,7 @@ from tests.long.chaos.fleet import MODEL
 from tests.long.judgement import all_violations, allowed_by, violations
 from tests.support.apis import replies
 from tests.support.apis.read_responses import from_chunks
+from tests.support.servers.http_client import bearer, http_client
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
 from toolgate_verify.terms import Api
@@ -64,7 +65,7 @@ class Load:
     async def run(self) -> None:
         """Returns after `ended` is set and the last responses have arrived."""
         async with (
-            httpx.AsyncClient(timeout=TIMEOUT, trust_env=False) as http,
+            http_client("", timeout=TIMEOUT) as http,
             asyncio.TaskGroup() as group,
         ):
             for number in range(self.clients):
@@ -151,11 +152,10 @@ def body_of(api: Api, ask: Ask) -> dict[str, Any]:
 
 
 async def send(http: httpx.AsyncClient, url: str, key: str, ask: Ask, api: Api) -> Judged:
-    headers = {"authorization": f"Bearer {key}"}
     data, broken = b"", ""
     try:
         async with http.stream(
-            "POST", url + replies.PATHS[api], json=body_of(api, ask), headers=headers
+            "POST", url + replies.PATHS[api], json=body_of(api, ask), headers=bearer(key)
         ) as response:
             if response.status_code != 200:
                 await response.aread()

@@ -30,6 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import linear_regression
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -66,6 +67,7 @@ from tests.support.attacks.wire import (
     stalled_connections,
 )
 from tests.support.schemas.hostile import HOSTILE
+from tests.support.servers.http_client import http_client
 from toolgate_verify.terms import Api
 
 STEADY = ("backend-1", "gateway-2")
@@ -245,10 +247,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     """Growth per hour by least squares. `points`: seconds and values."""
     if len(points) < 3:
         return 0.0
-    mean_at = sum(at for at, _ in points) / len(points)
-    mean = sum(value for _, value in points) / len(points)
-    spread = sum((at - mean_at) ** 2 for at, _ in points)
-    return 3600 * sum((at - mean_at) * (value - mean) for at, value in points) / spread
+    return 3600 * linear_regression(*zip(*points, strict=True)).slope
 
 
 def draw(samples: Sequence[Sample], directory: Path) -> None:
@@ -416,7 +415,7 @@ class LimitProbe:
     others: Counter[str] = field(default_factory=Counter)
 
     async def run(self, ended: asyncio.Event) -> None:
-        async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        async with http_client("", self.key, timeout=60) as http:
             for turn in itertools.count():
                 if ended.is_set():
                     return
@@ -424,11 +423,9 @@ class LimitProbe:
                 await asyncio.sleep(PROBE_PAUSE)
 
     async def _ask(self, http: httpx.AsyncClient, url: str) -> None:
-        began, headers = time.monotonic(), {"authorization": f"Bearer {self.key}"}
-        status = 0
+        began, status = time.monotonic(), 0
         with suppress(httpx.TransportError):
-            body = _asked("Go on.", 1)
-            response = await http.post(url + PATHS[Api.CHAT], json=body, headers=headers)
+            response = await http.post(url + PATHS[Api.CHAT], json=_asked("Go on.", 1))
             status = response.status_code
         if status == 200:
             self.passed.append((began, time.monotonic()))

@@ -23,6 +23,7 @@ from tests.long.fuzz.checks import Request, check_rejection, check_response, una
 from tests.long.fuzz.requests import make_request
 from tests.support import commands
 from tests.support.apis import replies
+from tests.support.servers.http_client import http_client
 from toolgate_core import wire
 from toolgate_verify.terms import Api
 
@@ -55,7 +56,7 @@ async def fuzz(
     api: Api = Api.CHAT,
 ) -> Findings:
     findings, slots = Findings(), asyncio.Semaphore(concurrency)
-    async with _client(url, key) as http:
+    async with http_client(url, key, timeout=300) as http:
 
         async def one(number: int) -> None:
             request = make_request(api, random.Random(f"{seed}:{number}"), model, bias)
@@ -72,9 +73,10 @@ async def fuzz(
 async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str, list[str]]:
     """Send a request. Returns the kind of outcome, and the violations found in the response."""
     body = json.dumps(request.body).encode()  # in ASCII: damaged bodies have lone surrogates
+    headers = {"content-type": "application/json"}
     try:
         response = await asyncio.wait_for(
-            http.post(replies.PATHS[api], content=body), request.hang_up
+            http.post(replies.PATHS[api], content=body, headers=headers), request.hang_up
         )
     except TimeoutError:
         return "disconnected", []
@@ -99,14 +101,9 @@ async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str
     return "200", found
 
 
-def _client(url: str, key: str) -> httpx.AsyncClient:
-    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
-    return httpx.AsyncClient(base_url=url, headers=headers, timeout=300, trust_env=False)
-
-
 async def left_in_gateway(url: str, key: str) -> list[str]:
     """Check that the gateway has no requests in flight. `key`: the administrator's."""
-    async with _client(url, key) as http:
+    async with http_client(url, key, timeout=300) as http:
         for _ in range(50):
             response = await http.get("/toolgate/status")
             if response.status_code in (401, 403):
@@ -124,7 +121,7 @@ async def left_behind(backend: str, key: str) -> list[str]:
     """Check that the backend has nothing left. The status is read after an engine step."""
     probe = {"format": wire.FORMAT, "request_id": "fuzz", "model": "", "stream": False}
     probe |= {"prompt": {"kind": "tokens", "token_ids": [1, 2]}, "sampling": {"max_tokens": 2}}
-    async with _client(backend, key) as http:
+    async with http_client(backend, key, timeout=300) as http:
         probe["model"] = (await http.get("/v1/toolgate/info")).json()["model"]
         for _ in range(50):
             await asyncio.sleep(0.2)

@@ -13,7 +13,7 @@ from tests.support.servers import fake_provider
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.fake_provider import FakeProvider
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import bearer, http_client, openai_client
+from tests.support.servers.http_client import http_client, openai_client
 from tests.support.servers.redis_server import redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
@@ -78,7 +78,7 @@ def gateway_log(deployed):
 
 @pytest.fixture
 async def http(gateway):
-    async with http_client(gateway, headers=bearer(MASTER_KEY), timeout=60) as client:
+    async with http_client(gateway, MASTER_KEY, timeout=60) as client:
         yield client
 
 
@@ -171,6 +171,6 @@ async def team(configured, spare_backend):
     error = {"message": "It broke.", "type": "server_error", "code": "backend_failed"}
     spare_backend.scripts["breaks"] = Script(("x",), error_status=500, error=error)
     spare_backend.scripts["breaks midway"] = Script(("Hello there you",), error_after=3)
-    async with http_client(configured.url, headers=bearer(MASTER_KEY), timeout=60) as client:
+    async with http_client(configured.url, MASTER_KEY, timeout=60) as client:
         yield client
     configured.gateway.require_alive()

@@ -1,6 +1,5 @@
 """What several files of this folder use."""
 
-import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import Gateway
 from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 ROWS = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
@@ -50,12 +50,11 @@ class Configured:
 
     async def told(self, event, number=1, error=None):
         """The events of a kind, and with an error if one is named, once there are so many."""
-        found = []
-        async with asyncio.timeout(30):
-            while len(found) < number:
-                await asyncio.sleep(0.05)
-                found = [each for each in self.events(event) if error in (None, each.get("error"))]
-        return found
+
+        def found():
+            return [each for each in self.events(event) if error in (None, each.get("error"))]
+
+        return await until(found, holds=lambda events: len(events) >= number)
 
 
 def value(metrics, name, **labels):

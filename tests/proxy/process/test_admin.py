@@ -180,7 +180,7 @@ async def test_a_stream_has_the_trace_of_each_token_for_the_master_key(http, gat
     assert backend.requests[-1].trace is True
     assert traces(await http.post(CHAT, json=body(stream=True))) == []
     assert backend.requests[-1].trace is None
-    async with http_client(gateway, headers=bearer(key)) as client:
+    async with http_client(gateway, key) as client:
         refused = await client.post(CHAT, json=asked)
     assert refused.status_code == 403
     assert "master key" in refused.json()["error"]["message"]
@@ -215,7 +215,7 @@ async def test_litellms_documentation_needs_a_key_and_has_no_secrets(gateway, ht
 
 
 async def test_keys_are_listed_with_their_use_and_without_secrets(gateway, key, http):
-    async with http_client(gateway, headers=bearer(key)) as client:
+    async with http_client(gateway, key) as client:
         (await client.post(CHAT, json=HI)).raise_for_status()
     response = await http.get("/toolgate/keys")
     listed = response.json()

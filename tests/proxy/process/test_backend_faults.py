@@ -1,14 +1,11 @@
 """Backends that fail, that are hostile, or that accept requests and respond to none."""
 
-import asyncio
-import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import httpx
-import psutil
 import pytest
 import yaml
 
@@ -23,6 +20,7 @@ from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
+from tests.support.waiting import until
 from toolgate_proxy.backend_client import client
 from toolgate_proxy.server.launcher import Route, make_config
 
@@ -55,9 +53,8 @@ class Attacked:
     redis: RedisServer
 
     async def until(self, http, *, up):
-        async with asyncio.timeout(60):
-            while (await http.get("/toolgate/ready/tiny")).is_success != up:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        ready = partial(http.get, "/toolgate/ready/tiny")
+        await until(ready, 60, lambda response: response.is_success == up)
 
 
 def always_ask():
@@ -96,8 +93,7 @@ def attacked(request, attacked_on):
 @pytest.fixture
 async def victim(attacked, spare_backend):
     """The backend is honest before and after each test."""
-    url, headers = attacked.gateway.url, bearer(MASTER_KEY)
-    async with http_client(url, headers=headers, timeout=60) as http:
+    async with http_client(attacked.gateway.url, MASTER_KEY, timeout=60) as http:
         attacked.backend.attacks = {"hi": events()}
         await attacked.until(http, up=True)
         response = await http.post(CHAT, json=asked("hi"))
@@ -105,30 +101,6 @@ async def victim(attacked, spare_backend):
         yield http
         attacked.backend.routes.clear()
         attacked.backend.hangs = False
-
-
-@dataclass
-class Memory:
-    more: int = 0
-    """Bytes, at most."""
-
-
-@contextmanager
-def memory_of(pid):
-    process, found, ended = psutil.Process(pid), Memory(), threading.Event()
-    before = process.memory_info().rss
-
-    def look():
-        while not ended.wait(0.01):
-            found.more = max(found.more, process.memory_info().rss - before)
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield found
-    finally:
-        ended.set()
-        thread.join()
 
 
 async def check(http, attacked, attack):
@@ -140,13 +112,13 @@ async def check(http, attacked, attack):
     if attack.path != "generate":
         backend.routes[attack.path] = attack.send
     path = f"{MESSAGES}/count_tokens" if attack.path == "count" else CHAT
-    with memory_of(pid) as memory, heartbeat(attacked.gateway.url, pid) as pulse:
+    with heartbeat(attacked.gateway.url, pid) as found:
         response = await http.post(path, json=asked("attack", **attack.body))
     error = response.json()["error"]
-    found = (response.status_code, error.get("code") or error["type"])
-    assert found in attack.expected, response.text
-    assert memory.more <= MORE_BYTES
-    assert pulse.longest <= LONGEST_PAUSE
+    said = (response.status_code, error.get("code") or error["type"])
+    assert said in attack.expected, response.text
+    assert found.growth <= MORE_BYTES
+    assert found.longest <= LONGEST_PAUSE
 
 
 @pytest.mark.timed

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import httpx
 import pytest
@@ -61,9 +62,7 @@ async def clients_of(fleet, sent):
     limits = httpx.Limits(max_connections=AT_ONCE)
     async with AsyncExitStack() as stack:
         yield [
-            await stack.enter_async_context(
-                http_client(url, headers=bearer(sent), timeout=120, limits=limits)
-            )
+            await stack.enter_async_context(http_client(url, sent, timeout=120, limits=limits))
             for url in fleet.urls
         ]
 
@@ -155,12 +154,9 @@ async def test_redis_outage_returns_503_for_limited_keys_only(fleet, fault):
             assert wrong.status_code == 401
     finally:
         fleet.redis.wake() if fault == "hang" else fleet.redis.restart()
-    async with asyncio.timeout(60):
-        while await storm(fleet, limited, 50) != {200: 50}:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-    async with asyncio.timeout(60):  # until what ended meanwhile counts no longer
-        while await storm(fleet, streams, AT_ONCE) != {200: AT_ONCE}:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    await until(lambda: storm(fleet, limited, 50), 60, {200: 50}.__eq__)
+    # until what ended meanwhile counts no longer
+    await until(lambda: storm(fleet, streams, AT_ONCE), 60, {200: AT_ONCE}.__eq__)
     again = await storm(fleet, counted, 40)
     if time.monotonic() - began < 60:  # else the minute of the first twenty is over
         assert again == {200: 10, 429: 30}, "what was counted before is still counted"
@@ -272,10 +268,12 @@ async def test_outages_of_redis_cause_no_wrong_response(fleet):
             await seen.again(outcome)
         fleet.redis.wake()
         await seen.again("continue: 200")
-        async with asyncio.timeout(60):
-            while not (seen.outcomes[f"poll: {UNKNOWN}"] or seen.outcomes["ended: failed"]):
-                fleet.redis.lose("toolgate:{responses:")
-                await asyncio.sleep(0.02)
+
+        def is_lost():
+            fleet.redis.lose("toolgate:{responses:")
+            return seen.outcomes[f"poll: {UNKNOWN}"] or seen.outcomes["ended: failed"]
+
+        await until(is_lost, 60)
         await seen.again("continue: 200")
         await seen.again("ended: completed")
         async with clients_of(fleet, owner) as (http, _):
@@ -324,11 +322,10 @@ async def test_a_killed_gateway_leaves_places_failures_and_responses(fleet):
         fleet.gateways[1].process.kill()
         fleet.gateways[1].process.join(20)
         await asyncio.gather(*hanging, return_exceptions=True)
-        async with asyncio.timeout(60):
-            while (await stays.post(CHAT, json=asked("short"))).status_code == 429:  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
-            while (shown := (await other.get(path)).json())["status"] in ACTIVE:  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
+        short = partial(stays.post, CHAT, json=asked("short"))
+        await until(short, 60, lambda response: response.status_code != 429)
+        get = partial(other.get, path)
+        shown = (await until(get, 60, lambda each: each.json()["status"] not in ACTIVE)).json()
         said = await asyncio.gather(*(stays.post(CHAT, json=asked("short")) for _ in range(20)))
         assert {response.status_code for response in said} == {200}
         assert (shown["status"], shown["error"]["code"]) == ("failed", "gateway_stopped")

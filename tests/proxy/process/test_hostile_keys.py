@@ -99,7 +99,7 @@ async def test_ordinary_key_opens_no_toolgate_route(gateway, key, path):
 
 @BOTH_ROUTES
 async def test_responses_do_not_reveal_the_backend_address(gateway, key, backend):
-    async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
+    async with http_client(gateway, key, timeout=20) as http:
         for stream in (False, True):
             response = await http.post(CHAT, json=HI | {"stream": stream})
             told = str(response.headers) + response.text
@@ -138,7 +138,7 @@ async def test_no_field_redirects_or_forges_a_response(gateway, key, backend, el
 
 @pytest.mark.parametrize(("path", "more"), ROWS["other paths"])
 async def test_no_other_path_accepts_a_mock_response(gateway, key, path, more):
-    async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
+    async with http_client(gateway, key, timeout=20) as http:
         response = await http.post(path, json=HI | more | {"mock_response": "forged"})
     assert "forged" not in response.text
     assert response.status_code in (307, 400, 403, 404, 405), response.text

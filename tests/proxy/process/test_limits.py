@@ -1,12 +1,13 @@
 """Limits of a key at a running gateway with a real Redis, and keys that are revoked."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from tests.proxy.process.kit import BOTH_ROUTES
 from tests.support.apis.sdk_requests import asked
-from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.http_client import http_client
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key, put, until_status
 from tests.support.waiting import until
@@ -19,7 +20,7 @@ class Caller:
     """A client with a key of its own."""
 
     def __init__(self, url, sent):
-        self.http = http_client(url, headers=bearer(sent), timeout=30)
+        self.http = http_client(url, sent, timeout=30)
 
     async def __call__(self, path="/v1/chat/completions", **params):
         return await self.http.post(path, json=params or asked())
@@ -86,30 +87,11 @@ async def test_disconnected_response_is_charged_for_what_was_generated(caller):
         lines = response.aiter_lines()
         for _ in range(8):
             await anext(lines)
-    async with asyncio.timeout(10):
-        while (after := await call(**asked(max_tokens=10))).status_code == 429:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    again = partial(call, **asked(max_tokens=10))
+    after = await until(again, holds=lambda response: response.status_code != 429)
     left = numbers(after, TOKENS)[1]
     prompt, written = 11, (2, 140)
     assert 2000 - prompt - written[1] - 30 < left < 2000 - prompt - written[0]
-
-
-async def test_changed_key_reaches_the_gateway(gateway, redis_of_gateway, backend):
-    sent, key = await make_key(redis_of_gateway.url, gateway)
-    blocked = key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
-    await put(redis_of_gateway.url, blocked)
-    await until_status(gateway, sent, 401)
-    await put(redis_of_gateway.url, key)
-    await until_status(gateway, sent, 200)
-    await put(redis_of_gateway.url, key.model_copy(update={"revoked": now()}))
-    await until_status(gateway, sent, 401)
-    response = await Caller(gateway, sent)()
-    assert response.status_code == 401
-    assert "revoked" in response.json()["error"]["message"]
-
-
-LENGTH = 400
-"""Tokens of a response, 50 ms apart."""
 
 
 def revoked(key):
@@ -120,6 +102,19 @@ def blocked(key):
     return key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
 
 
+async def test_changed_key_reaches_the_gateway(gateway, redis_of_gateway, backend):
+    sent, key = await make_key(redis_of_gateway.url, gateway)
+    for changed, status in ((blocked(key), 401), (key, 200), (revoked(key), 401)):
+        await put(redis_of_gateway.url, changed)
+        await until_status(gateway, sent, status)
+    response = await Caller(gateway, sent)()
+    assert "revoked" in response.json()["error"]["message"]
+
+
+LENGTH = 400
+"""Tokens of a response, 50 ms apart."""
+
+
 @BOTH_ROUTES
 @pytest.mark.parametrize("change", [revoked, blocked])
 async def test_the_stream_ends_with_an_error_and_the_backend_stops(
@@ -128,9 +123,8 @@ async def test_the_stream_ends_with_an_error_and_the_backend_stops(
     sent, key = await make_key(redis_of_gateway.url, gateway)
     backend.scripts["endless"] = Script(("abc" * LENGTH,), pause=0.05)
     lines = []
-    headers = bearer(sent)
     async with (
-        http_client(gateway, headers=headers, timeout=60) as http,
+        http_client(gateway, sent, timeout=60) as http,
         http.stream("POST", "/v1/chat/completions", json=asked("endless", stream=True)) as response,
     ):
         assert response.status_code == 200
@@ -149,8 +143,7 @@ async def test_the_stream_ends_with_an_error_and_the_backend_stops(
 async def test_a_response_that_is_not_streamed_is_a_401(gateway, redis_of_gateway, backend):
     backend.scripts["long"] = Script(("abc" * 60,), pause=0.05)
     sent, key = await make_key(redis_of_gateway.url, gateway)
-    headers = bearer(sent)
-    async with http_client(gateway, headers=headers, timeout=60) as http:
+    async with http_client(gateway, sent, timeout=60) as http:
         request = asyncio.create_task(http.post("/v1/chat/completions", json=asked("long")))
         await until(lambda: backend.running)
         await put(redis_of_gateway.url, revoked(key))

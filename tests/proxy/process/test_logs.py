@@ -20,13 +20,11 @@ SECRET_WORDS = "my secret is swordfish"
 
 
 async def logged(log, word):
-    async with asyncio.timeout(30):
-        while True:
-            lines = log.read_text(errors="replace").splitlines()
-            found = [each for each in lines if word in each and each.startswith("time=")]
-            if found:
-                return found[-1]
-            await asyncio.sleep(0.05)
+    def found():
+        lines = log.read_text(errors="replace").splitlines()
+        return [each for each in lines if word in each and each.startswith("time=")]
+
+    return (await until(found))[-1]
 
 
 @BOTH_ROUTES
@@ -117,7 +115,7 @@ FAILING = {
 async def lines_of(gateway, path, key, body):
     """The response, and what the request added to the log."""
     size = gateway.log.stat().st_size
-    async with http_client(gateway.url, headers=bearer(key), timeout=60) as http:
+    async with http_client(gateway.url, key, timeout=60) as http:
         response = await http.post(path, json=body)
     await until(lambda: any(" request_id=" in line for line in added(gateway.log, size)))
     await asyncio.sleep(0.1)  # LiteLLM logs some failures after the response

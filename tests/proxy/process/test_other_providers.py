@@ -2,6 +2,7 @@
 configuration sets for all models."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from redis import Redis
@@ -10,8 +11,9 @@ from tests.proxy.process.kit import CHAT, HI, MESSAGES, RESPONSES, value
 from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.fake_provider import OUTPUT, PAUSE, PROMPT
 from tests.support.servers.gateway_process import BROWSER_ORIGIN
-from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.http_client import http_client
 from tests.support.servers.virtual_keys import make_key
+from tests.support.waiting import until
 
 LIMIT = 3000
 WHOLE = {
@@ -38,7 +40,7 @@ class Client:
     """A client with a key of its own, whose day has LIMIT tokens."""
 
     def __init__(self, url, sent, key, redis):
-        self.http = http_client(url, headers=bearer(sent), timeout=60)
+        self.http = http_client(url, sent, timeout=60)
         self._key = key
         self._redis = redis
 
@@ -103,14 +105,10 @@ async def test_a_client_that_leaves_a_stream_is_charged_for_what_came(client, pr
             got += line.startswith("data:")
             if got > 30:
                 break
-    async with asyncio.timeout(30):
-        while client.used() >= 2 * words:  # noqa: ASYNC110  all of max_tokens, until it is known
-            await asyncio.sleep(0.05)
+    await until(lambda: client.used() < 2 * words)  # all of max_tokens, until it is known
     used = await client.settled()
     assert used >= 20
-    async with asyncio.timeout(30):
-        while provider.left == left:  # noqa: ASYNC110  another thread's
-            await asyncio.sleep(0.05)
+    await until(lambda: provider.left > left)
     await client.post(CHAT, {"messages": HI["messages"]})
     assert await client.settled() == used + PROMPT + OUTPUT
 
@@ -139,17 +137,16 @@ async def test_tokens_and_times_are_in_the_metrics(team, surface, stream):
     labels = {"model": model, "surface": surface}
     response = await team.post(PATHS[api], json=body_of(api, model=model, stream=stream))
     assert response.status_code == 200, response.text
-    async with asyncio.timeout(60):  # LiteLLM may report the tokens after the response
-        while True:
-            text = (await team.get("/toolgate/metrics")).text
-            tokens = [
-                value(text, "toolgate_tokens_total", **labels, direction=each)
-                for each in ("input", "output")
-            ]
-            if all(tokens):
-                break
-            await asyncio.sleep(0.1)
-    assert tokens == [PROMPT, OUTPUT]
+
+    def tokens(shown):
+        ways = ("input", "output")
+        return [value(shown.text, "toolgate_tokens_total", **labels, direction=way) for way in ways]
+
+    # LiteLLM may report the tokens after the response.
+    ask = partial(team.get, "/toolgate/metrics")
+    shown = await until(ask, 60, lambda each: all(tokens(each)))
+    text = shown.text
+    assert tokens(shown) == [PROMPT, OUTPUT]
     assert value(text, "toolgate_request_seconds_count", **labels) == 1
     for name in ("toolgate_first_token_seconds_count", "toolgate_inter_token_seconds_count"):
         assert value(text, name, **labels) == stream
@@ -170,7 +167,7 @@ async def ask(
 ):  # fmt: skip
     sent, _ = await make_key(configured.redis, configured.url, **terms)
     body = body_of(api, content, model=model, tools=[TOOLS[api]], stream=stream)
-    async with http_client(configured.url, headers=bearer(sent), timeout=60) as http:
+    async with http_client(configured.url, sent, timeout=60) as http:
         return await http.post(PATHS[api], json=body)
 
 

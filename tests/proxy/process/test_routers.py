@@ -5,10 +5,9 @@ Each request is sent once, whichever replica gets it, and nothing of it is chang
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -20,7 +19,7 @@ from tests.support.effort import repeats, rotating
 from tests.support.servers.backends import Backends, backends_of
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.http_client import http_client
 from tests.support.servers.routers import routing
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
@@ -59,10 +58,10 @@ SCRIPTS = {
 class Caller:
     """Calls the first tool of each request that has no script."""
 
-    def tokens(self, prompt: wire.ChatPrompt) -> int:
+    def tokens(self, prompt):
         return 1
 
-    def answer(self, message: wire.GenerateRequest) -> Script:
+    def answer(self, message):
         assert isinstance(message.prompt, wire.ChatPrompt)
         said = str(message.prompt.messages[-1]["content"])
         if said in SCRIPTS:
@@ -78,17 +77,17 @@ class Routed(NamedTuple):
     backends: Backends
     http: httpx.AsyncClient
 
-    async def post(self, body: dict[str, Any]) -> httpx.Response:
+    async def post(self, body):
         return await self.http.post(CHAT, json={"model": self.model} | body)
 
 
 @pytest.fixture(scope="module")
-def ports() -> dict[str, int]:
+def ports():
     return {name: free_port() for name in ROUTERS}
 
 
 @pytest.fixture(scope="module")
-def gateway_url(ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def gateway_url(ports, tmp_path_factory):
     """A gateway with a model for each router."""
     urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
     config = make_config([Route(name, "tiny", url) for name, url in urls.items()])
@@ -99,14 +98,12 @@ def gateway_url(ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="module")
-def routed_by(
-    ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Backends]]:
+def routed_by(ports, tmp_path_factory):
     """Start a router and its two replicas at the first call."""
     with ExitStack() as stack:
 
         @cache
-        def started(name: str) -> Backends:
+        def started(name):
             backends = stack.enter_context(backends_of(2, {}))
             for each in backends.all:
                 each.model = Caller()
@@ -120,33 +117,31 @@ def routed_by(
 
 
 @pytest.fixture(params=OTHERS)
-async def routed(
-    request: pytest.FixtureRequest, routed_by: Callable[[str], Backends], gateway_url: str
-) -> AsyncIterator[Routed]:
+async def routed(request, routed_by, gateway_url):
     backends = routed_by(request.param)
-    async with http_client(gateway_url, headers=bearer(MASTER_KEY), timeout=120) as http:
+    async with http_client(gateway_url, MASTER_KEY, timeout=120) as http:
         made = Routed(request.param, backends, http)
         await wait_until_up(made)
         yield made
 
 
-async def wait_until_up(routed: Routed) -> None:
+async def wait_until_up(routed):
     """Wait until the gateway has found that the router responds."""
-    up = False
-    async with asyncio.timeout(60):
-        while not up:
-            await asyncio.sleep(0.1)
-            models = (await routed.http.get("/toolgate/status")).json()["models"]
-            [model] = [each for each in models if each["model"] == routed.model]
-            up = all(backend["up"] for backend in model["backends"])
+
+    async def is_up():
+        models = (await routed.http.get("/toolgate/status")).json()["models"]
+        [model] = [each for each in models if each["model"] == routed.model]
+        return all(backend["up"] for backend in model["backends"])
+
+    await until(is_up, 60)
 
 
-def saying(*texts: str, **more: Any) -> dict[str, Any]:
+def saying(*texts, **more):
     """A body with these messages. The last one is the name of a script."""
     return {"messages": [{"role": "user", "content": text} for text in texts], **more}
 
 
-def calling(tool: str, *texts: str, **more: Any) -> dict[str, Any]:
+def calling(tool, *texts, **more):
     """A body with a tool that must be called."""
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     function = {"name": tool, "description": "The weather.", "parameters": schema}
@@ -154,7 +149,7 @@ def calling(tool: str, *texts: str, **more: Any) -> dict[str, Any]:
     return saying(*(texts or ["call"]), tools=tools, tool_choice="required", **more)
 
 
-async def calls(routed: Routed, tool: str, *texts: str, **more: Any) -> None:
+async def calls(routed, tool, *texts, **more):
     """Send a request. Its response must call this tool, and be complete."""
     response = await routed.post(calling(tool, *texts, **more))
     assert response.status_code == 200, response.text
@@ -164,11 +159,11 @@ async def calls(routed: Routed, tool: str, *texts: str, **more: Any) -> None:
     ]
 
 
-async def all_at_once(number: int, send: Callable[[int], Any]) -> None:
+async def all_at_once(number, send):
     """Call `send` with each number below `number`, so many at once as AT_ONCE."""
     left = iter(range(number))
 
-    async def each() -> None:
+    async def each():
         for at in left:
             await send(at)
 
@@ -274,7 +269,7 @@ class Outcome(NamedTuple):
     stream: bool
 
 
-async def streamed(routed: Routed, body: dict[str, Any], begun: list[bool]) -> Outcome:
+async def streamed(routed, body, begun):
     """Send a request whose response is streamed. `begun` grows when its first part arrives."""
     shown, ended = False, False
     body |= {"stream": True, "model": routed.model}
@@ -289,7 +284,7 @@ async def streamed(routed: Routed, body: dict[str, Any], begun: list[bool]) -> O
     return Outcome(shown, None if ended else "no end", stream=True)
 
 
-async def whole(routed: Routed, body: dict[str, Any]) -> Outcome:
+async def whole(routed, body):
     response = await routed.post(body)
     return Outcome(False, None if response.status_code == 200 else response.text, stream=False)
 
@@ -309,7 +304,7 @@ async def test_a_killed_replica_cuts_only_streams_that_had_begun(routed, monkeyp
         ]
         await until(lambda: len(began) == AT_ONCE)
 
-    async def send(at: int) -> None:
+    async def send(at):
         if at == REQUESTS // 2:
             routed.backends.kill(0)
         body = calling(f"new_{next(NUMBERS)}", f"{at}", "call slowly")
@@ -326,7 +321,7 @@ async def test_a_killed_replica_cuts_only_streams_that_had_begun(routed, monkeyp
     await until_both_are_used(routed)
 
 
-async def until_both_are_used(routed: Routed) -> None:
+async def until_both_are_used(routed):
     """Wait until the router has found the replica that is back."""
     # Connections to the other replica are used until they have been idle for some seconds.
     pause = client.KEEPALIVE_SECONDS + 1 if routed.model == "haproxy-tcp" else 0.2
@@ -343,7 +338,7 @@ async def until_both_are_used(routed: Routed) -> None:
 @pytest.mark.timed
 async def test_a_whole_response_may_take_longer_than_default_timeouts(routed_by, gateway_url):
     """Those of routers are 15 and 60 seconds. All routers at once."""
-    async with http_client(gateway_url, headers=bearer(MASTER_KEY), timeout=120) as http:
+    async with http_client(gateway_url, MASTER_KEY, timeout=120) as http:
         asked = [Routed(name, routed_by(name), http) for name in OTHERS]
         for each in asked:
             await wait_until_up(each)

@@ -96,7 +96,7 @@ async def sent_as_form(http, path, field):
 
 
 async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(gateway, key):
-    async with http_client(gateway, headers=bearer(key), timeout=60) as http:
+    async with http_client(gateway, key, timeout=60) as http:
         refused = await http.post("/v1/embeddings", json={"model": "tiny", "input": "x"})
         assert refused.status_code == 400
         assert "The model 'tiny' does not support embeddings." in refused.text
@@ -128,7 +128,7 @@ async def test_routes_of_a_database_name_toolgate_keys(http, method, path):
 
 @pytest.mark.parametrize(("path", "extra"), ROWS["base urls"])
 async def test_a_base_url_with_too_much_is_named(gateway, http, key, path, extra):
-    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+    async with http_client(gateway, key) as client:
         for each in (client, http):
             response = await each.post(path, json={}, headers=ANTHROPIC)
             body = response.json()
@@ -148,7 +148,7 @@ async def test_unknown_routes_have_the_form_of_other_errors(http, gateway, key):
     assert (response.status_code, response.json()["type"]) == (405, "error")
     assert response.json()["error"]["code"] == "method_not_allowed"
     assert response.headers["allow"] == "POST"
-    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+    async with http_client(gateway, key) as client:
         denied = await client.post("/v1/chat/completion", json={})
         assert denied.status_code == 403
         assert "Did you mean /v1/chat/completions?" in denied.json()["error"]["message"]
@@ -255,7 +255,7 @@ async def test_litellms_own_authentication_leaves_anonymous_routes_closed(spare_
         ) as gateway,
     ):
         assert await open_routes(gateway.url, routes, 404, 405) == []
-        async with http_client(gateway.url, headers=bearer(MASTER_KEY)) as http:
+        async with http_client(gateway.url, MASTER_KEY) as http:
             closed = await http.get("/redoc")
             assert closed.json()["error"]["code"] == "not_found"
             assert "TOOLGATE_OPEN_ROUTES" in closed.json()["error"]["message"]
@@ -272,7 +272,7 @@ async def test_ordinary_key_opens_no_admin_route(gateway, key):
     routes += part(http_routes())
     opened = []
     async with (
-        http_client(gateway, timeout=60, headers=bearer(key)) as ordinary,
+        http_client(gateway, key, timeout=60) as ordinary,
         http_client(gateway, timeout=60) as stranger,
     ):
         for method, path in routes:

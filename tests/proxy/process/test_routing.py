@@ -82,7 +82,7 @@ def urls(backends, tmp_path_factory):
 @pytest.fixture
 async def gateways(urls, backends):
     async with AsyncExitStack() as stack:
-        clients = [http_client(url, headers=bearer(MASTER_KEY), timeout=60) for url in urls]
+        clients = [http_client(url, MASTER_KEY, timeout=60) for url in urls]
         made = [await stack.enter_async_context(client) for client in clients]
         for http in made:
             await until_up(http, True, True, True)
@@ -102,9 +102,7 @@ async def states(http):
 
 
 async def until_up(http, *wanted):
-    async with asyncio.timeout(60):
-        while await states(http) != list(wanted):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: states(http), 60, [*wanted].__eq__)
 
 
 def asked(*said, system=LONG, **params):

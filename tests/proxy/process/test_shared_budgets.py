@@ -19,9 +19,10 @@ from tests.support.effort import repeats
 from tests.support.litellm.prisma_stand_in import Prisma
 from tests.support.litellm.shared_tables import add_key, configure, install, logged, shared
 from tests.support.servers.gateway_process import Gateway, start
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
+from tests.support.waiting import until
 from toolgate_proxy.server.launcher import Route, make_config
 
 CLIENTS = repeats(100, nightly=200)
@@ -98,12 +99,7 @@ def gateways(backend_of_session, spare_redis, tmp_path_factory):
 
 
 async def equal(value, expected):
-    """Wait until it is."""
-    for _ in range(WRITTEN * 10):
-        if value() == expected:
-            return
-        await asyncio.sleep(0.1)
-    assert value() == expected
+    await until(value, WRITTEN, lambda found: found == expected)
 
 
 def body(content, *, stream):
@@ -112,9 +108,7 @@ def body(content, *, stream):
 
 
 async def ask(http, key, content, *, stream=False):
-    headers = {"authorization": f"Bearer {key}"}
-    sent = body(content, stream=stream)
-    response = await http.post(CHAT, json=sent, headers=headers)
+    response = await http.post(CHAT, json=body(content, stream=stream), headers=bearer(key))
     # A busy gateway has begun a stream before it refuses the request.
     return 429 if response.is_success and '"error"' in response.text else response.status_code
 

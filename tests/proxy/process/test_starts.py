@@ -75,7 +75,7 @@ async def test_a_new_gateway_knows_verdicts_has_all_series_and_needs_no_unused_p
     with running(FakeBackend()) as fresh:
         log = tmp_path / "log"
         with serving(arguments, fresh.url, log, url, before=_require_missing) as other:
-            async with http_client(other.url, headers=bearer(MASTER_KEY), timeout=60) as client:
+            async with http_client(other.url, MASTER_KEY, timeout=60) as client:
                 metrics = (await client.get("/toolgate/metrics")).text
                 fresh.scripts["hi"] = Script(("Hello",))
                 asked = await client.post(CHAT, json=ask)
@@ -286,7 +286,7 @@ async def test_six_lines_make_a_toolgate_gateway_of_litellms_configuration(spare
     made = partial(Configured, redis="", records=tmp_path / "records")
     more = {"OPENAI_API_KEY": "sk-none", "RECORDED": str(tmp_path / "records")}
     with serving(["--config", str(config)], spare_backend.url, log, **more) as gateway:
-        async with http_client(gateway.url, headers=bearer(MASTER_KEY), timeout=60) as http:
+        async with http_client(gateway.url, MASTER_KEY, timeout=60) as http:
             for at, model in enumerate(("qwen", "priced")):
                 response = await http.post(CHAT, json=HI | {"model": model})
                 assert response.json()["choices"][0]["message"]["content"] == "Hello there"

@@ -55,21 +55,24 @@ def run(
 
 
 @dataclass(frozen=True)
-class ClaudeRun:
+class Run:
     folder: Path
     """The working directory."""
-    messages: list[dict[str, Any]]
-    """What `claude -p --output-format stream-json` printed."""
+    events: list[dict[str, Any]]
+    """What `claude -p --output-format stream-json`, `codex exec --json` or `opencode run --format
+    json` printed."""
     errors: str
 
+
+class ClaudeRun(Run):
     @property
     def result(self) -> dict[str, Any]:
         """The last message: the result of the run."""
-        return self.messages[-1]
+        return self.events[-1]
 
     def blocks(self, kind: str) -> list[dict[str, Any]]:
         """The content blocks of a type, of the assistant's messages and of tool results."""
-        contents = [m["message"]["content"] for m in self.messages if "message" in m]
+        contents = [m["message"]["content"] for m in self.events if "message" in m]
         blocks = [block for content in contents if isinstance(content, list) for block in content]
         return [block for block in blocks if block["type"] == kind]
 
@@ -104,14 +107,7 @@ CODEX: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("codex.yaml").re
 EXEC = ("exec", "--json", "--skip-git-repo-check")
 
 
-@dataclass(frozen=True)
-class CodexRun:
-    folder: Path
-    """The working directory."""
-    events: list[dict[str, Any]]
-    """What `codex exec --json` printed."""
-    errors: str
-
+class CodexRun(Run):
     def items(self, kind: str) -> list[dict[str, Any]]:
         """The completed items of a type: `command_execution`, `file_change`, `agent_message` …"""
         done = [event["item"] for event in self.events if event["type"] == "item.completed"]
@@ -160,14 +156,7 @@ def launch_codex(
 OFFLINE = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
 
 
-@dataclass(frozen=True)
-class OpencodeRun:
-    folder: Path
-    """The working directory."""
-    events: list[dict[str, Any]]
-    """What `opencode run --format json` printed."""
-    errors: str
-
+class OpencodeRun(Run):
     @property
     def texts(self) -> list[str]:
         """What the model said."""

@@ -50,53 +50,6 @@ def run_program(command: str, home: Path, url: str, key: str, **more: str) -> li
     return checked
 
 
-def client_python() -> Path:
-    """The interpreter of a virtual environment with `requirements.txt` of the clients. Skips the
-    test if it can't be made."""
-    return _made("client_python").result()
-
-
-def anthropic_python() -> Path:
-    """The interpreter of a virtual environment with `requirements-anthropic.txt`."""
-    return _made("anthropic_python").result()
-
-
-def mcp_python() -> Path:
-    """The interpreter of a virtual environment with `requirements-mcp.txt`: published MCP servers,
-    which need an older release of the package `mcp`."""
-    return _made("mcp_python").result()
-
-
-def router_python() -> Path:
-    """The interpreter of a virtual environment with `requirements-routers.txt`."""
-    return _made("router_python").result()
-
-
-def nginx_command() -> Path:
-    """nginx: the system's, or Debian's package, unpacked below .cache/clients."""
-    return _made("nginx_command").result()
-
-
-def node_folder() -> Path:
-    """A folder with the packages of the clients' `package.json` and with their programs."""
-    return _made("node_folder").result()
-
-
-def codex_command() -> Path:
-    """Codex CLI; as the next ones in a folder of its own, because it takes 400 MB."""
-    return _made("codex_command").result()
-
-
-def claude_command() -> Path:
-    """Claude Code."""
-    return _made("claude_command").result()
-
-
-def opencode_command() -> Path:
-    """OpenCode."""
-    return _made("opencode_command").result()
-
-
 def bundled_claude() -> Path:
     """The newer Claude Code in the package of the Claude Agent SDK."""
     packages = anthropic_python().parents[1] / "lib"
@@ -217,10 +170,14 @@ def _install(*commands: list[str], cwd: Path) -> None:
 MAKERS: dict[str, tuple[Any, ...]] = {
     "client_python": (_virtual_environment, "venv", "requirements.txt"),
     "anthropic_python": (_virtual_environment, "anthropic", "requirements-anthropic.txt"),
+    # Published MCP servers, which need an older release of the package `mcp`.
     "mcp_python": (_virtual_environment, "mcp", "requirements-mcp.txt"),
     "router_python": (_virtual_environment, "routers", "requirements-routers.txt"),
+    # The system's, or Debian's package.
     "nginx_command": (_nginx,),
+    # The packages of the clients' `package.json`, and their programs.
     "node_folder": (_programs,),
+    # In folders of their own, because they take 400 MB.
     "codex_command": (_command, "codex"),
     "claude_command": (_command, "claude", "@anthropic-ai/claude-code/install.cjs"),
     "opencode_command": (_command, "opencode", "opencode-ai/postinstall.mjs"),
@@ -236,3 +193,15 @@ USED_BY = {
     "nginx_command": ("servers.routers",),
 }
 """Functions that need them."""
+
+
+def _getter(name: str) -> Callable[[], Path]:
+    return lambda: _made(name).result()
+
+
+client_python, anthropic_python, mcp_python, router_python = map(_getter, [*MAKERS][:4])
+"""Interpreters of virtual environments. They skip the test if it can't be made."""
+nginx_command, node_folder, codex_command, claude_command, opencode_command = map(
+    _getter, [*MAKERS][4:]
+)
+"""Programs, and a folder of programs, below .cache/clients."""

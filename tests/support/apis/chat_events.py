@@ -2,21 +2,19 @@
 
 import asyncio
 import atexit
-from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
 
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import tokenize
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, ToolChoice
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.output import ChatWriter
-from toolgate_proxy.api.surface import Reading, Surface, Writer
+from toolgate_proxy.api.surface import Reading
 from toolgate_proxy.chat.calls import CallCheck
-from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
+from toolgate_proxy.chat.response import ChatResponse
 from toolgate_proxy.validation.service import ValidationService
 
 QWEN3 = DIALECTS["qwen3"]
@@ -29,24 +27,17 @@ TOOLS = parse_tools(
 VALIDATORS = ValidationService()
 
 
-WRITERS: dict[str, Writer] = {}
+WRITERS = {}
 """By id of the requests that were read: what writes their responses."""
 
 
-def read(surface: Surface, body: dict[str, Any], **options: Any) -> ChatRequest:
+def read(surface, body, **options):
     made, writer = surface.read(body, Reading("tiny", **options))
     WRITERS[made.request_id] = writer
     return made
 
 
-def request(
-    n: int = 1,
-    choice: ToolChoice = "auto",
-    stop: tuple[str, ...] = (),
-    parallel: bool = True,
-    stop_ids: tuple[int, ...] = (),
-    **more: Any,
-) -> ChatRequest:
+def request(n=1, choice="auto", stop=(), parallel=True, stop_ids=(), **more):
     return ChatRequest(
         request_id="chatcmpl-1",
         model="tiny",
@@ -60,18 +51,16 @@ def request(
     )
 
 
-def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> ChatResponse:
+def answer_to(asked, info=INFO):
     plan = make_plan(asked, QWEN3)
     return ChatResponse(asked, plan, QWEN3, info, CallCheck(plan.candidates, (), VALIDATORS))
 
 
-def fed(answer: ChatResponse, sent: list[wire.StreamEvent]) -> list[ResponseEvent]:
+def fed(answer, sent):
     return _runner().run(answer.feed(sent))
 
 
-def batches(
-    answer: ChatResponse, sent: list[wire.StreamEvent], cuts: Iterable[int]
-) -> Iterator[list[ResponseEvent]]:
+def batches(answer, sent, cuts):
     """What the answer makes of the events, in batches that end at the cuts."""
     at = 0
     for cut in [*sorted(cuts), len(sent)]:
@@ -80,19 +69,17 @@ def batches(
 
 
 @cache
-def _runner() -> asyncio.Runner:
+def _runner():
     """One loop for all events: the processes of `VALIDATORS` belong to the loop of their start."""
     runner = asyncio.Runner()
     atexit.register(runner.close)
     return runner
 
 
-def events(
-    *texts: str, finish: str = "stop", logprobs: bool = False, reasoning_open: bool = False
-) -> list[wire.StreamEvent]:
+def events(*texts, finish="stop", logprobs=False, reasoning_open=False):
     """The tokens of the choices, interleaved as a backend interleaves them."""
     turns = [tokenize(text + ("<|im_end|>" if finish == "stop" else "")) for text in texts]
-    sent: list[wire.StreamEvent] = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
+    sent = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
     for at in range(max(map(len, turns))):
         for choice, turn in enumerate(turns):
             if at < len(turn):
@@ -107,25 +94,19 @@ def events(
                     )
                 )
     for choice in range(len(turns)):
-        reason: Any = finish
+        reason = finish
         sent.append(wire.EndEvent(choice=choice, finish_reason=reason))
     total = sum(map(len, turns))
     sent.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
     return sent
 
 
-def responses(
-    asked: ChatRequest,
-    sent: list[wire.StreamEvent],
-    cuts: list[int],
-    info: wire.Info = INFO,
-    **options: Any,
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def responses(asked, sent, cuts, info=INFO, **options):
     """The chunks and the whole response made from the batches. The last chunk has the usage.
     `options`: of the writer."""
     answer, writer = answer_to(asked, info), ChatWriter(asked, **options)
     chunks, whole = writer.chunks(answer), writer.whole(answer)
-    streamed: list[dict[str, Any]] = []
+    streamed = []
     for pieces in batches(answer, sent, cuts):
         whole.add(pieces)
         streamed += chunks.from_events(pieces)
@@ -133,12 +114,7 @@ def responses(
     return streamed, whole.body()
 
 
-def answered(
-    asked: ChatRequest,
-    sent: list[wire.StreamEvent],
-    cuts: Iterable[int] = (),
-    info: wire.Info = INFO,
-) -> tuple[bytes, dict[str, Any]]:
+def answered(asked, sent, cuts=(), info=INFO):
     """The stream and the whole response to a request that was read, made of the backend's events in
     batches."""
     answer, writer = answer_to(asked, info), WRITERS[asked.request_id]

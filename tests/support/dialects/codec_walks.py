@@ -2,28 +2,53 @@
 
 import json
 import random
-from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import takewhile
 
 import jsonschema
 import numpy as np
 
 from tests.support.dialects.model import parts_of
-from toolgate_backend.grammars.engines.engine import CompiledGrammar
+from tests.support.walker.walk import Liking, walk
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
-from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.segmentation.call_reader import make_parser
-from toolgate_core.wire import GrammarVerdict
+
+OBJECT = {"type": "object"}
+
+
+class _Written:
+    """Arguments under a grammar."""
+
+    def __init__(self, model, grammar):
+        self.tokens, self._matcher = [], grammar.matcher()
+        before, _ = model.form.grammar_texts(model.name, OBJECT)
+        assert all(map(self._matcher.accept, model.vocabulary.literal_tokens(before)))
+        self._row = np.zeros(words_per_row(model.vocabulary.size), dtype=np.int32)
+        self._ordinary = np.ones(len(self._row) * 32, dtype=bool)
+        self._ordinary[sorted(model.vocabulary.special - model.form.grammar_marks)] = False
+
+    @property
+    def finished(self):
+        return self._matcher.finished
+
+    def allowed(self):
+        self._matcher.fill(self._row)
+        allowed = masks.unpack(self._row)
+        return allowed[self._ordinary[allowed]]
+
+    def accept(self, token):
+        accepted = self._matcher.accept(token)
+        self.tokens += [token] * accepted
+        return accepted
 
 
 class CodecModel:
     """The tiny model's tokenizer with the marks `tokens` of a dialect as special tokens. `name` is
     that of the tool."""
 
-    def __init__(self, dialect: Dialect, tokens: Sequence[str] = (), name: str = "f") -> None:
+    def __init__(self, dialect, tokens=(), name="f"):
         parts = parts_of(dialect, tuple(tokens), True)
         self.dialect = dialect
         self.name = name
@@ -31,80 +56,53 @@ class CodecModel:
         self.form = self.vocabulary.form
         self.compiler = parts.compiler
 
-    def verdict(self, parameters: dict[str, Any]) -> tuple[GrammarVerdict, CompiledGrammar | None]:
+    def verdict(self, parameters):
         canonical = canonical_parameters(parameters)
         outcome = self.compiler.compile("key", self.name, canonical_json(canonical))
         return outcome.verdict, outcome.grammar
 
-    def grammar(self, parameters: dict[str, Any]) -> CompiledGrammar:
+    def grammar(self, parameters):
         verdict, grammar = self.verdict(parameters)
         assert grammar is not None, verdict
         return grammar
 
-    def tokens_of(self, text: str) -> list[int]:
+    def tokens_of(self, text):
         """The tokens of a text, with its marks as tokens."""
         return [*self.vocabulary.literal_tokens(self.form.marks.encode(text))]
 
-    def accepts(self, grammar: CompiledGrammar, text: str) -> bool:
+    def accepts(self, grammar, text):
         """Whether the grammar accepts the arguments `text`, written in the tokenizer's tokens."""
-        before, after = self.form.grammar_texts(self.name, {"type": "object"})
+        before, after = self.form.grammar_texts(self.name, OBJECT)
         marks = self.form.marks
         matcher = grammar.matcher()
         whole = marks.decode(before) + text + marks.decode(after)
         return all(map(matcher.accept, self.tokens_of(whole))) and matcher.finished
 
     @cached_property
-    def _likes(self) -> np.ndarray[Any, Any]:
-        """Tokens that bring a text to its end."""
-        closers = set(b"\"}])>,\n'")
-        found = [
-            at
-            for at, text in enumerate(self.vocabulary.token_bytes)
-            if text and set(text) <= closers
-        ]
-        return np.array(sorted({*found, *self.vocabulary.marks.tokens.values()}))
+    def _likes(self):
+        """Whether a token brings a text to its end, by token."""
+        closers, ends = set(b"\"}])>,\n'"), {*self.vocabulary.marks.tokens.values()}
+        texts = enumerate(self.vocabulary.token_bytes)
+        return [at in ends or bool(text and set(text) <= closers) for at, text in texts]
 
-    def walk(
-        self, grammar: CompiledGrammar, seed: int, injected: Sequence[str] = (), limit: int = 300
-    ) -> str | None:
+    def walk(self, grammar, seed, injected=(), limit=300):
         """The encoded text of the arguments; None if they did not end within `limit` tokens. Text
         is injected where the mask allows it. Raises AssertionError at a dead end."""
-        dice = random.Random(seed)
-        before, after = self.form.grammar_texts(self.name, {"type": "object"})
-        matcher = grammar.matcher()
-        head = self.vocabulary.literal_tokens(before)
-        assert all(map(matcher.accept, head))
-        tokens: list[int] = []
-        row = np.zeros(words_per_row(self.vocabulary.size), dtype=np.int32)
-        ordinary, likes = np.ones(len(row) * 32, dtype=bool), np.zeros(len(row) * 32, dtype=bool)
-        ordinary[sorted(self.vocabulary.special - self.form.grammar_marks)] = False
-        likes[self._likes] = True
+        dice, source = random.Random(seed), _Written(self, grammar)
         hostile = [self.tokens_of(text) for text in injected]
-        for _ in range(limit):
-            if matcher.finished:
-                text = self.encoded(tokens)
-                assert text.endswith(after)
-                return text[: len(text) - len(after)]
-            matcher.fill(row)
-            allowed = masks.unpack(row)
-            allowed = allowed[ordinary[allowed]]
-            assert allowed.size, f"nothing may follow {self.encoded(tokens)!r}"
-            if hostile and dice.random() < 0.2:
-                for token in dice.choice(hostile):
-                    if not matcher.accept(token):
-                        break
-                    tokens.append(token)
-                continue
-            liked = allowed[likes[allowed]]
-            some = liked if liked.size and dice.random() < 0.6 else allowed
-            token = int(some[dice.randrange(some.size)])
-            assert matcher.accept(token), "a token of the mask is refused"
-            tokens.append(token)
-        return None
 
-    def valid_walks(
-        self, parameters: dict[str, Any], walks: int, injected: Sequence[str]
-    ) -> Iterator[tuple[Any, str]]:
+        def inject(_):
+            if not hostile or dice.random() >= 0.2:
+                return False
+            return [*takewhile(source.accept, dice.choice(hostile))] or True
+
+        if not walk(source, Liking(self._likes, dice, 0.6), limit, inject):
+            return None
+        text, (_, after) = self.encoded(source.tokens), self.form.grammar_texts(self.name, OBJECT)
+        assert text.endswith(after)
+        return text[: len(text) - len(after)]
+
+    def valid_walks(self, parameters, walks, injected):
         """Yield the arguments and the text of each walk that ended, after checking that the
         arguments are valid. If masks leave something to validation, they may be invalid."""
         verdict, grammar = self.verdict(parameters)
@@ -117,7 +115,7 @@ class CodecModel:
                     jsonschema.validate(arguments, parameters)
                 yield arguments, self.form.marks.decode(written)
 
-    def encoded(self, tokens: Sequence[int]) -> str:
+    def encoded(self, tokens):
         """The text of tokens, with marks as surrogates."""
         symbols = self.form.marks.symbol_of_token
         parts, run = [], b""
@@ -129,10 +127,10 @@ class CodecModel:
                 run += self.vocabulary.token_bytes[token]
         return "".join([*parts, run.decode(errors="replace")])
 
-    def parsed(self, parameters: dict[str, Any], encoded: str) -> str:
+    def parsed(self, parameters, encoded):
         """The JSON that the gateway's parser makes of the arguments."""
         canonical = canonical_parameters(parameters)
         parser = make_parser(self.form.codec, canonical, self.form.marks)
-        written = parser.feed(encoded + self.form.grammar_texts(self.name, {"type": "object"})[1])
+        written = parser.feed(encoded + self.form.grammar_texts(self.name, OBJECT)[1])
         assert parser.finished
         return written

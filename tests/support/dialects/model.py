@@ -1,4 +1,4 @@
-"""The tiny model's tokenizer with the marks of a dialect, its enforcement, and random walks."""
+"""The tiny model's tokenizer with the marks of a dialect, and its enforcement."""
 
 import copy
 import json
@@ -24,7 +24,6 @@ from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.grammars.graph.value_bounds import ValueBounds
 from toolgate_backend.grammars.least_tokens import LeastTokens
-from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, Event
@@ -227,12 +226,6 @@ class DialectModel:
         found[[*marks.end_of_turn, *marks.tokens.values()]] = True
         return found
 
-    @lru_cache(maxsize=500)  # noqa: B019 - one model for each dialect
-    def allowed(self, row: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The tokens of a mask, and those of them that are liked. In free text, masks recur."""
-        tokens = masks.unpack(np.frombuffer(row, dtype=np.int32))
-        return tokens, tokens[self.liked[tokens]]
-
 
 class EndingChoice:
     """Chooses random tokens, with a liking for ends."""
@@ -242,38 +235,14 @@ class EndingChoice:
         self._rng = rng
         self._planned: list[int] = []
 
-    def __call__(
-        self, allowed: NDArray[np.integer[Any]], liked: NDArray[np.integer[Any]] | None = None
-    ) -> int:
-        """`liked`: those of the allowed tokens that are, if the caller knows them."""
+    def __call__(self, allowed: NDArray[np.integer[Any]]) -> int:
         if not self._planned and self._model.closers and self._rng.random() < 0.15:
             self._planned = [*self._rng.choice(self._model.closers)]
         if self._planned and self._planned[0] in allowed:
             return self._planned.pop(0)
         self._planned = []
-        liked = allowed[self._model.liked[allowed]] if liked is None else liked
+        liked = allowed[self._model.liked[allowed]]
         return int(self._rng.choice(liked if len(liked) and self._rng.random() < 0.5 else allowed))
-
-
-def walk(
-    machine: Automaton, model: DialectModel, seed: int, limit: int = 300
-) -> tuple[list[int], list[str], bool]:
-    """Random tokens with a liking for ends; the phases; whether the turn ended."""
-    choose, size = EndingChoice(model, random.Random(seed)), model.vocabulary.size
-    tokens: list[int] = []
-    phases: list[str] = []
-    while len(tokens) < limit:
-        row = np.zeros((size + 31) // 32, dtype=np.int32)
-        machine.fill_bitmask(row)
-        allowed, liked = model.allowed(row.tobytes())
-        assert len(allowed), "no token is allowed"
-        token = choose(allowed, liked)
-        assert machine.accept_tokens([token]), "a token of the mask is refused"
-        tokens.append(token)
-        phases.append(machine.state.phase.name)
-        if machine.is_terminated():
-            return tokens, phases, True
-    return tokens, phases, False
 
 
 def calls_in(events: list[Event]) -> list[tuple[str, str]]:

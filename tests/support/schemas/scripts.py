@@ -1,15 +1,13 @@
 """Schemas in other scripts: their names and listed values, transliterated letter by letter."""
 
-from collections.abc import Callable
 from string import ascii_lowercase
-from typing import Any
 
 
-def _letters(letters: str) -> Callable[[str], str]:
+def _letters(letters):
     """Transliterate every second letter, so that hexadecimal digits follow."""
     table = dict(zip(ascii_lowercase, letters, strict=False))
 
-    def written(text: str) -> str:
+    def written(text):
         return "".join(
             char if at % 2 else table.get(char, char)
             for at, char in enumerate(text, text.islower())
@@ -18,14 +16,14 @@ def _letters(letters: str) -> Callable[[str], str]:
     return written
 
 
-def _inserted(*marks: str) -> Callable[[str], str]:
-    def written(text: str) -> str:
+def _inserted(*marks):
+    def written(text):
         return "".join(char + marks[at % len(marks)] for at, char in enumerate(text))
 
     return written
 
 
-SCRIPTS: dict[str, Callable[[str], str]] = {
+SCRIPTS = {
     "latin1": _letters("àßçðéÿñøíþûüöôáâãäåæèêëìîï"),
     "greek": _letters("αβγδεζηθικλμνξοπρστυφχψωςϊ"),
     "arabic": _letters("ابتثجحخدذرزسشصضطظعغفقكلمنه"),
@@ -43,13 +41,13 @@ _BY_NAME = ("properties", "dependentRequired", "dependentSchemas", "dependencies
 _OF_STRINGS = frozenset({"pattern", "format", "minLength", "maxLength"})
 
 
-def transliterated(node: Any, write: Callable[[str], str]) -> Any:
+def transliterated(node, write):
     """Return a schema with its names of members and its listed values in another script."""
     if isinstance(node, list):
         return [transliterated(each, write) for each in node]
     if not isinstance(node, dict):
         return node
-    made: dict[str, Any] = {}
+    made = {}
     for keyword, value in node.items():
         if keyword in _BY_NAME and isinstance(value, dict):
             made[keyword] = {
@@ -69,7 +67,7 @@ def transliterated(node: Any, write: Callable[[str], str]) -> Any:
     return made
 
 
-def _value(value: Any, write: Callable[[str], str]) -> Any:
+def _value(value, write):
     if isinstance(value, list):
         return [_value(each, write) for each in value]
     if isinstance(value, dict):

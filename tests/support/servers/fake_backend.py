@@ -78,6 +78,10 @@ def blob_of(name: str) -> str:
     return base64.b64encode(name.encode() * 10).decode()
 
 
+def accepted(_: Any) -> wire.InstanceWalk:
+    return wire.InstanceWalk(accepted=True)
+
+
 class Model(Protocol):
     """What answers requests by their prompts."""
 
@@ -143,14 +147,14 @@ class FakeBackend:
         return [each.name for each in enforcement.candidates] if enforcement else []
 
     def clear(self) -> None:
-        """Remove the scripts and records of earlier tests. Loaded grammars stay."""
+        """Be as at first, without what earlier tests said and left. Loaded grammars stay."""
         for kept in (
             *(self.scripts, self.turns, self.requests, self.counts, self.loads, self.left),
-            *(self.sources, self.compiles, self.residual),
+            *(self.sources, self.compiles, self.residual, self.headers),
         ):
             kept.clear()
-        self.load_pause = 0.0
-        self.silent = False
+        self.load_pause, self.silent = 0.0, False
+        self.model, self.walk, self.info = None, accepted, INFO
 
     def forget(self) -> None:
         """As a restart would."""

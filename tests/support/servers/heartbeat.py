@@ -1,4 +1,5 @@
-"""The longest pause of a server's event loop, as seen through a connection of its own.
+"""The longest pause of a server's event loop, as seen through a connection of its own, and the
+memory that its process adds.
 
 A pause counts as far as the server's process used the processor in it. The rest of it is the time
 in which other processes ran, on a busy machine.
@@ -8,54 +9,58 @@ import http.client
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import psutil
 
 PERIOD = 0.01
-"""Seconds between two requests."""
+"""Seconds between two looks."""
 
 
-class Heartbeat:
-    """Times of the responses to a cheap route. `longest` is in seconds."""
-
-    def __init__(self):
-        self.beats = 0
-        self.longest = 0.0
-
-    def note(self, seconds):
-        self.beats += 1
-        self.longest = max(self.longest, seconds)
+@dataclass
+class Found:
+    longest: float = 0.0
+    """Seconds of the longest pause."""
+    growth: int = 0
+    """Bytes, at most: what was freed at the end counts as well."""
 
 
 @contextmanager
-def heartbeat(url, pid, path="/health/liveliness"):
+def heartbeat(url, pid):
     """Runs in a thread, so that what the test does itself does not count as a pause. At the end it
     waits for the response to the last beat."""
-    process = psutil.Process(pid)
-    found, ended, begun = Heartbeat(), threading.Event(), threading.Event()
+    process, found = psutil.Process(pid), Found()
+    before, ended, begun = process.memory_info().rss, threading.Event(), threading.Event()
 
     def beat():
         connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         while not ended.is_set():
             began, worked = time.perf_counter(), processor_seconds(process)
-            connection.request("GET", path)
+            connection.request("GET", "/health/liveliness")
             connection.getresponse().read()
             pause = time.perf_counter() - began
-            found.note(min(pause, processor_seconds(process) - worked))
+            pause = min(pause, processor_seconds(process) - worked)
+            found.longest = max(found.longest, pause)
             begun.set()
             ended.wait(PERIOD)
         connection.close()
 
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
+    def weigh():
+        while not ended.wait(PERIOD):
+            found.growth = max(found.growth, process.memory_info().rss - before)
+
+    threads = [threading.Thread(target=each, daemon=True) for each in (beat, weigh)]
+    for thread in threads:
+        thread.start()
     begun.wait(60)
     found.longest = 0.0
     try:
         yield found
     finally:
         ended.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
 def processor_seconds(process):

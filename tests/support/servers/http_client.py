@@ -12,8 +12,19 @@ import openai
 _NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def http_client(base_url: str, **options: Any) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=base_url, verify=_NO_AUTHORITIES, **options)
+def http_client(base_url: str, key: str = "", **options: Any) -> httpx.AsyncClient:
+    return httpx.AsyncClient(**_local(base_url, key, options))
+
+
+def sync_client(base_url: str, key: str = "", **options: Any) -> httpx.Client:
+    return httpx.Client(**_local(base_url, key, options))
+
+
+def _local(base_url: str, key: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a client that sends the key, if there is one, and knows no proxy."""
+    headers = (bearer(key) if key else {}) | options.pop("headers", {})
+    known = {"base_url": base_url, "headers": headers, "trust_env": False}
+    return {**known, "verify": _NO_AUTHORITIES, **options}
 
 
 def bearer(key: str) -> dict[str, str]:

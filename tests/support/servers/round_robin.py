@@ -2,26 +2,22 @@
 
 import itertools
 import json
-from collections.abc import Sequence
-from typing import Any
 
 from starlette.responses import PlainTextResponse
 
-from tests.support.servers.fake_backend import FakeBackend
-
 
 class RoundRobin:
-    def __init__(self, replicas: Sequence[FakeBackend]) -> None:
+    def __init__(self, replicas):
         self._replicas = [(each, each.app()) for each in replicas]
         self._turns = itertools.cycle(self._replicas)
-        self.left: dict[str, int] = {}
+        self.left = {}
         """By name: the status that the server sends for a replica that left."""
         self.sent = 0
         """Requests so far, with those for replicas that left."""
         self.rewrites = False
         """Whether it sorts the members of bodies, and reads numbers as floats."""
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope, receive, send):
         self.sent += 1
         replica, app = next(self._turns)
         if (status := self.left.get(replica.replica)) is not None:
@@ -31,7 +27,7 @@ class RoundRobin:
         await app(scope, receive, send)
 
 
-async def _rewritten(receive: Any) -> Any:
+async def _rewritten(receive):
     content, more = b"", True
     while more:
         event = await receive()
@@ -39,7 +35,7 @@ async def _rewritten(receive: Any) -> Any:
     body = json.dumps(json.loads(content, parse_int=float), sort_keys=True).encode()
     first = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Any:
+    async def again():
         return first.pop() if first else await receive()
 
     return again

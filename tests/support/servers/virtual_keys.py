@@ -1,13 +1,14 @@
 """Virtual keys for tests, made as the command line makes them."""
 
-import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
 
 from tests.support.servers.gateway_process import KEY_SECRET
-from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.http_client import http_client
+from tests.support.waiting import until
 from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.key import (
     Hasher,
@@ -74,7 +75,6 @@ async def make_key(redis_url: str, *gateways: str, **terms: Any) -> tuple[str, K
 
 
 async def until_status(url: str, sent: str, status: int) -> None:
-    async with asyncio.timeout(10), http_client(url) as http:
-        headers = bearer(sent)
-        while (await http.get("/v1/models", headers=headers)).status_code != status:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    async with http_client(url, sent) as http:
+        ask = partial(http.get, "/v1/models")
+        await until(ask, holds=lambda response: response.status_code == status)
