@@ -31,7 +31,7 @@ class EngineSettings(Section):
     """The form in which the model writes calls. `auto`: by the chat template and the tokenizer;
     `toolgate dialects` lists the names."""
     max_requests: int = Field(default=2048, gt=0)
-    """Maximum number of active requests, including queued ones. Further requests get a 503 with
+    """Maximum number of active requests, including queued ones. Further ones get a 503 with
     Retry-After."""
 
 
@@ -46,7 +46,7 @@ class GrammarSettings(Section):
     """Loaded grammars"""
 
     max_grammars: int = Field(default=2048, gt=0)
-    """Maximum number of grammars kept loaded, in addition to those of active requests."""
+    """Maximum number of grammars kept loaded, besides those of active requests."""
     member_order: Literal["any", "schema"] = "any"
     """Order of the members of objects in JSON arguments. `schema`: that of `properties`, in which
     more text is forced, so that drafts save more steps. JSON formats always have the schema's

@@ -48,7 +48,7 @@ class ServerSettings(Section):
     log_format: Literal["text", "json"] = "text"
     """Format of the log: `name=value` pairs, or `json`, also for what LiteLLM prints."""
     keepalive_seconds: float = Field(default=15.0, ge=0)
-    """Interval of keep-alives in a silent stream to the client, in seconds. 0 disables them."""
+    """Interval of keep-alives in a silent stream, in seconds. 0: none."""
 
 
 class ResponsesSettings(Section):
@@ -142,8 +142,8 @@ class RedisSettings(Section):
     """Time limit of a Redis command during a request, in seconds. The request then continues
     without Redis."""
     fleet_secret: SecretStr | None = None
-    """Secret that encrypts the grammar records and stored responses in Redis. By default it is
-    derived from `TOOLGATE_BACKEND_KEY`."""
+    """Secret that encrypts grammar records and stored responses in Redis; by default derived from
+    `TOOLGATE_BACKEND_KEY`."""
 
 
 class KeySettings(Section):

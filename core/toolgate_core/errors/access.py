@@ -8,7 +8,7 @@ from .base import ToolgateError
 
 
 class InvalidKey(ToolgateError):
-    """The API key is missing or not valid. The message never includes the key or the reason.
+    """The API key is missing or invalid. The message includes neither the key nor the reason.
 
     Send a valid key as `Authorization: Bearer …`.
     """
@@ -162,7 +162,7 @@ class ResponsesUnavailable(ToolgateError):
 
 class LimitsUnavailable(ToolgateError):
     """The API key has limits, Redis does not respond or refuses the command, and
-    `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`. The message has the reason.
+    `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`.
 
     Retry. The operator must restore Redis, or delete an entry of a wrong type.
     """

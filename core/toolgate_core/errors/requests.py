@@ -11,8 +11,7 @@ MAX_POINTER = 2_000
 
 
 class InvalidRequest(ToolgateError):
-    """The body is not valid JSON, or a parameter has an invalid value or an invalid combination
-    with others.
+    """The body is not valid JSON, or a parameter has an invalid value or combination with others.
 
     Correct the parameter that `param` names.
     """
@@ -71,7 +70,7 @@ class UnknownTool(InvalidRequest):
 
 
 class UnsupportedParameter(InvalidRequest):
-    """The request has a parameter or a value that the gateway does not support.
+    """The gateway does not support a parameter or its value.
 
     Remove it. See docs/api/parameters.md.
     """
@@ -90,8 +89,8 @@ class PreviousResponseNotFound(InvalidRequest):
 
 
 class ResponseNotFound(InvalidRequest):
-    """This API key or its team stored no response with this ID, or it was deleted, dropped or has
-    expired. One in flight is unknown until it has ended, except in the background.
+    """This API key or its team has no stored response with this ID, or no longer. One in flight is
+    unknown until it has ended, except in the background.
 
     Correct the ID, or create the response with `store: true`.
     """

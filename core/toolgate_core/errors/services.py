@@ -71,7 +71,7 @@ class ChecksFailed(ToolgateError):
 
 
 class GatewayMisconfigured(ToolgateError):
-    """The gateway's configuration does not allow what the API key requires to be enforced, or lacks
+    """The gateway's configuration does not allow enforcement, which the API key requires, or lacks
     the credentials of a provider.
 
     The operator must change the setting that the message names.
@@ -90,9 +90,8 @@ class InternalFault(ToolgateError):
 
 
 class ClientDisconnected(ToolgateError):
-    """The client closed the connection before the response was complete. Only log events of
-    LiteLLM's callbacks, and the last event for other readers of a response (Responses API), have
-    this error.
+    """The client closed the connection early. Only log events of LiteLLM's callbacks, and the last
+    event for other readers of a response (Responses API), have this error.
 
     Nothing, or send the request again.
     """
@@ -114,8 +113,8 @@ class GatewayStopped(ToolgateError):
 
 
 class GrammarsRefused(ToolgateError):
-    """The backend refuses grammars that the request needs. Clients do not see this error: the
-    gateway names the schemas in the error that they get, or leaves their tools out.
+    """The backend refuses grammars that the request needs. Clients get an error that names the
+    schemas instead, or their tools are left out.
 
     Nothing.
 
@@ -135,10 +134,9 @@ class GrammarsRefused(ToolgateError):
 
 
 class FingerprintMismatch(ToolgateError):
-    """The replica differs from the one that the gateway's message is based on, for example in its
-    model or its limits; or a router has changed the message (`param` is `toolgate`). Clients do not
-    see this error: the gateway repeats the request with a new description, or in a form that no
-    router changes.
+    """The replica differs from the one that the gateway's message is based on, or a router has
+    changed the message (`param` is `toolgate`). Clients do not see this error: the gateway repeats
+    the request.
 
     Nothing.
     """
@@ -172,8 +170,8 @@ class BackendTimeout(ToolgateError):
 
 
 class BackendFailed(ToolgateError):
-    """The backend returned an error or an invalid response: for example, it is compressed, larger
-    than a response to the request can be, or has counts that contradict its tokens.
+    """The backend returned an error or an invalid response, for example a compressed one, one that
+    is too large for the request, or counts that contradict its tokens.
 
     Read the message. Gateway and backend must be of the same release.
     """
