@@ -32,32 +32,32 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
         ),
         functions=(
             Array("functions"),
-            "Deprecated form of `tools`. The response has at most one call, as `function_call`.",
+            "Deprecated. The response has at most one call, as `function_call`.",
         ),
         function_call=(
             Anything('"none", "auto" or an object with a name'),
-            "Deprecated form of `tool_choice`.",
+            "Deprecated.",
         ),
     ),
     *rows(
         "OpenAI",
         "sampling",
-        n=(Integer(1, 128), "Number of choices. More than 1 also works with a temperature of 0."),
+        n=(Integer(1, 128), "Number of choices, also with a temperature of 0."),
         max_tokens=(
             Integer(1),
-            "Maximum number of tokens, reasoning included. It must allow a required call.",
+            "Includes reasoning, and must allow a required call.",
         ),
     ),
     Parameter(
         "max_completion_tokens",
         Integer(1),
-        "Same as `max_tokens`, over which it has precedence.",
+        "Has precedence over `max_tokens`.",
         to="sampling.max_tokens",
     ),
     *rows(
         "OpenAI",
         "request",
-        stream=(Flag(), "Send the response as server-sent events."),
+        stream=(Flag(), "Send server-sent events."),
         parallel_tool_calls=(Flag(), "false allows at most one call."),
     ),
     Parameter(
@@ -71,9 +71,8 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
                 "toolgate_trace": Flag(),
             }
         ),
-        "Requires `stream`. `toolgate_call_done` marks "
-        "the [end of each call](chat.md#end-of-a-call). `toolgate_trace` adds a "
-        "[trace of the tokens](chat.md#token-trace), for the master key.",
+        "Requires `stream`. `toolgate_call_done`: [end of each call](chat.md#end-of-a-call). "
+        "`toolgate_trace`: [token trace](chat.md#token-trace).",
         members={
             "include_usage": "writer",
             "continuous_usage_stats": "writer.continuous_usage",
@@ -85,8 +84,8 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     Parameter(
         "response_format",
         RESPONSE_FORMAT_TYPE,
-        "The type is text, json_object or json_schema. The schema is in `json_schema`, or "
-        "in `schema` beside one of the latter two types. It is always enforced, beside tools, too.",
+        "The type is text, json_object or json_schema. The schema, in `json_schema` or in "
+        "`schema` beside one of the latter two types, is always enforced, beside tools, too.",
         without_effect=("json_schema.name", "json_schema.description", "json_schema.strict"),
     ),
     PROMPT_CACHE_KEY,

@@ -77,11 +77,9 @@ OWN: tuple[Parameter, ...] = (
                 },
                 required=("type",),
             ),
-            "enabled and adaptive turn reasoning on and show it. enabled requires "
-            "`budget_tokens`. Without `thinking` the model's default applies, and reasoning is "
-            "not shown. `display` omitted leaves out its text. summarized and updates show it as "
-            "it is: there are no summaries. `block_binding` has no effect: thinking of another "
-            "model or key is left out.",
+            "See [thinking](messages.md#thinking). enabled requires `budget_tokens`. "
+            "`display` omitted leaves out the text; summarized and updates show it as it is. "
+            "`block_binding` has no effect: thinking of another model or key is left out.",
         ),
         context_management=(
             Object({"edits": Array("edits", maximum=100)}),
@@ -99,15 +97,15 @@ OWN: tuple[Parameter, ...] = (
     Parameter(
         "max_tokens",
         Integer(1),
-        "Required. Maximum number of tokens, thinking included. It must allow a required call.",
+        "Required. Includes thinking, and must allow a required call.",
         to="sampling",
     ),
-    Parameter("stream", Flag(), "Send the response as server-sent events.", to="request"),
+    Parameter("stream", Flag(), "Send server-sent events.", to="request"),
     Parameter(
         "output_config",
         Object({"effort": Choice(EFFORTS), "format": FORMAT_TYPE}),
-        "The format has the type json_schema. Its schema is always enforced. The effort is "
-        "passed to the model's template, and sets the budget of thinking that has none.",
+        "The schema of `format` is always enforced. `effort` is passed to the model's "
+        "template, and sets the budget of thinking that has none.",
         without_effect=("format.name", "format.strict"),
     ),
     Parameter(
@@ -119,7 +117,7 @@ OWN: tuple[Parameter, ...] = (
     Parameter(
         "stop_sequences",
         Texts(MAX_STOPS),
-        "Strings that end the text. They have no effect in thinking and in tool calls.",
+        "They end the text, not thinking or calls.",
         to="request.stop",
     ),
     Parameter(

@@ -55,12 +55,11 @@ RESPONSES: tuple[Parameter, ...] = (
         metadata=(TextMap(16, name=64, length=512), "Returned with the response."),
         store=(
             Flag(),
-            "Whether the response is [stored](responses.md#stored-responses). Default: true.",
+            "Whether it is [stored](responses.md#stored-responses). Default: true.",
         ),
         previous_response_id=(
             Text(minimum=1, maximum=256),
-            "Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
-            "not inherited.",
+            "Continue a [stored response](responses.md#stored-responses).",
         ),
         context_management=(
             Array("objects of the type compaction", maximum=10),
@@ -68,24 +67,23 @@ RESPONSES: tuple[Parameter, ...] = (
         ),
         background=(
             Flag(),
-            "Generate the response [in the background](responses.md#background). It must be "
-            "stored.",
+            "See [background](responses.md#background).",
         ),
     ),
     Parameter(
         "max_output_tokens",
         Integer(1),
-        "Maximum number of tokens, reasoning included. It must allow a required call.",
+        "Includes reasoning, and must allow a required call.",
         to="sampling.max_tokens",
     ),
     *rows(
         "OpenAI",
         "request",
-        stream=(Flag(), "Send the response as server-sent events."),
+        stream=(Flag(), "Send server-sent events."),
         parallel_tool_calls=(Flag(), "false allows at most one call."),
         max_tool_calls=(
             Integer(1),
-            "The most calls that the gateway runs. The model sees that further ones did not run.",
+            "Calls that the gateway runs. The model sees that further ones did not run.",
         ),
     ),
     Parameter(
@@ -102,8 +100,7 @@ RESPONSES: tuple[Parameter, ...] = (
                 "verbosity": Choice(("low", "medium", "high")),
             }
         ),
-        "The format has the type text, json_object or json_schema. Its schema is always "
-        "enforced. The templates of open models do not support `verbosity`.",
+        "The format has the type text, json_object or json_schema. Its schema is always enforced.",
         without_effect=("format.name", "format.description", "format.strict", "verbosity"),
     ),
     Parameter(
@@ -117,8 +114,7 @@ RESPONSES: tuple[Parameter, ...] = (
                 "mode": Choice(("standard",)),
             }
         ),
-        'The effort "none" turns reasoning off; other values turn it on and set its budget. '
-        "With `summary`, the reasoning is sent as the summary.",
+        "`effort` as `reasoning_effort`. With `summary`, the reasoning is sent as the summary.",
         stands_for={"effort": "reasoning_effort"},
         without_effect=("context", "mode"),
     ),
@@ -136,8 +132,7 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "truncation",
         Choice(("auto", "disabled")),
-        '"auto" drops the oldest turns of an `input` that exceeds the context, a call with '
-        "its result.",
+        '"auto" drops the oldest turns of an `input` that exceeds the context.',
         to="shortening.drop_oldest",
         means={"auto": True, "disabled": False},
     ),

@@ -28,8 +28,7 @@ from .value_types import (
 PROMPT_CACHE_KEY = Parameter(
     "prompt_cache_key",
     Text(maximum=1024),
-    note="Requests of an API key or team with the same value go to the same deployment, as by "
-    "[prefix affinity](gateway.md#choosing-a-deployment).",
+    note="For [prefix affinity](gateway.md#choosing-a-deployment) of an API key or team.",
 )
 """Of OpenAI's APIs."""
 
@@ -38,22 +37,21 @@ LITELLM: tuple[Parameter, ...] = (
         "LiteLLM",
         fallbacks=(
             Anything("an array of models"),
-            "Models to try if the model fails, instead of those that the operator has "
-            "configured ([fallbacks](gateway.md#fallbacks)).",
+            "[Fallbacks](gateway.md#fallbacks), instead of those that the operator has configured.",
         ),
         guardrails=(
             Array("guardrails", maximum=100),
-            "Configured [guardrails](gateway.md#guardrails-and-hooks) to run besides those that "
-            "run for every request. Unknown ones are ignored, as in LiteLLM.",
+            "Configured [guardrails](gateway.md#guardrails-and-hooks), besides those of every "
+            "request. Unknown ones are ignored, as in LiteLLM.",
         ),
         tags=(
             Texts(100, length=256),
-            "For tag routing, if the operator has configured it, and for callbacks.",
+            "For tag routing, if configured, and callbacks.",
         ),
         cache=(
             JsonObject(),
-            "`no-cache`, `no-store`, `use-cache`, `namespace`, `ttl` and `s-maxage` (seconds) for "
-            "the [response cache](gateway.md#response-cache), if the operator has configured it.",
+            "`no-cache`, `no-store`, `use-cache`, `namespace`, `ttl` and `s-maxage` (seconds) "
+            "for the [response cache](gateway.md#response-cache).",
         ),
     ),
     Parameter(
@@ -83,10 +81,10 @@ OPTIONS: tuple[Parameter, ...] = (
                 "repetition_guard": Flag(),
             }
         ),
-        "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
-        "`fit_max_tokens` lowers `max_tokens` to what the context leaves. It is true in Messages. "
-        "`repetition_guard` false lets [calls and formats repeat "
-        "themselves](enforcement.md#repetition) up to `max_tokens`.",
+        "[`call_tokens`](chat.md#token-budgets): for a required call. "
+        "[`fit_max_tokens`](messages.md#max_tokens) lowers `max_tokens` to what the context "
+        "leaves; true in Messages. `repetition_guard` false lets [calls and formats repeat "
+        "themselves](enforcement.md#repetition).",
         origin="Toolgate",
         members=dict.fromkeys(("call_tokens", "fit_max_tokens", "repetition_guard"), "options"),
     ),
@@ -99,19 +97,19 @@ OPTIONS: tuple[Parameter, ...] = (
         ),
         cache_salt=(
             Text(minimum=1, maximum=1024),
-            "Share cached prefixes only with requests of the same owner that have the same salt "
-            "([prefix cache](security.md#prefix-cache)).",
+            "Share [cached prefixes](security.md#prefix-cache) only with requests of the same "
+            "owner that have the same salt.",
         ),
-        include_reasoning=(Flag(), "false leaves the reasoning out of the response."),
+        include_reasoning=(Flag(), "false leaves it out of the response."),
     ),
     *rows(
         "vLLM",
         "extras",
         return_token_ids=(
             Flag(),
-            "Return `token_ids` and `prompt_token_ids`: of each choice, or in the last event.",
+            "`token_ids` and `prompt_token_ids`, of each choice or in the last event.",
         ),
-        return_prompt_text=(Flag(), "Return `prompt_text`, the prompt that the template rendered."),
+        return_prompt_text=(Flag(), "`prompt_text`, as the template rendered it."),
     ),
     Parameter(
         "return_tokens_as_token_ids",
@@ -124,11 +122,11 @@ OPTIONS: tuple[Parameter, ...] = (
         "vLLM",
         request_id=(
             Text(minimum=1, maximum=128, in_path=True),
-            "Return this ID, with the prefix of the API. The header x-request-id is independent.",
+            "ID of the response, after the API's prefix. The header x-request-id is independent.",
         ),
         echo=(
             Flag(),
-            "Start the content with the message that `continue_final_message` continues.",
+            "Start with the message that `continue_final_message` continues.",
         ),
     ),
 )

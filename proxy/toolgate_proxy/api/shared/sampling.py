@@ -40,17 +40,17 @@ SAMPLING: tuple[Parameter, ...] = (
         temperature=(Number(0, 2), "0 selects the most likely token."),
         top_p=(
             Number(0, 1, exclusive_minimum=True),
-            "Sample from the most likely tokens up to this total probability.",
+            "Nucleus sampling.",
         ),
         frequency_penalty=(
             Number(-2, 2),
-            "Penalty for each earlier occurrence of a token in the response.",
+            "Penalty for each occurrence in the response.",
         ),
-        presence_penalty=(Number(-2, 2), "Penalty for tokens that occur in the response."),
-        seed=(Integer(INT64_MIN, INT64_MAX), "Seed of the random number generator."),
+        presence_penalty=(Number(-2, 2), "Penalty for tokens in the response."),
+        seed=(Integer(INT64_MIN, INT64_MAX), "Seed of the sampler."),
         logit_bias=(
             TokenBiases(100, MAX_BIASES),
-            "Added to the logits. Tokens that the enforcement forces are unaffected.",
+            "Forced tokens are unaffected.",
         ),
     ),
     *rows(
@@ -58,32 +58,32 @@ SAMPLING: tuple[Parameter, ...] = (
         "sampling",
         top_k=(
             Integer(-1),
-            "Sample from this many of the most likely tokens. -1 and 0 mean all tokens.",
+            "-1 and 0 mean all tokens.",
         ),
-        min_p=(Number(0, 1), "Minimum probability of a token, relative to the most likely token."),
+        min_p=(Number(0, 1), "Relative to the most likely token."),
         repetition_penalty=(
             Number(0, exclusive_minimum=True),
-            "Penalty factor for tokens that occur in the prompt or the response.",
+            "Penalty factor for tokens in the prompt or the response.",
         ),
         min_tokens=(
             Integer(0),
-            "Minimum length of the content, at most `max_tokens`. A tool call can end earlier.",
+            "Minimum length of the content (not of calls), at most `max_tokens`.",
         ),
         ignore_eos=(
             Flag(),
-            "Continue the content up to `max_tokens`. A tool call ends where its schema ends it.",
+            "Continue the content up to `max_tokens`; calls end by their schema.",
         ),
         stop_token_ids=(
             TokenIds(),
-            "Tokens that end the content. They have no effect in reasoning and in tool calls.",
+            "They end the content, not reasoning or calls.",
         ),
         bad_words=(
             Texts(MAX_BAD_WORDS, blank=False),
-            "Words that reasoning and content must not contain. Arguments of calls may.",
+            "For reasoning and content, not for arguments of calls.",
         ),
         allowed_token_ids=(
             TokenIds(minimum=1),
-            "The only tokens to sample. Not with tools, formats, reasoning or `bad_words`.",
+            "Not with tools, formats, reasoning or `bad_words`.",
         ),
         repetition_detection=(
             Object(
@@ -94,34 +94,34 @@ SAMPLING: tuple[Parameter, ...] = (
                 },
                 required=("max_pattern_size",),
             ),
-            "End a choice that repeats a pattern of tokens. Not with tools or formats.",
+            "Not with tools or formats.",
         ),
         logprob_token_ids=(
             TokenIds(maximum=MAX_LOGPROB_TOKENS),
-            "Tokens to list in `top_logprobs` of the response. Requires logprobs.",
+            "Tokens in `top_logprobs` of the response. Requires logprobs.",
         ),
         prompt_logprobs=(
             Integer(0, MAX_TOP_LOGPROBS),
-            "Return `prompt_logprobs` with this many alternatives. Not in a stream.",
+            "Alternatives in `prompt_logprobs`. Not in a stream.",
         ),
     ),
     Parameter(
         "stop",
         Texts(MAX_STOPS, single=True),
-        "Strings that end the content. They have no effect in reasoning and in tool calls.",
+        "They end the content, not reasoning or calls.",
         to="request",
     ),
     Parameter(
         "include_stop_str_in_output",
         Flag(),
-        "Include the stop string in the content.",
+        "Include it in the content.",
         origin="vLLM",
         to="request.include_stop",
     ),
     Parameter(
         "logprobs",
         Flag(),
-        "Return logprobs. Those of reasoning and of tool calls are in fields of their own.",
+        "Those of reasoning and calls are in [fields](chat.md#fields) of their own.",
     ),
     Parameter(
         "top_logprobs",

@@ -30,13 +30,14 @@ REASONING: tuple[Parameter, ...] = (
     Parameter(
         "reasoning_effort",
         Choice(tuple(EFFORT_BUDGETS)),
-        '"none" turns reasoning off. The other values turn it on and set its budget.',
+        '"none" turns reasoning off. Others turn it on and set its '
+        "[budget](chat.md#token-budgets).",
     ),
     *rows(
         "Toolgate",
         reasoning_budget=(
             Integer(-1),
-            "Maximum number of reasoning tokens. 0 ends the reasoning at once, -1 sets no limit.",
+            "Maximum number of reasoning tokens; -1: no limit.",
         ),
         enable_thinking=(Flag(), "Same as `chat_template_kwargs.enable_thinking`."),
     ),
@@ -102,13 +103,13 @@ TEMPLATE: tuple[Parameter, ...] = (
         "vLLM",
         chat_template_kwargs=(
             JsonObject(),
-            "Arguments of the chat template. Those that the gateway sets are rejected.",
+            "Those that the gateway sets are rejected.",
         ),
-        documents=(Array("documents"), "Documents for the chat template."),
+        documents=(Array("documents"), "For the chat template."),
         add_generation_prompt=(Flag(), "false: the prompt does not open an assistant turn."),
         continue_final_message=(
             Flag(),
-            "Continue the last message. `add_generation_prompt` is then false.",
+            "`add_generation_prompt` is then false.",
         ),
     ),
     *rows(
@@ -116,15 +117,15 @@ TEMPLATE: tuple[Parameter, ...] = (
         "tokenizing",
         add_special_tokens=(
             Flag(),
-            "Let the tokenizer add its own special tokens. Templates usually write them.",
+            "Templates usually write them.",
         ),
         truncate_prompt_tokens=(
             Integer(-1),
-            "Keep this many tokens of the prompt. -1 keeps as many as the context allows.",
+            "-1 keeps as many as the context allows.",
         ),
         truncation_side=(
             Choice(("left", "right")),
-            '"left" removes the first tokens of the prompt, "right" the last ones.',
+            '"left" removes the first tokens, "right" the last ones.',
         ),
     ),
 )
