@@ -27,8 +27,7 @@ In Prometheus' text format. The gateway's are at `GET /toolgate/metrics` with th
 `/metrics` with `TOOLGATE_METRICS_TOKEN` as `Authorization: Bearer …`; a backend's at vLLM's own
 `/metrics`, with the same token.
 
-In parentheses are the labels. Names of counters end in `_total`, of histograms in `_seconds` or
-`_bytes`; others are gauges.
+In parentheses are the labels.
 """
 PARTS = {"Gateway": "proxy/toolgate_proxy", "Backend": "backend/toolgate_backend"}
 

@@ -34,9 +34,9 @@ LIMITS_HEAD = """\
 
 ## Limits of a key
 
-A virtual key can have any of these limits, in the order in which they are checked. `field` is the
-name in the key file, `option` that of `toolgate keys create` and `update` (where 0 removes the
-limit), and `label` that of the metric `toolgate_limited_total`.
+In the order in which they are checked. `field` is the name in the key file, `option` that of
+`toolgate keys create` and `update` (where 0 removes the limit), and `label` that of the metric
+`toolgate_limited_total`.
 
 """
 LIMITS_TABLE = """\
@@ -49,9 +49,8 @@ WINDOWS = {
     "in_flight": "until the response has ended",
 }
 LIMITS_TAIL = """
-A refused request gets a 429 and counts against no limit. `Retry-After` is absent if the request
-exceeds a limit by itself. Tokens are [reserved and settled](decisions.md#14-limits). A client that
-leaves is charged for what was read and generated until then.
+A refused request counts against no limit. `Retry-After` is absent if the request exceeds a limit by
+itself. Tokens are [reserved and settled](decisions.md#14-limits).
 """
 
 

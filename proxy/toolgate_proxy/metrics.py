@@ -58,7 +58,7 @@ REFUSALS = (InvalidKey, KeysUnavailable, PermissionDenied, TooManyWrongKeys)
 begin_at_zero(KEYS_REFUSED, [each.code for each in REFUSALS])
 KEYS_BREAKER = Gauge(
     "toolgate_keys_redis_breaker_open",
-    "1 while the Redis connection for keys and limits is down, otherwise 0.",
+    "1 while the Redis connection for keys and limits is down.",
     multiprocess_mode="livemax",
 )
 LIMITED = Counter(
@@ -76,7 +76,7 @@ REASONING_TURNS = Counter(
 begin_at_zero(REASONING_TURNS, ("kept", "restored", "missing"))
 REASONING_BREAKER = Gauge(
     "toolgate_kept_reasoning_redis_breaker_open",
-    "1 while the Redis connection for kept reasoning is down, otherwise 0.",
+    "1 while the Redis connection for kept reasoning is down.",
     multiprocess_mode="livemax",
 )
 RESPONSES_STORED = Counter(
@@ -95,7 +95,7 @@ RESPONSES_BROKEN = Counter(
 )
 RESPONSES_BREAKER = Gauge(
     "toolgate_responses_redis_breaker_open",
-    "1 while the Redis connection for stored responses is down, otherwise 0.",
+    "1 while the Redis connection for stored responses is down.",
     multiprocess_mode="livemax",
 )
 REDIS_ERRORS = Counter(
@@ -107,7 +107,7 @@ REDIS_ERRORS = Counter(
 begin_at_zero(REDIS_ERRORS, ("refused", "timeout", "connection"))
 GRAMMARS_BREAKER = Gauge(
     "toolgate_redis_breaker_open",
-    "1 while the Redis connection for grammars is down, otherwise 0.",
+    "1 while the Redis connection for grammars is down.",
     multiprocess_mode="livemax",
 )
 REDIS_SECONDS = Histogram(
@@ -151,8 +151,7 @@ REQUESTS = Counter(
 )
 FAILED = Counter(
     "toolgate_failed_requests",
-    "Requests with a model whose status is 500 or more, or `stream_error`. Each configured model "
-    "has its series from the start.",
+    "Requests with a model whose status is 500 or more, or `stream_error`.",
     ["model"],
 )
 HOSTED_TOOL, INVALID_TOOL = "hosted_tool", "invalid_tool"

@@ -36,12 +36,12 @@ class ServerSettings(Section):
     that LiteLLM serves without a key: its UI, API documentation, single sign-on. With LiteLLM's
     database, LiteLLM decides."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
-    """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
-    `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
-    of objects are always checked. No effect on LiteLLM's route."""
+    """Handling of parameters that the API does not have. `refuse`: a 400. `ignore`: they are
+    dropped, and the header `x-toolgate-ignored-parameters` lists them. Members of objects are
+    always checked. No effect on LiteLLM's route."""
     hosted_tools: Literal["omit", "refuse"] = "omit"
     """Handling of [hosted tools](responses.md#tools). `omit`: the model is not offered them.
-    `refuse`: the request gets a 400."""
+    `refuse`: a 400."""
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     """Token for `GET /metrics` and `GET /toolgate/metrics`, as `Authorization: Bearer …`. It opens
     nothing else."""
@@ -70,9 +70,8 @@ class ToolSettings(Section):
 
     invalid_tools: Literal["omit", "refuse"] = "refuse"
     """Handling of tools with an invalid name or schema, a schema that can't be enforced, or the
-    name of another one. `refuse`: the request gets a 400. `omit`: the model is not offered them,
-    and the header `x-toolgate-invalid-tools` lists them. A `tool_choice` that requires one of them
-    is a 400."""
+    name of another one. `refuse`: a 400. `omit`: the model is not offered them, and the header
+    `x-toolgate-invalid-tools` lists them. A `tool_choice` that requires one of them is a 400."""
     web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
     """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,
     separated by commas; `*`: all public ones. Without it, `web_fetch` is a hosted tool."""
@@ -158,8 +157,8 @@ class KeySettings(Section):
     """Maximum number of invalid keys in any minute from one IP address, counted by each gateway
     process. Further ones get a 429."""
     limits_without_redis: Literal["closed", "open"] = "closed"
-    """Handling of keys with limits while Redis is down. `closed`: their requests get a 503. `open`:
-    each process applies the limits by itself."""
+    """Handling of keys with limits while Redis is down. `closed`: a 503. `open`: each process
+    applies the limits by itself."""
 
     @field_validator("keys_file")
     @classmethod

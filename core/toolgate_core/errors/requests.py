@@ -110,8 +110,8 @@ class ItemNotFound(InvalidRequest):
 
 
 class SchemaNotEnforceable(InvalidRequest):
-    """A schema can't be enforced: for example, a tool with `strict: true` has a keyword that masks
-    can't enforce, a reference leads out of the schema, or no value satisfies it.
+    """A schema can't be enforced: for example, masks can't enforce a keyword of a tool with
+    `strict: true`, a reference leads out of the schema, or no value satisfies it.
 
     Change the keyword at `pointer`, or omit `strict`.
 

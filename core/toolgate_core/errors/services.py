@@ -60,7 +60,7 @@ class ChecksBusy(ToolgateError):
 
 class ChecksFailed(ToolgateError):
     """The gateway's processes for expensive schemas and calls, and for PDFs, did not start, or were
-    killed twice. This is no verdict on what they checked.
+    killed twice.
 
     Retry after the time in Retry-After.
     """
@@ -90,8 +90,8 @@ class InternalFault(ToolgateError):
 
 
 class ClientDisconnected(ToolgateError):
-    """The client closed the connection early. Only log events of LiteLLM's callbacks, and the last
-    event for other readers of a response (Responses API), have this error.
+    """The client closed the connection early. Only log events of LiteLLM's callbacks, and other
+    readers of a response (Responses API), get this error.
 
     Nothing, or send the request again.
     """

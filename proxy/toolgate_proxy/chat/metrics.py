@@ -47,8 +47,7 @@ TOOL_CALLS = Counter(
     "toolgate_tool_calls",
     "Calls of tools that the gateway ran, by kind (`mcp`, `search`, `fetch`, `tool_search`), "
     "configured MCP server or search tool, and result: `ok`, `error`, `timeout`, `refused` (by a "
-    "limit or guardrail) or `cancelled` (the client left). Each configured one has its series "
-    "from the start.",
+    "limit or guardrail) or `cancelled` (the client left).",
     ["kind", "server", "result"],
 )
 TOOL_SECONDS = Histogram(
