@@ -8,7 +8,7 @@ from .base import ToolgateError
 
 
 class InvalidKey(ToolgateError):
-    """The API key is missing or invalid. The message includes neither the key nor the reason.
+    """The API key is missing or invalid. The message has neither the key nor the reason.
 
     Send a valid key as `Authorization: Bearer …`.
     """
@@ -73,7 +73,7 @@ class UpgradeRefused(ToolgateError):
 class RouteNotFound(ToolgateError):
     """There is no such route, or the configuration lacks the database or provider that it needs.
 
-    Correct the path, the base URL or the configuration, as the message states.
+    Correct what the message names.
     """
 
     status = 404
