@@ -58,7 +58,7 @@ REFUSALS = (InvalidKey, KeysUnavailable, PermissionDenied, TooManyWrongKeys)
 begin_at_zero(KEYS_REFUSED, [each.code for each in REFUSALS])
 KEYS_BREAKER = Gauge(
     "toolgate_keys_redis_breaker_open",
-    "1 while the Redis connection for keys and limits is down.",
+    "1 while the Redis connection for keys and limits is down, otherwise 0.",
     multiprocess_mode="livemax",
 )
 LIMITED = Counter(
@@ -76,7 +76,7 @@ REASONING_TURNS = Counter(
 begin_at_zero(REASONING_TURNS, ("kept", "restored", "missing"))
 REASONING_BREAKER = Gauge(
     "toolgate_kept_reasoning_redis_breaker_open",
-    "1 while the Redis connection for kept reasoning is down.",
+    "1 while the Redis connection for kept reasoning is down, otherwise 0.",
     multiprocess_mode="livemax",
 )
 RESPONSES_STORED = Counter(
@@ -95,7 +95,7 @@ RESPONSES_BROKEN = Counter(
 )
 RESPONSES_BREAKER = Gauge(
     "toolgate_responses_redis_breaker_open",
-    "1 while the Redis connection for stored responses is down.",
+    "1 while the Redis connection for stored responses is down, otherwise 0.",
     multiprocess_mode="livemax",
 )
 REDIS_ERRORS = Counter(
@@ -107,7 +107,7 @@ REDIS_ERRORS = Counter(
 begin_at_zero(REDIS_ERRORS, ("refused", "timeout", "connection"))
 GRAMMARS_BREAKER = Gauge(
     "toolgate_redis_breaker_open",
-    "1 while the Redis connection for grammars is down.",
+    "1 while the Redis connection for grammars is down and requests skip it, otherwise 0.",
     multiprocess_mode="livemax",
 )
 REDIS_SECONDS = Histogram(
