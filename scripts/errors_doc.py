@@ -35,8 +35,6 @@ In a stream that has begun, an error is an event with the same object. The Messa
 identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the arguments of a call.
 `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places in files
 have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
-
-Each error has its code, when it occurs, and what to do.
 """
 
 

@@ -44,6 +44,8 @@ def totals(results):
 
 
 def forms(tools):
+    """One line for all forms with the same verdicts."""
+    found = {}
     for name, verdicts in tools.items():
         calls = DIALECTS[name].calls
         assert calls is not None
@@ -52,10 +54,10 @@ def forms(tools):
         keywords = Counter(each.keyword for verdict in checked for each in verdict.residual)
         masked, refused = len(ready) - len(checked), len(verdicts) - len(ready)
         validated = ", ".join(f"`{keyword}` {count}" for keyword, count in keywords.most_common())
-        yield (
-            f"- {form_of(calls.codec)} (`{name}`): {masked}, {len(checked)}, {refused}. "
-            f"Validated: {validated}"
-        )
+        result = f"{masked}, {len(checked)}, {refused}. Validated: {validated}"
+        found.setdefault(result, []).append(f"{form_of(calls.codec)} (`{name}`)")
+    for result, names in found.items():
+        yield f"- {', '.join(names)}: {result}"
 
 
 def _schemas(results, what):

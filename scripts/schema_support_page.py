@@ -69,8 +69,6 @@ def document(official, real, opened, tools):
             *_purposes(official, real),
             "",
             TEXTS["also"],
-            "",
-            TEXTS["forced"],
         ]
     )
 

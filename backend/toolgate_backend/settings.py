@@ -22,17 +22,16 @@ class EngineSettings(Section):
     """Requests and masks"""
 
     adapter: Literal["auto", "logits_processor", "structured_output"] = "auto"
-    """How masks are applied in vLLM. `auto` selects the logits processor on the V1 model runner
-    without speculative decoding, and vLLM's structured outputs otherwise."""
+    """[How masks are applied](enforcement.md#engine-modes) in vLLM. `auto`: as a logits processor
+    on the V1 model runner without speculative decoding, otherwise as vLLM's structured outputs."""
     forced_drafts: int = Field(default=0, ge=0, le=32)
-    """Maximum number of draft tokens that a step of an enforced sequence verifies under async
-    scheduling, of forced text and of text that repeats. 0: none. Other requests have no drafts
-    ([drafts of forced text](enforcement.md#drafts-of-forced-text))."""
+    """Maximum number of [draft tokens](enforcement.md#drafts-of-forced-text), of forced text and of
+    text that repeats, that a step of an enforced sequence verifies under async scheduling."""
     dialect: str = "auto"
-    """The form in which the model writes calls. `auto` recognises it from the chat template and the
-    tokenizer; `toolgate dialects` lists the names."""
+    """The form in which the model writes calls. `auto`: by the chat template and the tokenizer;
+    `toolgate dialects` lists the names."""
     max_requests: int = Field(default=2048, gt=0)
-    """Maximum number of active requests, including queued ones. Further requests get a 503 with
+    """Maximum number of active requests, including queued ones. Further ones get a 503 with
     Retry-After."""
 
 
@@ -40,32 +39,32 @@ class MetricsSettings(Section):
     """Metrics"""
 
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
-    """Token with which a scraper reads `/metrics`, besides the backend's key."""
+    """Token for `/metrics`, besides the backend's key."""
 
 
 class GrammarSettings(Section):
     """Loaded grammars"""
 
     max_grammars: int = Field(default=2048, gt=0)
-    """Maximum number of grammars kept loaded, in addition to those of active requests."""
+    """Maximum number of grammars kept loaded, besides those of active requests."""
     member_order: Literal["any", "schema"] = "any"
-    """Order of the members of objects in JSON arguments. `schema` is the order of `properties`, in
-    which more text is forced, so that drafts save more steps. Responses in a JSON format always
-    have the schema's order."""
+    """Order of the members of objects in JSON arguments. `schema`: that of `properties`, in which
+    more text is forced, so that drafts save more steps. JSON formats always have the schema's
+    order."""
     cache_mb: int = Field(default=704, ge=11)
-    """Maximum size of the backend's caches, in megabytes. 8 parts of 11 are the rules that grammars
-    share, as xgrammar counts them: the process takes up to four times as much with a large
-    vocabulary, and up to fourteen times with one of 8,192 tokens
-    ([measured](results.md#memory)). 2 parts are the masks and steps that sequences have met, which
-    others then look up. 1 part is compiled grammars for gateways whose Redis was emptied."""
+    """Maximum size of the backend's caches, in megabytes: 8 parts of 11 for the rules that grammars
+    share, as xgrammar counts them (the process takes up to four times as much with a large
+    vocabulary, up to fourteen times with one of 8,192 tokens; [measured](results.md#memory)), 2 for
+    the [token graph](token-graph.md), 1 for compiled grammars, for gateways whose Redis was
+    emptied."""
 
 
 class QuarantineSettings(Section):
     """Quarantine: the process that compiles new schemas"""
 
     quarantine_memory_mb: int = Field(default=1024, gt=0)
-    """Maximum memory for compiling one new schema, in megabytes, in addition to what the idle
-    quarantine process uses."""
+    """Maximum memory for compiling one new schema, in megabytes, beyond what the idle process
+    uses."""
 
 
 class Settings(

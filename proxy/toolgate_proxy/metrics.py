@@ -35,8 +35,8 @@ def _breaker(name: str, use: str) -> Gauge:
 
 GRAMMARS = Counter(
     "toolgate_grammars",
-    "Grammars that requests needed, by their verdict: `known` (to this process or in Redis) or "
-    "`new` (it came with the response).",
+    "Grammars that requests needed, by verdict: `known` (to this process or in Redis) or `new` "
+    "(it came with the response).",
     ["verdict"],
 )
 begin_at_zero(GRAMMARS, ("known", "new"))
@@ -53,7 +53,7 @@ RESENT = Counter(
 )
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
-    "Grammar records in Redis that did not open: they were changed, or sealed with another secret.",
+    "Grammar records in Redis that were changed, or sealed with another secret.",
 )
 KEYS_REFUSED = Counter(
     "toolgate_keys_refused",
@@ -71,26 +71,25 @@ LIMITED = Counter(
 
 REASONING_TURNS = Counter(
     "toolgate_kept_reasoning",
-    "Turns with reasoning and calls, by result: `kept`, `restored`, or `missing` when a client "
-    "sent the turn back without its reasoning and none was found.",
+    "Turns with reasoning and calls: `kept`, `restored`, or `missing` when a client sent the turn "
+    "back without its reasoning and none was found.",
     ["result"],
 )
 begin_at_zero(REASONING_TURNS, ("kept", "restored", "missing"))
 REASONING_BREAKER = _breaker("toolgate_kept_reasoning_redis_breaker_open", "kept reasoning")
 RESPONSES_STORED = Counter(
     "toolgate_responses_stored",
-    "Responses that were to be stored, by result: `stored`, `unavailable`, `too_large`, "
-    "`exists` or `disabled`.",
+    "Responses by result: `stored`, `unavailable`, `too_large`, `exists` or `disabled`.",
     ["result"],
 )
 begin_at_zero(RESPONSES_STORED, ("stored", "unavailable", "too_large", "exists", "disabled"))
 RESPONSES_DROPPED = Counter(
     "toolgate_responses_dropped",
-    "Stored responses that were dropped because their key or team reached its quota.",
+    "Stored responses that were dropped at the quota of their key or team.",
 )
 RESPONSES_BROKEN = Counter(
     "toolgate_responses_broken",
-    "Records of responses that did not open: they were changed, or sealed with another secret.",
+    "Records of responses that were changed, or sealed with another secret.",
 )
 RESPONSES_BREAKER = _breaker("toolgate_responses_redis_breaker_open", "stored responses")
 REDIS_ERRORS = Counter(
@@ -108,7 +107,7 @@ GRAMMARS_BREAKER = Gauge(
 REDIS_SECONDS = Histogram(
     "toolgate_redis_seconds",
     "Time of one exchange with Redis, which may have several commands, with the wait for a "
-    "connection. Exchanges without a reply have the time after which they were given up.",
+    "connection. Without a reply, the time after which it was given up.",
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 BACKEND_UP = Gauge(
@@ -119,16 +118,15 @@ BACKEND_UP = Gauge(
 )
 AFFINITY = Counter(
     "toolgate_prefix_affinity",
-    "Requests with a long prompt or a `prompt_cache_key`, by where they were sent: to the "
-    "deployment preferred for the prefix or the key (`preferred`), or to another because that one "
-    "was at capacity (`other`).",
+    "Requests with a long prompt or a `prompt_cache_key` that were sent to the deployment "
+    "preferred for it (`preferred`), or to another because that one was at capacity (`other`).",
     ["sent"],
 )
 begin_at_zero(AFFINITY, ("preferred", "other"))
 CUSTOM_CALLS = Counter(
     "toolgate_custom_calls",
-    "Calls of custom tools that were read again by their grammar, by result: `valid`, `invalid`, "
-    "`not_read` (a grammar that RE2 and Lark can't read) or `too_long`.",
+    "Calls of custom tools that were read again by their grammar: `valid`, `invalid`, `not_read` "
+    "(a grammar that RE2 and Lark can't read) or `too_long`.",
     ["result"],
 )
 begin_at_zero(CUSTOM_CALLS, ("valid", "invalid", "not_read", "too_long"))
@@ -140,15 +138,14 @@ TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 REQUESTS = Counter(
     "toolgate_requests",
     "Requests with a model, by model, alias of the API key (`master` for the master key, `none` "
-    "without a valid key), API (`surface`) and HTTP status. `status` is `stream_error` if a stream "
-    "ended with an error event, and `disconnected` if the client left before the end. Names of "
-    "unknown models, and names and aliases above 200 per process, are `other`.",
+    "without a valid key), API (`surface`) and HTTP status, or `stream_error` if a stream ended "
+    "with an error event, `disconnected` if the client left before the end. Names of unknown "
+    "models, and names and aliases above 200 per process, are `other`.",
     ["model", "key", "surface", "status"],
 )
 FAILED = Counter(
     "toolgate_failed_requests",
-    "Requests with a model whose status is 500 or more, or `stream_error`, by model. Each "
-    "configured model has its series from the start.",
+    "Requests with a model whose status is 500 or more, or `stream_error`.",
     ["model"],
 )
 HOSTED_TOOL, INVALID_TOOL = "hosted_tool", "invalid_tool"
@@ -162,14 +159,13 @@ OMISSIONS = Counter(
 begin_at_zero(OMISSIONS, (HOSTED_TOOL, INVALID_TOOL, *get_args(Change)))
 IN_FLIGHT = Gauge(
     "toolgate_requests_in_flight",
-    "POST requests that are being processed, by API (`surface`).",
+    "POST requests that are being processed, by API.",
     ["surface"],
     multiprocess_mode="livesum",
 )
 SECONDS = Histogram(
     "toolgate_request_seconds",
-    "Time from the arrival of a request until the end of its response. Only responses without an "
-    "error.",
+    "Time from the arrival of a request until the end of a response without an error.",
     ["model", "surface"],
     buckets=WHOLE_SECONDS,
 )
@@ -182,15 +178,14 @@ FIRST_TOKEN_SECONDS = Histogram(
 )
 INTER_TOKEN_SECONDS = Histogram(
     "toolgate_inter_token_seconds",
-    "Mean time between output tokens of one streamed response, from its first to its last event. "
-    "One value per response.",
+    "Mean time between output tokens of one streamed response, from its first to its last event.",
     ["model", "surface"],
     buckets=TOKEN_SECONDS,
 )
 TOKENS = Counter(
     "toolgate_tokens",
-    "Tokens of prompts (`input`) and of responses (`output`). For other providers' models they are "
-    "those that LiteLLM reports.",
+    "Tokens of prompts (`input`) and of responses (`output`), for other providers' models as "
+    "LiteLLM reports them.",
     ["model", "surface", "direction"],
 )
 

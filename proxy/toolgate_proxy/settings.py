@@ -26,30 +26,29 @@ class ServerSettings(Section):
     """Server"""
 
     master_key: SecretStr | None = None
-    """Master key of the gateway. `litellm_config.yaml` refers to it."""
+    """Master key, to which `litellm_config.yaml` refers."""
     route: Literal["auto", "litellm"] = "auto"
-    """Route of chat completions for Toolgate models. `auto`: Toolgate's own route where it supports
-    everything that is configured for the model, otherwise LiteLLM's route. `litellm`: always
-    LiteLLM's route."""
+    """Route of Toolgate models. `auto`: [Toolgate's own](gateway.md#own-route-and-litellms-route)
+    where it supports all that is configured for the model, otherwise LiteLLM's. `litellm`: always
+    LiteLLM's."""
     open_routes: Annotated[tuple[str, ...], NoDecode] = ()
     """Routes that need no API key, separated by commas, with all routes below them; `*` opens all
-    that LiteLLM serves without a key: its UI, API documentation, single sign-on. The health probes
-    are always open. With LiteLLM's database, LiteLLM decides."""
+    that LiteLLM serves without a key: its UI, API documentation, single sign-on. With LiteLLM's
+    database, LiteLLM decides."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
-    """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
-    `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
-    of objects are always checked. It has no effect on requests that take LiteLLM's route."""
+    """Handling of parameters that the API does not have. `refuse`: a 400. `ignore`: they are
+    dropped, and the header `x-toolgate-ignored-parameters` lists them. Members of objects are
+    always checked. No effect on LiteLLM's route."""
     hosted_tools: Literal["omit", "refuse"] = "omit"
     """Handling of [hosted tools](responses.md#tools). `omit`: the model is not offered them.
-    `refuse`: the request gets a 400."""
+    `refuse`: a 400."""
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
-    """Token with which a scraper reads `GET /metrics` and `GET /toolgate/metrics`, as
-    `Authorization: Bearer …`. It opens nothing else."""
+    """Token for `GET /metrics` and `GET /toolgate/metrics`, as `Authorization: Bearer …`. It opens
+    nothing else."""
     log_format: Literal["text", "json"] = "text"
-    """Format of the lines in the log: `name=value` pairs, or JSON, also for what LiteLLM prints."""
+    """Format of the log: `name=value` pairs, or `json`, also for what LiteLLM prints."""
     keepalive_seconds: float = Field(default=15.0, ge=0)
-    """Interval of keep-alive comments in a silent stream to the client, in seconds. 0 disables
-    them."""
+    """Interval of keep-alives in a silent stream, in seconds. 0: none."""
 
 
 class ResponsesSettings(Section):
@@ -59,28 +58,26 @@ class ResponsesSettings(Section):
     """Time for which a response is stored, in seconds."""
     responses_quota: int = Field(default=10_000, ge=0)
     """Maximum number of stored responses of one key or team, beyond which the least recently used
-    are dropped. 0: no response is stored."""
+    are dropped. 0: none is stored."""
     responses_quota_bytes: int = Field(default=256_000_000, ge=1)
-    """The same for their size, in bytes. Responses are compressed."""
+    """The same for their compressed size, in bytes."""
     responses_redis_url: SecretStr | None = None
-    """URL of another Redis for stored responses, so that they do not take memory from keys and
-    limits."""
+    """URL of another Redis for stored responses."""
 
 
 class ToolSettings(Section):
     """Tools"""
 
     invalid_tools: Literal["omit", "refuse"] = "refuse"
-    """Handling of tools with an invalid name or schema, with a schema that can't be enforced, or
-    with the name of another one. `refuse`: the request gets a 400. `omit`: the model is not offered
-    them, and the header `x-toolgate-invalid-tools` lists them. A request whose `tool_choice`
-    requires one of them gets a 400."""
+    """Handling of tools with an invalid name or schema, a schema that can't be enforced, or the
+    name of another one. `refuse`: a 400. `omit`: the model is not offered them, and the header
+    `x-toolgate-invalid-tools` lists them. A `tool_choice` that requires one of them is a 400."""
     web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
     """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,
     separated by commas; `*`: all public ones. Without it, `web_fetch` is a hosted tool."""
     tool_search: Literal["off", "auto"] | Annotated[int, Field(ge=1, le=1_000)] = "off"
     """Number of tools of a chat completion that its prompt lists: the first ones. The model can
-    [search for the others](chat.md#deferred-tools). `auto`: 30. `off`: the prompt lists all."""
+    [search for the others](chat.md#deferred-tools). `auto`: 30. `off`: all."""
 
     @property
     def listed_tools(self) -> int | None:
@@ -94,26 +91,25 @@ class BodyLimitSettings(Section):
     """Limits on requests"""
 
     max_body_bytes: int = Field(default=32_000_000, ge=1)
-    """Maximum size of a request's body, in bytes, with its images, on all routes. Larger bodies get
-    a 413. It also bounds the bodies of a virtual key's active requests together at one gateway
-    process; further ones wait, and get a 429 after `TOOLGATE_BODY_TIMEOUT`. A request takes up to
-    three times as much memory as its body."""
+    """Maximum size of a request's body, in bytes. Larger bodies get a 413. It also bounds the
+    bodies of a virtual key's active requests together at one gateway process; further ones wait,
+    and get a 429 after `TOOLGATE_BODY_TIMEOUT`. A request takes up to three times as much memory as
+    its body."""
     body_timeout: float = Field(default=120.0, gt=0)
     """Time limit for receiving the body of a request, in seconds. After it the request gets a
-    408, and its connection is closed."""
+    408."""
 
 
 class BackendSettings(Section):
     """Connections to backends"""
 
     backend_url: str = Field(default="http://127.0.0.1:8000", pattern=r"^(dns\+)?https?://")
-    """URL of the backend for deployments without `api_base`; with `dns+http` of all addresses of a
-    name."""
+    """URL of the backend for deployments without `api_base`; `dns+http` stands for [all addresses
+    of a name](gateway.md#replicas)."""
     backend_key: SecretStr | None = None
     """API key of the backend (its `--api-key`) for deployments without `api_key`."""
     first_token_timeout: float = Field(default=300.0, gt=0)
-    """Time limit for the start of a backend's response, in seconds. It includes queueing and
-    prefill."""
+    """Time limit for the start of a backend's response, with queueing and prefill, in seconds."""
     request_timeout: float = Field(default=3600.0, gt=0)
     """Time limit for a complete response, in seconds."""
 
@@ -122,8 +118,8 @@ class ReasoningSettings(Section):
     """Reasoning"""
 
     keep_reasoning: Annotated[tuple[str, ...], NoDecode] = ()
-    """Models whose reasoning the gateway keeps ([why](chat.md#reasoning-of-earlier-turns)),
-    separated by commas (names for clients; `*`: all)."""
+    """Models whose reasoning the gateway keeps ([why](chat.md#reasoning-of-earlier-turns)), by
+    their names for clients, separated by commas; `*`: all."""
 
 
 class RoutingSettings(Section):
@@ -131,8 +127,8 @@ class RoutingSettings(Section):
 
     prefix_cache: Literal["owner", "shared"] = "owner"
     """Who may use a prompt that a backend has cached. `owner`: the team that sent it, or the key if
-    it has no team. `shared`: everyone, so that common prompts are computed once, but response times
-    and `cached_tokens` show whether [anyone else has sent a prompt](security.md#prefix-cache)."""
+    it has no team. `shared`: everyone, so that common prompts are computed once ([what that
+    shows](security.md#prefix-cache))."""
 
 
 class RedisSettings(Section):
@@ -140,31 +136,29 @@ class RedisSettings(Section):
 
     redis_url: SecretStr | None = None
     """URL of the Redis that all gateways share for grammars, keys, limits and stored responses.
-    Without it each process has its own grammars, limits and responses, and there are no keys in
-    Redis."""
+    Without it each process has its own grammars, limits and responses."""
     redis_timeout: float = Field(default=0.05, gt=0)
-    """Time limit of a Redis command during a request, in seconds. After it the request continues
+    """Time limit of a Redis command during a request, in seconds. The request then continues
     without Redis."""
     fleet_secret: SecretStr | None = None
-    """Secret that encrypts the grammar records and stored responses in Redis. Without it, the
-    secret is derived from `TOOLGATE_BACKEND_KEY`."""
+    """Secret that encrypts grammar records and stored responses in Redis; by default derived from
+    `TOOLGATE_BACKEND_KEY`."""
 
 
 class KeySettings(Section):
     """Virtual keys"""
 
     key_secret: SecretStr | None = None
-    """Secret for the hashes of virtual keys. Without it, only the master key is valid, and
-    `TOOLGATE_KEYS_FILE` is an error."""
+    """Secret for the hashes of virtual keys. Without it, only the master key is valid."""
     keys_file: Path | None = None
-    """YAML file of virtual keys, used in addition to those in Redis, or instead of them. The file
-    is read again when it changes."""
+    """YAML file of virtual keys, besides those in Redis or instead of them. It is read again when
+    it changes."""
     wrong_keys_per_minute: int = Field(default=20, ge=1)
     """Maximum number of invalid keys in any minute from one IP address, counted by each gateway
-    process. Further invalid keys get a 429."""
+    process. Further ones get a 429."""
     limits_without_redis: Literal["closed", "open"] = "closed"
-    """Handling of keys with limits while Redis is down. `closed`: their requests get a 503. `open`:
-    each process applies the limits by itself."""
+    """Handling of keys with limits while Redis is down. `closed`: a 503. `open`: each process
+    applies the limits by itself."""
 
     @field_validator("keys_file")
     @classmethod
@@ -181,18 +175,18 @@ class SchemaSettings(Section):
     """Enforcement of schemas"""
 
     open_objects: bool = False
-    """Whether objects that declare properties may have further ones where the schema does not set
-    `additionalProperties`. `true` follows JSON Schema. `false` follows OpenAI's strict mode."""
+    """Whether objects that declare properties may have others where the schema does not set
+    `additionalProperties`. `true` follows JSON Schema, `false` OpenAI's strict mode."""
     resamples: int = Field(default=6, ge=0)
-    """Maximum number of times that a choice is sampled again because a call violates a keyword that
-    masks can't enforce."""
+    """Maximum number of times that a choice is sampled again after an [invalid
+    call](enforcement.md#validation)."""
 
 
 class ImageSettings(Section):
     """Images"""
 
     image_urls: bool = True
-    """Whether images given by URL are fetched. `false` allows data URIs only."""
+    """Whether images are fetched from URLs. `false` allows data URIs only."""
 
 
 class Settings(

@@ -17,21 +17,20 @@ from toolgate_core.wire import GrammarVerdict
 GRAMMAR_LOADS = Counter(
     "toolgate_backend_grammar_loads",
     "Grammars loaded by the engine's workers, by source: `compiled` (from the schema) or `blob` "
-    "(from a compiled grammar that the gateway sent).",
+    "(a compiled grammar that the gateway sent).",
     ["source"],
 )
 begin_at_zero(GRAMMAR_LOADS, ("compiled", "blob"))
 COMPILE_SECONDS = Histogram(
     "toolgate_backend_grammar_compile_seconds",
-    "Processor time for compiling one grammar, by grammar engine and by place: `quarantine` or "
-    "`worker`.",
+    "Processor time for compiling one grammar, by engine and place: `quarantine` or `worker`.",
     ["engine", "place"],
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
 QUARANTINE_KILLS = Counter(
     "toolgate_backend_quarantine_kills",
-    "Quarantined compiles that were ended, by cause: `cpu`, `wall` or `memory` (a limit was "
-    "exceeded), or `crash`.",
+    "Quarantined compiles that exceeded a limit (`cpu`, `wall` or `memory`), or ended by a "
+    "`crash`.",
     ["limit"],
 )
 begin_at_zero(QUARANTINE_KILLS, ("cpu", "wall", "memory", "crash"))
@@ -43,13 +42,13 @@ SCHEMA_REFUSALS = Counter(
 begin_at_zero(SCHEMA_REFUSALS, (SchemaNotEnforceable.code, SchemaTooComplex.code))
 BLOB_REJECTS = Counter(
     "toolgate_backend_blob_rejects",
-    "Compiled grammars from the gateway that could not be loaded. The grammar was compiled from "
-    "its schema instead.",
+    "Compiled grammars from the gateway that could not be loaded, and were compiled from their "
+    "schema instead.",
 )
 ABANDONED_LOADS = Counter(
     "toolgate_backend_abandoned_loads",
     "Grammars that passed the quarantine, but whose load in the engine did not end within the "
-    "limits. The schema is refused, and the thread that loaded it was replaced.",
+    "limits. The schema is refused.",
 )
 LOADED_GRAMMARS = Gauge(
     "toolgate_backend_loaded_grammars",

@@ -8,7 +8,7 @@ from .base import ToolgateError
 
 
 class InvalidKey(ToolgateError):
-    """The API key is missing or not valid. The message never includes the key or the reason.
+    """The API key is missing or invalid. The message has neither the key nor the reason.
 
     Send a valid key as `Authorization: Bearer …`.
     """
@@ -19,15 +19,15 @@ class InvalidKey(ToolgateError):
 
 
 class RetiredKey(InvalidKey):
-    """The API key was valid, and is now expired, rotated, revoked or blocked. Such requests do not
-    count as failed attempts.
+    """The API key is expired, rotated, revoked or blocked. Such requests do not count as failed
+    attempts.
 
     Request a new key.
     """
 
 
 class PermissionDenied(ToolgateError):
-    """The API key is valid, and has no permission for this route or this model.
+    """The API key has no permission for this route or this model.
 
     Use a model that the message lists, or the master key.
     """
@@ -51,7 +51,7 @@ class ModelNotFound(ToolgateError):
 class RouteClosed(ToolgateError):
     """LiteLLM serves this route without a key, so the gateway closes it.
 
-    The operator of the gateway can open it with `TOOLGATE_OPEN_ROUTES`.
+    The operator can open it with `TOOLGATE_OPEN_ROUTES`.
     """
 
     status = 404
@@ -62,7 +62,7 @@ class RouteClosed(ToolgateError):
 class UpgradeRefused(ToolgateError):
     """The Responses API is not served over a WebSocket.
 
-    Send the request over HTTP, as clients do after this error.
+    Use HTTP, as clients do after this error.
     """
 
     status = 426
@@ -71,10 +71,9 @@ class UpgradeRefused(ToolgateError):
 
 
 class RouteNotFound(ToolgateError):
-    """There is no such route, or it needs LiteLLM's database or a provider that the configuration
-    does not have.
+    """There is no such route, or the configuration lacks the database or provider that it needs.
 
-    Correct the path, the base URL or the configuration, as the message states.
+    Correct what the message names.
     """
 
     status = 404
@@ -104,9 +103,8 @@ class TooManyWrongKeys(ToolgateError):
 
 
 class RateLimited(ToolgateError):
-    """A limit of the API key is reached: requests or tokens per minute, parallel requests,
-    or the size of the bodies of requests that have not ended. The error's `type` is the unit of
-    the limit: `requests` or `tokens`.
+    """A limit of the API key is reached: requests or tokens per minute, parallel requests, or the
+    size of the bodies of active requests. `type` is the unit of the limit: `requests` or `tokens`.
 
     Wait as long as Retry-After says. Without it, the request alone exceeds the limit: make it
     smaller.
@@ -141,7 +139,7 @@ class QuotaExceeded(RateLimited):
 
 
 class KeysUnavailable(ToolgateError):
-    """Keys are stored in Redis, and Redis has not responded for 5 minutes.
+    """Redis, which stores the keys, has not responded for 5 minutes.
 
     Retry. The operator of the gateway must restore Redis.
     """
@@ -164,9 +162,9 @@ class ResponsesUnavailable(ToolgateError):
 
 class LimitsUnavailable(ToolgateError):
     """The API key has limits, Redis does not respond or refuses the command, and
-    `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`. The message has the reason.
+    `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`.
 
-    Retry. The operator of the gateway must restore Redis, or delete an entry of a wrong type.
+    Retry. The operator must restore Redis, or delete an entry of a wrong type.
     """
 
     status = 503

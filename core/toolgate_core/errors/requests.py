@@ -11,8 +11,7 @@ MAX_POINTER = 2_000
 
 
 class InvalidRequest(ToolgateError):
-    """The body is not valid JSON, or a parameter has an invalid value or an invalid combination
-    with others.
+    """The body is not valid JSON, or a parameter has an invalid value or combination with others.
 
     Correct the parameter that `param` names.
     """
@@ -23,9 +22,9 @@ class InvalidRequest(ToolgateError):
 
 
 class RequestTooLarge(InvalidRequest):
-    """The body of the request exceeds `TOOLGATE_MAX_BODY_BYTES` or the limit on its JSON values.
+    """The body exceeds `TOOLGATE_MAX_BODY_BYTES` or the limit on its JSON values.
 
-    Send less: shorten the messages, or reduce the images.
+    Shorten the messages, or reduce the images.
     """
 
     status = 413
@@ -33,9 +32,9 @@ class RequestTooLarge(InvalidRequest):
 
 
 class RequestTimeout(InvalidRequest):
-    """The body of the request did not arrive within `TOOLGATE_BODY_TIMEOUT`.
+    """The body did not arrive within `TOOLGATE_BODY_TIMEOUT`.
 
-    Send the request again, over a faster connection or with a smaller body.
+    Retry over a faster connection or with a smaller body.
     """
 
     status = 408
@@ -43,7 +42,7 @@ class RequestTimeout(InvalidRequest):
 
 
 class UnsupportedEncoding(InvalidRequest):
-    """The body of the request is compressed.
+    """The body is compressed.
 
     Send it without `content-encoding`.
     """
@@ -53,7 +52,7 @@ class UnsupportedEncoding(InvalidRequest):
 
 
 class InvalidTools(InvalidRequest):
-    """A tool definition is invalid: its name, or a schema that is not a valid JSON Schema.
+    """The name of a tool is invalid, or its schema is not a valid JSON Schema.
 
     Correct the definition that `param` names.
     """
@@ -71,7 +70,7 @@ class UnknownTool(InvalidRequest):
 
 
 class UnsupportedParameter(InvalidRequest):
-    """The request has a parameter or a value that the gateway does not support.
+    """The gateway does not support a parameter or its value.
 
     Remove it. See docs/api/parameters.md.
     """
@@ -90,8 +89,8 @@ class PreviousResponseNotFound(InvalidRequest):
 
 
 class ResponseNotFound(InvalidRequest):
-    """This API key or its team stored no response with this ID, or it was deleted, dropped or has
-    expired. One in flight is unknown until it has ended, except in the background.
+    """This API key or its team has no stored response with this ID, or no longer. One in flight is
+    unknown until it has ended, except in the background.
 
     Correct the ID, or create the response with `store: true`.
     """
@@ -111,12 +110,12 @@ class ItemNotFound(InvalidRequest):
 
 
 class SchemaNotEnforceable(InvalidRequest):
-    """A schema can't be enforced: for example, a tool with `strict: true` has a keyword that masks
-    can't enforce, a reference leads out of the schema, or no value satisfies it.
+    """A schema can't be enforced: for example, masks can't enforce a keyword of a tool with
+    `strict: true`, a reference leads out of the schema, or no value satisfies it.
 
     Change the keyword at `pointer`, or omit `strict`.
 
-    `pointer`: the JSON Pointer (RFC 6901) of the keyword inside the schema.
+    `pointer`: that of the keyword.
     """
 
     code = "schema_not_enforceable"
@@ -130,29 +129,29 @@ class SchemaNotEnforceable(InvalidRequest):
 
 
 class SchemaTooComplex(SchemaNotEnforceable):
-    """A schema exceeds one of the limits on schemas (docs/guide/refused.md), or compiling it
-    exceeds the limits on time or memory.
+    """A schema exceeds one of the limits on schemas (docs/guide/refused.md), or compiling it those
+    on time or memory.
 
     Simplify the schema, or split the tool.
 
-    `pointer`: the JSON Pointer of the place at which the limit was exceeded.
+    `pointer`: that of the place at which the limit was exceeded.
     """
 
     code = "schema_too_complex"
 
 
 class TemplateRefused(InvalidRequest):
-    """The model's chat template failed on the messages, or the messages have content that the model
-    does not support.
+    """The model's chat template failed on the messages, or the model does not support their
+    content.
 
-    Correct the messages as the message of the error states.
+    Correct the messages as the error states.
     """
 
     code = "template_refused"
 
 
 class BudgetTooSmall(InvalidRequest):
-    """The request requires a call, and even the shortest one does not fit in `max_tokens`.
+    """Even the shortest required call does not fit in `max_tokens`.
 
     Set `max_tokens` to at least `least_max_tokens`.
 
@@ -174,8 +173,8 @@ class ContextLengthExceeded(InvalidRequest):
 
     Shorten the messages, or lower `max_tokens`.
 
-    `context_length`: the model's, in tokens. `prompt_tokens`: those of the prompt, if all of them
-    were counted. `max_tokens`: those of the response, if the prompt alone would fit.
+    In tokens: `context_length`; `prompt_tokens`, if all of them were counted; `max_tokens` of the
+    response, if the prompt alone would fit.
     """
 
     code = "context_length_exceeded"

@@ -9,7 +9,7 @@ from .base import ToolgateError
 
 
 class EnforcementFailed(ToolgateError):
-    """The enforcement of this request failed in the engine, or its output violates a grammar.
+    """The enforcement failed in the engine, or its output violates a grammar.
 
     Retry. If the message asks for a report, report the tool's schema.
     """
@@ -18,13 +18,12 @@ class EnforcementFailed(ToolgateError):
 
 
 class ToolSchemaViolation(ToolgateError):
-    """A completed call violates a keyword that masks can't enforce, also after the number of
-    resamples in `TOOLGATE_RESAMPLES`.
+    """A completed call violates a keyword that masks can't enforce, also after `TOOLGATE_RESAMPLES`
+    resamples.
 
     Retry, or remove the keyword from the schema.
 
-    `pointer`: the JSON Pointer of the value inside the call's arguments. `keyword`: the schema's
-    keyword that the value violates.
+    `pointer`: that of the value in the arguments. `keyword`: the keyword that it violates.
     """
 
     code = "tool_schema_violation"
@@ -39,8 +38,8 @@ class ToolSchemaViolation(ToolgateError):
 
 
 class ArgumentsNotChecked(ToolgateError):
-    """The validation of a completed call exceeded its limits on time or memory. The
-    call is not sent, because it might be invalid.
+    """The validation of a completed call exceeded its limits on time or memory, so the call is not
+    sent.
 
     Simplify the references and patterns of the tool's schema.
     """
@@ -60,8 +59,8 @@ class ChecksBusy(ToolgateError):
 
 
 class ChecksFailed(ToolgateError):
-    """The processes of the gateway for expensive schemas and calls, and for PDFs, did not start, or
-    were killed twice. This is no verdict on what they checked.
+    """The gateway's processes for expensive schemas and calls, and for PDFs, did not start, or were
+    killed twice.
 
     Retry after the time in Retry-After.
     """
@@ -72,10 +71,10 @@ class ChecksFailed(ToolgateError):
 
 
 class GatewayMisconfigured(ToolgateError):
-    """The configuration of the gateway does not allow it to enforce what the API key requires, or
-    lacks the credentials of a provider.
+    """The gateway's configuration does not allow enforcement, which the API key requires, or lacks
+    the credentials of a provider.
 
-    The operator of the gateway must change the setting that the message names.
+    The operator must change the setting that the message names.
     """
 
     code = "gateway_misconfigured"
@@ -91,9 +90,8 @@ class InternalFault(ToolgateError):
 
 
 class ClientDisconnected(ToolgateError):
-    """The client closed the connection before the response was complete. Only the log events of
-    LiteLLM's callbacks contain this error, and the last event for other readers of the response
-    (Responses API).
+    """The client closed the connection early. Only log events of LiteLLM's callbacks, and other
+    readers of a response (Responses API), get this error.
 
     Nothing, or send the request again.
     """
@@ -104,7 +102,7 @@ class ClientDisconnected(ToolgateError):
 
 class GatewayStopped(ToolgateError):
     """The gateway process that generated a response in the background stopped before the end, or
-    could not reach Redis. Only such responses have this error.
+    could not reach Redis.
 
     Create the response again.
     """
@@ -115,8 +113,8 @@ class GatewayStopped(ToolgateError):
 
 
 class GrammarsRefused(ToolgateError):
-    """The backend refuses grammars that the request needs. The gateway names the schemas in the
-    error that its client gets, or leaves their tools out, so clients do not see this error.
+    """The backend refuses grammars that the request needs. Clients get an error that names the
+    schemas instead, or their tools are left out.
 
     Nothing.
 
@@ -136,10 +134,9 @@ class GrammarsRefused(ToolgateError):
 
 
 class FingerprintMismatch(ToolgateError):
-    """The replica that got the request differs from the one that the gateway's message is based on,
-    for example in its model or its limits; or a router has changed the message (`param` is
-    `toolgate`). The gateway repeats the request with a new description, or in a form that no router
-    changes, so clients do not see this error.
+    """The replica differs from the one that the gateway's message is based on, or a router has
+    changed the message (`param` is `toolgate`). Clients do not see this error: the gateway repeats
+    the request.
 
     Nothing.
     """
@@ -173,11 +170,10 @@ class BackendTimeout(ToolgateError):
 
 
 class BackendFailed(ToolgateError):
-    """The backend returned an error or an invalid response, for example a compressed one,
-    one that is larger than a response to the request can be, or counts that contradict the tokens
-    it sent.
+    """The backend returned an error or an invalid response, for example a compressed one, one that
+    is too large for the request, or counts that contradict its tokens.
 
-    Read the message. The gateway and the backend must be of the same release.
+    Read the message. Gateway and backend must be of the same release.
     """
 
     status = 502
@@ -186,7 +182,7 @@ class BackendFailed(ToolgateError):
 
 
 class CompactionFailed(ToolgateError):
-    """The model did not complete the summary that was to replace the conversation.
+    """The model did not complete the summary of the conversation.
 
     Retry, with another seed if the request has one, or shorten the conversation in the client.
     """

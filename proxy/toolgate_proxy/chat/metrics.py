@@ -8,24 +8,24 @@ from toolgate_core.metric_series import begin_at_zero
 
 FAILOVERS = Counter(
     "toolgate_moved",
-    "Requests that were sent to another backend, or to another replica behind the same address, "
+    "Requests that were sent to another backend, or another replica behind the same address, "
     "because the first one failed.",
 )
 VIOLATIONS = Counter(
     "toolgate_enforcement_violations",
-    "Completed calls that violate their schema although masks enforce all of it. Each one is a "
-    "bug: alert on any value above 0.",
+    "Completed calls that violate their schema although masks enforce all of it. Each is a bug: "
+    "alert on any value above 0.",
 )
 RESIDUAL_CALLS = Counter(
     "toolgate_residual_calls",
-    "Completed calls of tools with keywords that masks can't enforce, by the result of the "
-    "validation: `valid` or `invalid`.",
+    "Completed calls of tools with keywords that masks can't enforce, by validation: `valid` or "
+    "`invalid`.",
     ["verdict"],
 )
 begin_at_zero(RESIDUAL_CALLS, ("valid", "invalid"))
 REPETITIONS = Counter(
     "toolgate_repetitions",
-    "Choices that were cut because a call, or content of a format, repeats itself.",
+    "Choices that were cut because a call, or formatted content, repeats itself.",
 )
 RESAMPLES = Counter(
     "toolgate_resamples",
@@ -36,8 +36,8 @@ RESAMPLES = Counter(
 begin_at_zero(RESAMPLES, ("call", "value"))
 GIVEN_UP = Counter(
     "toolgate_given_up_calls",
-    "Calls that ended in an error because every attempt that the budget allowed violated a keyword "
-    "that masks can't enforce.",
+    "Calls that ended in an error because every attempt violated a keyword that masks can't "
+    "enforce.",
 )
 RESAMPLED_TOKENS = Counter(
     "toolgate_resampled_tokens",
@@ -45,16 +45,14 @@ RESAMPLED_TOKENS = Counter(
 )
 TOOL_CALLS = Counter(
     "toolgate_tool_calls",
-    "Calls of tools that the gateway ran, by kind (`mcp`, `search`, `fetch`, `tool_search`), by "
-    "the configured MCP server or search tool, and by result: `ok`, `error`, `timeout`, `refused` "
-    "(by a limit or guardrail) or `cancelled` (the client left). Each configured one has its "
-    "series from the start.",
+    "Calls of tools that the gateway ran, by kind (`mcp`, `search`, `fetch`, `tool_search`), "
+    "configured MCP server or search tool, and result: `ok`, `error`, `timeout`, `refused` (by a "
+    "limit or guardrail) or `cancelled` (the client left).",
     ["kind", "server", "result"],
 )
 TOOL_SECONDS = Histogram(
     "toolgate_tool_seconds",
-    "Time of one call of a tool that the gateway ran, by kind and server as in "
-    "`toolgate_tool_calls_total`.",
+    "Time of one call of a tool that the gateway ran, by kind and server.",
     ["kind", "server"],
     buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60),
 )
