@@ -78,10 +78,6 @@ def blob_of(name: str) -> str:
     return base64.b64encode(name.encode() * 10).decode()
 
 
-def accepted(_: Any) -> wire.InstanceWalk:
-    return wire.InstanceWalk(accepted=True)
-
-
 class Model(Protocol):
     """What answers requests by their prompts."""
 
@@ -154,7 +150,7 @@ class FakeBackend:
         ):
             kept.clear()
         self.load_pause, self.silent = 0.0, False
-        self.model, self.walk, self.info = None, accepted, INFO
+        self.model, self.info = None, INFO
 
     def forget(self) -> None:
         """As a restart would."""
