@@ -13,7 +13,7 @@ import jsonschema
 
 from tests.long.judgement import Allowed, violations
 from tests.support.apis.replies import Reply
-from tests.support.apis.value_examples import invalid, sampling_field, valid
+from tests.support.apis.value_examples import invalid, valid
 from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_verify.terms import Api
 
@@ -169,7 +169,7 @@ def values_of(table: Iterable[Parameter]) -> Values:
         {
             row.name: valid(row.type)
             for row in rows
-            if sampling_field(row) and row.type and row.name not in DRAWN
+            if row.to.startswith("sampling") and row.type and row.name not in DRAWN
         },
         ["unheard_of", *(row.name for row in rows)],
         [(row.name, value) for row in rows if row.type for value in invalid(row.type)],

@@ -116,9 +116,8 @@ def test_tables_are_consistent():
         assert (row.type is None) or row.support in ("supported", "ignored")
         assert bool(row.defaults) == (row.support == "default only")
         assert row.note
-    table = CHAT
-    places = [(row.to, row.name) for row in table if row.to]
-    places += [(to, member) for row in table for member, to in row.members.items()]
+    places = [(row.to, row.name) for row in CHAT if row.to]
+    places += [(to, member) for row in CHAT for member, to in row.members.items()]
     filled = {}
     for to, name in places:
         kind, _, field = to.partition(".")

@@ -48,14 +48,10 @@ NEEDED = NeededGrammars(
 
 
 def message_of(
-    request: ChatRequest,
-    needed: NeededGrammars = NEEDED,
-    *,
-    open_objects: bool = False,
-    metered: bool = False,
+    request: ChatRequest, needed: NeededGrammars = NEEDED, *, opens: bool = False, **how: bool
 ) -> wire.GenerateRequest:
-    prepared = Prepared(request, INFO, QWEN3, PLAN)
-    return Constraints(prepared, needed, None, open_objects).message(None, metered=metered)
+    constraints = Constraints(Prepared(request, INFO, QWEN3, PLAN), needed, None, opens)
+    return constraints.message(None, **how)
 
 
 def test_a_grammar_is_named_by_its_place_or_has_its_source():
@@ -104,7 +100,7 @@ def test_verdicts_are_asked_for_where_they_are_not_known():
 
 @pytest.mark.parametrize("open_objects", [False, True])
 def test_the_backend_reads_schemas_as_the_gateway_does(open_objects):
-    message = message_of(REQUEST, open_objects=open_objects)
+    message = message_of(REQUEST, opens=open_objects)
     assert message.open_objects is (True if open_objects else None)
     tools = parse_tools([LOOK.definition, WALK.definition], open_objects=open_objects)
     sources = [source() for source in needed_sources(message).values()]

@@ -28,12 +28,6 @@ from toolgate_proxy.api.shared.value_types import (
 Examples = tuple[Any, ...]
 
 
-def sampling_field(row: Parameter) -> str | None:
-    """The field of `wire.Sampling` that gets the value of a parameter."""
-    member, _, named = row.to.partition(".")
-    return (named or row.name) if member == "sampling" else None
-
-
 def valid(kind: ValueType) -> Examples:
     match kind:
         case Integer(low, high):
