@@ -137,7 +137,7 @@ def _parts(message: wire.Message) -> Iterator[tuple[str, Any]]:
     if (prompt := _prompt(message)) is not None:
         for at, each in enumerate(prompt.messages):
             yield f"messages[{at}]", each
-        yield "tools", prompt.tools
+        yield "tools", [*(prompt.tools or ())]
         yield "chat_template_kwargs", prompt.template_kwargs
     if isinstance(message, wire.GenerateRequest):
         yield "bad_words", list(message.sampling.bad_words or ())
