@@ -116,7 +116,7 @@ async def test_a_limit_is_in_the_headers_and_refuses(kind, shared, redis_at_hand
     await lease.settle()
     keys = store(redis_at_hand.url)
     if kind.usage_field is not None:
-        usage = await keys.usage(key, now())
+        [usage] = await keys.usages([key], now())
         assert usage.today[kind.usage_field] == limit
         assert abs((now() - usage.last_used).total_seconds()) < 600
     await keys.aclose()
