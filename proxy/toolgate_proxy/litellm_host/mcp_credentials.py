@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp import MCPRequestHandler
 from litellm.proxy._experimental.mcp_server.utils import (
     logging_safe_mcp_headers,
     upstream_credential_headers,
@@ -49,8 +50,6 @@ hand on."""
 PLACES = (("tools", MCP), ("mcp_servers", "url"))
 """Where a body has entries, and their types."""
 EXTRA = "extra_body"
-AUTH_HEADER, DEFAULT_AUTH_HEADER = "mcp_client_side_auth_header_name", "x-mcp-auth"
-"""LiteLLM's setting, also as the variable `LITELLM_…`, and its default."""
 Body = dict[str, Any]
 
 
@@ -94,7 +93,7 @@ class McpCredentials:
                 raise _wrong(name, "a header of printable ASCII characters")
             if name in forwarded:
                 self._forwarded[name] = text
-            if name == _auth_header():
+            if name == MCPRequestHandler.get_mcp_client_side_auth_header_name().lower():
                 self._token = text
             elif (found := OF_SERVER.fullmatch(name)) is not None:
                 self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
@@ -172,13 +171,6 @@ class McpCredentials:
         if isinstance(headers := entry.get(HEADERS), dict):
             made[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
         return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
-
-
-def _auth_header() -> str:
-    """Return the name of the header with a token for servers."""
-    named = os.environ.get(f"LITELLM_{AUTH_HEADER.upper()}")
-    named = named or litellm_proxy().general_settings.get(AUTH_HEADER)
-    return str(named or DEFAULT_AUTH_HEADER).lower()
 
 
 def _host(url: str) -> str:

@@ -174,6 +174,7 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
             chunk = await anext(self.completion_stream) if first is None else first
         except StopAsyncIteration:
             self._log_success()
+            self._restore_consumer_correlation_context()
             raise
         except Exception as error:
             in_background(
@@ -181,6 +182,7 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
                     error, traceback.format_exc(), prefer_async_handlers=True
                 )
             )
+            self._restore_consumer_correlation_context()
             raise
         self.chunks.append(chunk)  # LiteLLM bills an aborted stream by its chunks
         # They identify the deployment; without them LiteLLM looks it up for each chunk.

@@ -20,6 +20,7 @@ litellm.main:
     _complete_custom_providers(ctx): creates the stream of the provider
 litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper.
     __init__(completion_stream model): base class of the provider's streams
+    _restore_consumer_correlation_context: ids in the log after a stream
 litellm.proxy._types:ProxyException.
     to_dict: error bodies in OpenAI's form
 litellm.proxy.db.exception_handler:
@@ -100,6 +101,8 @@ litellm.types.utils:
 
 MCP servers and search tools
 
+litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp:MCPRequestHandler.
+    get_mcp_client_side_auth_header_name: headers for MCP servers
 litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler.
     ~split_mcp_tools(tools): MCP servers
     ~process_mcp_tools_without_openai_transform(user_api_key_auth mcp_tools_with_litellm_proxy

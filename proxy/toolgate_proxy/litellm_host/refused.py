@@ -14,7 +14,7 @@ unknown fields.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import litellm
@@ -25,7 +25,7 @@ from litellm.types.utils import is_litellm_owned_kwarg
 from toolgate_core.errors import GatewayMisconfigured, InvalidRequest
 
 from .errors import PROVIDER
-from .router import is_foreign, is_toolgate, litellm_proxy, placement_of, rows_of
+from .router import is_foreign, is_toolgate, litellm_proxy, rows_of
 
 UNSUPPORTED = {
     "create_batch": "batches",
@@ -113,21 +113,35 @@ def is_banned(field: str) -> bool:
     return field in _BANNED
 
 
-SECTIONS = ("assistant_settings", "files_settings", "finetune_settings", "vector_store_registry")
-"""Sections of the configuration that name providers of other APIs than those of models."""
+SECTIONS = (
+    "assistant_settings",
+    "files_settings",
+    "finetune_settings",
+    "search_tools",
+    "vector_store_registry",
+)
+"""Sections of the configuration that name providers, at any depth."""
+FIELDS = frozenset({"custom_llm_provider", "search_provider"})
 NO_CREDENTIALS = re.compile(
     r"missing credentials|missing [\w ]{0,40}\bapi[ _]?key|api_key client option must be set", re.I
 )
 """Messages of LiteLLM and of the clients of providers if a model has no credentials."""
 
 
-def names_providers() -> bool:
-    """Return whether the configuration names a provider besides Toolgate, or a target of its own
-    for a path."""
+def named_providers() -> frozenset[str]:
+    """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
+    found = {_provider(row["litellm_params"]) for row in rows_of(None)}
     config: Mapping[str, Any] = litellm_proxy().proxy_config.get_config_state()
-    targets = litellm_proxy().general_settings.get("pass_through_endpoints")
-    is_ours = all(placement_of(row) is not None for row in rows_of(None))
-    return not is_ours or bool(targets) or any(config.get(name) for name in SECTIONS)
+    for section in SECTIONS:
+        found |= {*_providers_in(config.get(section))}
+    return frozenset(found - {PROVIDER, ""})
+
+
+def passed_through(path: str) -> bool:
+    """Return whether the configuration has a target of its own for the path."""
+    endpoints = litellm_proxy().general_settings.get("pass_through_endpoints") or ()
+    prefixes = [each.get("path") for each in endpoints if isinstance(each, Mapping)]
+    return any(isinstance(each, str) and path.startswith(each) for each in prefixes)
 
 
 def without_credentials(model: str, message: str) -> GatewayMisconfigured | None:
@@ -161,3 +175,14 @@ def _provider(params: Mapping[str, Any]) -> str:
     except litellm.BadRequestError:
         return ""
     return str(provider)
+
+
+def _providers_in(value: Any) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Mapping):
+            yield from (each[name] for name in FIELDS & each.keys() if isinstance(each[name], str))
+            pending.extend(each.values())
+        elif isinstance(each, list):
+            pending.extend(each)

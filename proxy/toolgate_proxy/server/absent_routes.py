@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import NoReturn
+from urllib.parse import parse_qs
 
 import orjson
 from starlette.datastructures import Headers
@@ -15,7 +16,7 @@ from .. import removed
 from ..api.surfaces import surface_of
 from ..context import MATCH, RequestContext, route_path
 from ..litellm_host.database import has_database
-from ..litellm_host.refused import names_providers
+from ..litellm_host.refused import named_providers, passed_through
 from .authorization import authorize, check_key
 
 BATCHES = re.compile(r"/v1/messages/batches(?:/.*)?", re.DOTALL)
@@ -46,21 +47,33 @@ SETTINGS = {
 }
 """By kind of route: the section of LiteLLM's configuration that names its provider. For others, it
 is `model_list`."""
+DEFAULTS = {"skills": "anthropic", "interactions": "gemini"}
+"""By kind of route: LiteLLM's default provider. That of others is OpenAI."""
 OF_PROVIDER = re.compile(
-    r"(?:/[\w.-]+/v1|/v1(?:beta)?)?/(?P<kind>assistants|batches"
+    r"(?:/(?P<provider>[\w.-]+)/v1|/v1(?:beta)?)?/(?P<kind>assistants|batches"
     r"|containers|evals|files|fine_tuning|interactions|moderations|rag|skills|threads"
     r"|vector_stores|videos)(?:/.*)?",
     re.DOTALL,
 )
 """LiteLLM's routes that reach a provider without the name of a model."""
 PASSED_THROUGH = re.compile(
-    r"/(?:anthropic|assemblyai|azure|azure_ai|azure_speech|bedrock|cohere|cursor|eu\.assemblyai|fal_ai"
+    r"/(?P<provider>anthropic|assemblyai|azure|azure_ai|azure_speech|bedrock|cohere|cursor|eu\.assemblyai|fal_ai"
     r"|gemini|gigachat|milvus|mistral|nvidia_nim|openai|openai_passthrough|openrouter|tinyfish|typesafe|vertex-ai"
     r"|vertex_ai|vllm|watsonx)/(?!deployments/|v1/(?:realtime|responses)|(?:v1/)?models$"
     r"|chat/completions$).*",
     re.DOTALL,
 )
 """LiteLLM's routes that send any request to a provider, except those with a model's name."""
+ALIASES = {
+    "azure_speech": "azure",
+    "eu.assemblyai": "assemblyai",
+    "openai_passthrough": "openai",
+    "vertex-ai": "vertex_ai",
+    "vllm": "hosted_vllm",
+}
+"""By name in a path: LiteLLM's name of the provider."""
+IN_BODY = re.compile(rb'\bcustom_llm_provider"\s*:?\s*"?([\w.-]+)')
+"""The provider in a body of JSON or of a form."""
 
 
 async def batches(scope: Scope, context: RequestContext) -> NoReturn:
@@ -118,18 +131,30 @@ async def without_database(scope: Scope, context: RequestContext) -> None:
     )
 
 
-def without_provider(scope: Scope) -> ToolgateError | None:
-    """Return the error for a route of LiteLLM that would reach a provider, if the configuration
-    names none. LiteLLM would take the provider's address and key from its defaults and the
+def without_provider(scope: Scope, body: bytes = b"") -> ToolgateError | None:
+    """Return the error for a route of LiteLLM that would reach a provider which the configuration
+    does not name. LiteLLM would take the provider's address and key from its defaults and the
     environment."""
     path = route_path(scope)
     found = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
-    if found is None or names_providers():
+    if found is None or passed_through(path):
         return None
     kind = found.groupdict().get("kind") or ""
-    settings = SETTINGS.get(kind, "`model_list`, with a model of the provider")
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    asked = [
+        found["provider"],
+        *query.get("custom_llm_provider", ()),
+        *query.get("provider", ()),
+        Headers(scope=scope).get("custom-llm-provider"),
+        *(each.decode() for each in IN_BODY.findall(body)),
+    ]
+    wanted = {ALIASES.get(each, each) for each in asked if each}
+    missing = (wanted or {DEFAULTS.get(kind, "openai")}) - named_providers()
+    if not missing:
+        return None
+    settings = SETTINGS.get(kind, "`model_list`, with a model of this provider")
     return RouteNotFound(
-        "This route of LiteLLM needs a provider, and the gateway's configuration names none, so "
-        f"nothing was sent. Configure the provider in {settings}, as LiteLLM's documentation "
-        "describes. Toolgate models do not have this API."
+        f"This route of LiteLLM needs the provider {min(missing)!r}, which the gateway's "
+        f"configuration does not name, so nothing was sent. Configure the provider in {settings}, "
+        "as LiteLLM's documentation describes. Toolgate models do not have this API."
     )

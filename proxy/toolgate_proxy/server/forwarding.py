@@ -41,7 +41,8 @@ class Forwarding:
         context = context_of(scope)
         await authorize(scope, context)
         sent = await incoming.read(scope, receive, context)
-        if (lacking := absent_routes.without_provider(scope)) is not None:
+        lacking = absent_routes.without_provider(scope, sent.content)
+        if lacking is not None:
             raise lacking
         if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
             await self.host(scope, sent.again(receive), send)

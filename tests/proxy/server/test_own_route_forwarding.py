@@ -254,26 +254,45 @@ async def test_a_backend_that_can_not_be_used_is_replaced_by_others(gateway, mon
     assert state.error == "connection failed: Connection refused"
 
 
-async def test_a_provider_is_reached_if_the_configuration_names_one(gateway, monkeypatch):
-    for method, path, setting in REFUSALS["providers"]:
+async def test_a_provider_is_reached_if_it_is_named_or_that_of_a_model(gateway, monkeypatch):
+    for method, path, provider, setting in REFUSALS["providers"]:
         response = await gateway.ask({}, path=path, method=method)
         error = response.json["error"]
         assert (response.status, error["code"]) == (404, "route_not_found"), path
+        assert repr(provider) in error["message"]
         assert f"`{setting}`" in error["message"]
     assert not gateway.host.passed
-    files = {"files_settings": [{"custom_llm_provider": "azure", "api_key": "k"}]}
-    target = {"pass_through_endpoints": [{"path": "/cohere/v1/x", "target": "http://x"}]}
-    with monkeypatch.context() as patched:
-        patched.setattr(proxy_server.proxy_config, "get_config_state", lambda: files)
-        assert (await gateway.ask({}, path="/v1/files", method="GET")).status == 299
-    with monkeypatch.context() as patched:
-        patched.setattr(proxy_server, "general_settings", target)
-        assert (await gateway.ask({}, path="/cohere/v1/x")).status == 299
     use(monkeypatch, ours(gateway.backend), foreign("hosted"))
     for path in ("/v1/files", "/openai/v1/files"):
         await gateway.ask({}, path=path, method="GET")
-    passed = ["/v1/files", "/cohere/v1/x", "/v1/files", "/openai/v1/files"]
-    assert [each.path for each in gateway.host.passed] == passed
+    assert [each.path for each in gateway.host.passed] == ["/v1/files", "/openai/v1/files"]
+    form = b'--x\r\nContent-Disposition: form-data; name="custom_llm_provider"\r\n\r\nazure'
+    refused = [
+        await gateway.ask({}, path="/anthropic/v1/messages"),
+        await gateway.ask({}, path="/v1/files", method="GET", query="custom_llm_provider=azure"),
+        await gateway.ask({}, path="/v1/files", method="GET", query="provider=azure"),
+        await gateway.ask({}, path="/v1/files", headers=[(b"custom-llm-provider", b"azure")]),
+        await gateway.ask({"custom_llm_provider": "azure"}, path="/v1/batches"),
+        await gateway.ask(form, path="/v1/files"),
+    ]
+    assert [each.status for each in refused] == [404] * len(refused)
+    assert len(gateway.host.passed) == 2
+
+
+async def test_a_provider_of_another_section_or_target_is_reached(gateway, monkeypatch):
+    config = {"files_settings": [{"custom_llm_provider": "azure", "api_key": "k"}]}
+    monkeypatch.setattr(proxy_server.proxy_config, "get_config_state", lambda: config)
+    endpoints = {"pass_through_endpoints": [{"path": "/cohere/v1/x", "target": "http://x"}]}
+    monkeypatch.setattr(proxy_server, "general_settings", endpoints)
+    for path, query, status in (
+        ("/v1/files", "", 404),
+        ("/v1/files", "provider=azure", 299),
+        ("/cohere/v1/x", "", 299),
+        ("/cohere/v1/y", "", 404),
+    ):
+        method = "GET" if "files" in path else "POST"
+        response = await gateway.ask({}, path=path, method=method, query=query)
+        assert response.status == status, (path, query)
 
 
 def test_all_routes_that_pass_requests_through_are_known():
