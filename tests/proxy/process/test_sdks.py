@@ -55,7 +55,7 @@ async def test_tokens_are_counted_by_the_backend(sdk, client, backend):
 
 async def test_models_are_listed_in_anthropics_form(sdk):
     listed = [model.id async for model in sdk.models.list(limit=1)]
-    assert listed == ["down", "tiny"]
+    assert listed == ["tiny", "down"]  # as in the configuration, in one page
     assert (await sdk.models.retrieve("tiny")).display_name == "tiny"
     with pytest.raises(anthropic.NotFoundError):
         await sdk.models.retrieve("unknown")
