@@ -149,7 +149,7 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
         assert each["strict_ratio"] == each["us"] / strict["us"]
     assert [each["sections"]["worker"] > 0 for each in found] == [False, True, True, True]
     words = 4 * -(-TINY_VOCABULARY // 32)
-    assert [each["copied"] >= words for each in found[:2]] == [False, True]
+    assert [each["copied"] > words / 2 for each in found[:2]] == [False, True]  # some have no row
     assert found[-1]["copied"] > 0
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
 

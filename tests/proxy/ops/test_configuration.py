@@ -90,11 +90,9 @@ def test_fields_and_models_of_litellm_are_left_to_it(written):
 
 def test_the_gateway_does_not_start_with_an_invalid_configuration(written):
     path = written("model_lists: []")
-    # The variables of `make test-fast` and `make test-nightly` are no settings.
-    env = dict.fromkeys(("TOOLGATE_TEST_FAST", "TOOLGATE_TEST_NIGHTLY"))
-    result = CliRunner(env=env).invoke(app, ["proxy", "--config", str(path), "--port", "0"])
+    result = CliRunner().invoke(app, ["proxy", "--config", str(path), "--port", "0"])
     assert result.exit_code == 2
-    assert result.output.startswith(f"{path}, line 1:")
+    assert result.output.splitlines()[-1].startswith(f"{path}, line 1:")
 
 
 MEANT = {
