@@ -77,9 +77,8 @@ async def test_a_response_counts_the_tokens_that_the_provider_reports(client, na
     path, body = WHOLE[name]
     await client.post(path, body)
     tokens = PROMPT if name == "embeddings" else PROMPT + OUTPUT
-    async with asyncio.timeout(30):
-        while client.used() != tokens:  # noqa: ASYNC110  what was reserved, until LiteLLM reports
-            await asyncio.sleep(0.05)
+    # Until LiteLLM reports them, what was reserved counts.
+    await until(client.used, holds=lambda used: used == tokens)
     assert await client.settled() == tokens
 
 
