@@ -1,6 +1,6 @@
 """Put small faults into the product, and report which ones the tests notice.
 
-    python -m tests.mutants draw --count 200 --seed 72       # writes drawn.json
+    python -m tests.mutants draw --count 200 --seed 72       # replaces those that are gone
     python -m tests.mutants cover --out .cache/mutants       # which test runs which line
     python -m tests.mutants run --cover .cache/mutants --out results.json [--only TEXT]
     python -m tests.mutants compare old.json new.json
@@ -36,7 +36,8 @@ def mutants():
 
 
 def draw(options):
-    rows = [asdict(each) for each in drawn(options.count, options.seed)]
+    kept = [each for each in mutants() if each.is_there() and not each.promise]
+    rows = [asdict(each) for each in drawn(options.count, options.seed, kept)]
     DATA[0].write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     return 0
 
@@ -142,9 +143,7 @@ def main():
     one.add_argument("--cover", type=Path, required=True)
     one.add_argument("--out", type=Path, required=True)
     one.add_argument("--only", default="", help="mutants whose module or promise has this text")
-    one.add_argument(
-        "--part", type=int, default=0, help="runs in --parts checkouts share the mutants"
-    )
+    one.add_argument("--part", type=int, default=0, help="which of the mutants, from 0")
     one.add_argument("--parts", type=int, default=1)
     one.set_defaults(run=run)
     one = commands.add_parser("compare")

@@ -93,8 +93,8 @@ class Mutant:
         function.__code__ = code
 
 
-def drawn(count, seed):
-    """Mutants of as many different functions, each function with the same chance for each line."""
+def drawn(count, seed, kept=()):
+    """The kept mutants, and others of other functions, with the same chance for each line."""
     possible = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -102,8 +102,9 @@ def drawn(count, seed):
             for name, change in _possible(path.read_text()):
                 possible.setdefault((module.removesuffix(".__init__"), name), []).append(change)
     chance = random.Random(seed)
-    functions, found = sorted(possible), list[Mutant]()
-    weights = [len(possible[each]) for each in functions]
+    functions, found = sorted(possible), list[Mutant](kept)
+    taken = {(each.module, each.function) for each in kept}
+    weights = [0 if each in taken else len(possible[each]) for each in functions]
     while len(found) < count:
         [at] = chance.choices(range(len(functions)), weights)
         weights[at] = 0
