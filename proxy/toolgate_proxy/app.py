@@ -1,4 +1,4 @@
-"""Every path of the gateway, in one list. All other paths are LiteLLM's.
+"""The gateway's paths, in one list (ops/admin/routes.py adds some). All others are LiteLLM's.
 
 A request goes to the first line that has its method and path, otherwise to LiteLLM's app behind the
 checks of server/forwarding.py. An error before the response begins becomes the response here.

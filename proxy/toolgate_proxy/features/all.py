@@ -1,4 +1,4 @@
-"""The list of features, the only place outside their folders that names them."""
+"""The list of features. Only it and `litellm_host/offered_tools.py` import them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Compiled grammars of tool schemas: cached in memory and in Redis, compiled by backends."""
+"""Verdicts of backends on tool schemas, in memory, and in Redis with the compiled grammars."""

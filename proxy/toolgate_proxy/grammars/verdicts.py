@@ -1,4 +1,4 @@
-"""Memory of one process about grammars: the verdicts of backends."""
+"""The verdicts of backends on grammars: in the memory of one process, and the records in Redis."""
 
 from __future__ import annotations
 
