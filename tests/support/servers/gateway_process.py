@@ -23,7 +23,6 @@ from tests.support.servers.redis_server import RedisServer, redis_server
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.routing import deployments
-from toolgate_proxy.server.background import Place
 from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
@@ -181,6 +180,8 @@ class Fleet:
 def impatient() -> None:
     """Called in a gateway: it soon gives up a Redis that hangs, and a gateway that died."""
     sealed_stores.TIMEOUT_SECONDS = 0.5
+    from toolgate_proxy.server.background import Place  # imports LiteLLM
+
     Place.lease = 3.0
 
 
