@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import string
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -162,9 +161,6 @@ class HeldCalls:
         return isinstance(event, CallEnd | Finish)
 
 
-ALPHABET = string.ascii_letters + string.digits
-
-
 class CallIds:
     """Generates the ids of the calls of one response."""
 
@@ -181,4 +177,4 @@ class CallIds:
             return start.id
         if self._numbered:
             return f"functions.{start.name}:{self._before + start.index}"
-        return "call_" + "".join(secrets.choice(ALPHABET) for _ in range(24))
+        return f"call_{secrets.token_hex(12)}"
