@@ -68,7 +68,7 @@ test-fast: data ## Run a part of the tests that take no vLLM, no gateway process
 	@TOOLGATE_TEST_FAST=1 $(TESTS) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
 
 test-nightly: data ## Run all tests, with more examples
-	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
+	@TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) $(TESTS) $(ARGS)
 
 # The tests leave rows in the database. Node and prisma's engine are downloaded. LiteLLM sets a private
 # attribute of prisma's client that later releases do not have.

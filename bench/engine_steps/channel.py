@@ -6,6 +6,7 @@ import multiprocessing
 import tempfile
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 import zmq
@@ -60,6 +61,8 @@ class ThreadedChannel:
         self._socket.bind(address)
         context = multiprocessing.get_context("spawn")
         context.Process(target=receive, args=(address,), daemon=True).start()
+        # Before the process that receives is ended: without it, sending would wait for ever.
+        Finalize(None, self._output.shutdown, exitpriority=0)
 
     def send(self, request: Any) -> None:
         frames = self._encoder.encode(request)

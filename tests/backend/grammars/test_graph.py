@@ -64,7 +64,7 @@ def test_masks_are_those_of_the_engine(dialect, schema):
     found = model(dialect)
     for wide in (300, 4096):
         graphs = graphs_of(found, wide=wide)
-        compare(found, graphs, grammar(dialect, schema), range(repeats(3, nightly=200)))
+        compare(found, graphs, grammar(dialect, schema), range(repeats(3, nightly=40)))
 
 
 CONSTRAINED = re.compile('"(pattern|format|minLength|maxLength)": ')
@@ -76,12 +76,12 @@ def test_masks_of_real_tools_are_those_of_the_engine(dialect):
     found = model(dialect)
     real = [each["schema"] for each in records(TOOLS)]
     real = [each for each in real if CONSTRAINED.search(json.dumps(each))]
-    for schema in real[:: repeats(23, nightly=1)]:
+    for schema in real[:: repeats(23, nightly=4)]:
         parameters = canonical_parameters(schema)
         if found.compiler.compile("key", "f", canonical_json(parameters)).grammar is None:
             continue  # this codec has no text for it
         made = found.grammar("f", parameters)
-        compare(found, graphs_of(found, wide=300), made, range(repeats(2, nightly=30)))
+        compare(found, graphs_of(found, wide=300), made, range(repeats(2, nightly=10)))
 
 
 @pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder", "gemma4"])
@@ -90,7 +90,7 @@ def test_masks_stay_right_when_graphs_begin_anew(dialect):
     # Rows that other tests have made are not counted again.
     graphs = graphs_of(found, max_bytes=15_000)
     for schema in ("free", "list", "pattern"):
-        assert compare(found, graphs, grammar(dialect, schema), range(repeats(4, nightly=200)))
+        assert compare(found, graphs, grammar(dialect, schema), range(repeats(4, nightly=40)))
     assert graphs.memory.generation > 3
 
 
@@ -103,7 +103,7 @@ def test_masks_stay_right_when_graphs_begin_anew(dialect):
 def test_masks_of_custom_tools_are_those_of_the_engine(dialect, name):
     found, case = model(dialect), next(case for case in CASES if case.name == name)
     made = found.grammar("f", custom_parameters(Grammar("lark", case.definition)))
-    assert compare(found, graphs_of(found, wide=300), made, range(repeats(2, nightly=100)))
+    assert compare(found, graphs_of(found, wide=300), made, range(repeats(2, nightly=30)))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_masks_of_custom_tools_are_those_of_the_engine(dialect, name):
 def test_masks_of_text_formats_are_those_of_the_engine(form):
     found = model("qwen3")
     made = found.grammar(CONTENT, {TEXT_FORM: form})
-    assert compare(found, graphs_of(found), made, range(repeats(4, nightly=100)))
+    assert compare(found, graphs_of(found), made, range(repeats(4, nightly=40)))
 
 
 @pytest.mark.parametrize("dialect", ["qwen3_coder", "gpt_oss"])
@@ -120,7 +120,7 @@ def test_masks_of_formats_are_those_of_the_engine(dialect):
     found = model(dialect)
     for schema in ({"type": "object"}, SCHEMAS["free"], SCHEMAS["numbers"]):
         made = found.grammar(CONTENT, schema)
-        assert compare(found, graphs_of(found), made, range(repeats(3, nightly=100)))
+        assert compare(found, graphs_of(found), made, range(repeats(3, nightly=40)))
 
 
 @pytest.mark.parametrize("form", [{"maxLength": 40}, {"maxLength": 100}])

@@ -8,6 +8,7 @@ numbers. The forms here are those that a grammar may or may not allow.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -351,6 +352,8 @@ def schema_violation(schema: Mapping[str, Any], value: object) -> str | None:
         return next((f"{each.json_path}: {each.message}"[:200] for each in known), None)
     except OverflowError:  # jsonschema can't divide numbers beyond those of floats by `multipleOf`
         return None
+    except re.error:  # Python's `re` has no `\p{…}`
+        return None if jsonschema_rs.is_valid(dict(schema), value) else "a pattern"
 
 
 def _is_inexact(error: jsonschema.ValidationError) -> bool:

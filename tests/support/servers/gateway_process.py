@@ -179,10 +179,9 @@ class Fleet:
 
 def impatient() -> None:
     """Called in a gateway: it soon gives up a Redis that hangs, and a gateway that died."""
-    sealed_stores.TIMEOUT_SECONDS = 0.5
     from toolgate_proxy.server.background import Place  # imports LiteLLM
 
-    Place.lease = 3.0
+    sealed_stores.TIMEOUT_SECONDS, Place.lease = 0.5, 3.0
 
 
 @contextmanager
