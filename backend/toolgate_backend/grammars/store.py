@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -33,7 +34,13 @@ from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult
-from .loader_threads import Abandoned, FreedMemory, LoaderThreads, LoadLimits, return_freed
+from .loader_threads import (
+    RETURN_SECONDS,
+    Abandoned,
+    LoaderThreads,
+    LoadLimits,
+    return_freed,
+)
 from .quarantine import CPU_SECONDS, WALL_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -76,7 +83,8 @@ class GrammarStore:
         """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""
         self._lock = Lock()
         self._threads = LoaderThreads(THREADS, limits or _load_limits())
-        self._freed = FreedMemory()
+        self._returned = time.monotonic()
+        """When freed memory was returned to the system."""
         self.on_load: Callable[[MeasuredGrammar], object] = lambda grammar: None
         """Is called with each grammar before it is loaded, in the thread that loads it."""
         self.on_release: Callable[[MeasuredGrammar], None] = lambda grammar: None
@@ -129,7 +137,8 @@ class GrammarStore:
                         released += [entry.compiled] if entry.compiled else []
         for grammar in released:
             self.on_release(grammar)
-        if released and self._freed.is_due():
+        if released and (now := time.monotonic()) - self._returned >= RETURN_SECONDS:
+            self._returned = now
             self._threads.submit(return_freed)
 
     def get(self, key: str) -> MeasuredGrammar:
