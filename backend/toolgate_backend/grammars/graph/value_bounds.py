@@ -18,7 +18,7 @@ from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow, pack
 from ...tokens.units import ESCAPE, units
 from ..compiled_grammar import EXPONENT_DIGITS, MeasuredGrammar, ValueLimits
-from .value_places import JSON, AnyPlace, PlaceReader, Tags, reader_of, value_of
+from .value_places import JSON, Place, PlaceReader, Tags, reader_of, value_of
 
 MAX_NESTING = 100
 """Objects and arrays inside each other. Parsers of JSON in Rust allow 128."""
@@ -109,11 +109,11 @@ class GrammarBounds:
         self.begin = self.after(reader.begin, head)
         """The place at which the grammar's text begins."""
 
-    def after(self, place: AnyPlace, text: bytes) -> AnyPlace:
+    def after(self, place: Place, text: bytes) -> Place:
         """Return the place after some more text."""
         return self._reader.after(place, text, self._tags)
 
-    def refused(self, place: AnyPlace) -> tuple[BitmaskRow, ...]:
+    def refused(self, place: Place) -> tuple[BitmaskRow, ...]:
         """Return the tokens to leave out of the mask at a place; the later ones if nothing remains
         without the first. Empty if no bound is reached."""
         value = value_of(place)
