@@ -28,9 +28,8 @@ from . import blob
 from .engines.choice import NOT_XGRAMMAR, Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
-from .instances import InstanceWalker
 from .least_tokens import LeastTokens
-from .read_back import misread
+from .read_back import InstanceWalker, misread
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -100,11 +99,7 @@ class Compiler:
 
     @cached_property
     def walker(self) -> InstanceWalker:
-        return InstanceWalker(self.form, self.encode, self.token_bytes)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text without special tokens."""
-        return self._llguidance.encode(text)
+        return InstanceWalker(self.form, self._llguidance.encode, self.token_bytes)
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:

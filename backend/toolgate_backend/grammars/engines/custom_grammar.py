@@ -25,7 +25,7 @@ from ...errors import GrammarRefused
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
 from .custom_matcher import CustomMatcher, Parts
-from .custom_texts import WRITABLE, FixedText, View, Writing, input_texts, quoted_view, raw_view
+from .custom_texts import WRITABLE, FixedText, View, Writing, input_texts
 from .engine import CompiledGrammar
 from .llguidance_matcher import FreshMatcher, can_begin, first_line, new_matcher
 
@@ -87,16 +87,12 @@ class CustomGrammars:
 
     def _view(self, writing: Writing) -> View:
         if writing not in self._views:
-            self._views[writing] = (
-                raw_view(self._tokenizer)
-                if writing == "raw"
-                else quoted_view(self._tokenizer, writing)
-            )
+            self._views[writing] = View(self._tokenizer, writing)
         return self._views[writing]
 
     def _has_text(self, regex: str) -> bool:
         """Return whether a regular expression of Lark matches any text, the empty one included."""
-        matcher = new_matcher(self._tokenizer, f"{_START}TEXT\nTEXT: {regex}", {})
+        matcher = new_matcher(self._tokenizer, f"{_START}TEXT\nTEXT: {regex}")
         return matcher.is_accepting() or can_begin(self._tokenizer, matcher)
 
 
