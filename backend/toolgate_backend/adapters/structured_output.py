@@ -183,7 +183,7 @@ class FailedSequence:
     the failure token only, and it accepts no token, so that the response is an error."""
 
     def __init__(self, model: ModelData) -> None:
-        self.row = model.row_of(model.failure_mask)
+        self.row = model.rows.row(model.failure_mask)
 
     def accept(self, token: int) -> bool:
         return False

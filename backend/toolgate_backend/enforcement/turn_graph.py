@@ -149,7 +149,7 @@ class TurnGraph:
             return entry.graph.row(node)
         if node.row is None:
             before = len(self._model.rows)
-            node.row = self._model.row_of(self.turn.mask(node.state, UNLIMITED))
+            node.row = self._model.rows.row(self.turn.mask(node.state, UNLIMITED))
             if len(self._model.rows) > before:
                 self._count(node.row.view.nbytes)
         return node.row
