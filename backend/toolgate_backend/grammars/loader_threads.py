@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from toolgate_core.killable import Limits
+
 from .compiler import NICENESS
 
 STACK_BYTES = 32 * 2**20
@@ -28,13 +30,6 @@ class Abandoned(BaseException):
     """Interrupts a job that exceeds its limits. No handler of `Exception` catches it."""
 
 
-@dataclass(frozen=True)
-class LoadLimits:
-    cpu_seconds: float
-    """Processor time of the thread."""
-    wall_seconds: float
-
-
 @dataclass
 class _Running:
     key: str
@@ -44,16 +39,16 @@ class _Running:
     cpu_started: float
     started: float
 
-    def exceeds(self, limits: LoadLimits) -> bool:
+    def exceeds(self, limits: Limits) -> bool:
         if time.monotonic() - self.started > limits.wall_seconds:
             return True
         return time.clock_gettime(self.clock) - self.cpu_started > limits.cpu_seconds
 
 
 class LoaderThreads:
-    """Runs jobs in their order on `count` threads."""
+    """Runs jobs in their order on `count` threads. Only the limits on time apply."""
 
-    def __init__(self, count: int, limits: LoadLimits) -> None:
+    def __init__(self, count: int, limits: Limits) -> None:
         self._limits = limits
         self._jobs: SimpleQueue[tuple[str | None, Callable[[], None]]] = SimpleQueue()
         self._running: dict[threading.Thread, _Running] = {}
