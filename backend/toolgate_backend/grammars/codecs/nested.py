@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from toolgate_core.dialects.arguments.nested import Location
 from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import NestedTags
-from toolgate_core.dialects.marks import Marks
 from toolgate_core.schema.types import ALL, type_of
 
 from .nodes import (
@@ -151,16 +151,8 @@ def _exactly(value: Any) -> Node:
 
 class NestedGrammar(StructuredGrammar):
     separator = ""
-
-    def __init__(
-        self, codec: NestedTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-    ) -> None:
-        self._codec = codec
-        self._marks = marks
-        self._typed_by = typed_by
-        self._namespace = marks.encode(codec.namespace)
-        self._are_bounds_left = False
-        super().__init__(schema, marks, typed_by)
+    _codec: NestedTags
+    _are_bounds_left = False
 
     def structure(self, schema: dict[str, Any]) -> Structure:
         whole = structure_of(schema)
@@ -170,9 +162,10 @@ class NestedGrammar(StructuredGrammar):
             self.rules.tags[name.encode(errors="replace")] = "json"
         return Structure(root, placement.definitions)
 
-    @property
+    @cached_property
     def _strings(self) -> RawStrings:
-        return RawStrings(self.rules, self._namespace, self._namespace, self._marks, cdata=False)
+        namespace = self._marks.encode(self._codec.namespace)
+        return RawStrings(self.rules, namespace, namespace, self._marks, cdata=False)
 
     def has_text(self, node: Node) -> bool:
         match node:

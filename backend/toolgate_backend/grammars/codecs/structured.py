@@ -140,10 +140,15 @@ class StructuredGrammar(ABC):
     options: ClassVar[Mapping[str, Any]] = {"whitespace_flexible": False}
     """llguidance's options for values that are JSON."""
 
-    def __init__(self, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]) -> None:
+    def __init__(
+        self, codec: Any, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+    ) -> None:
+        """`codec`: that of the class."""
         schema = without_root_references(_with_declared(schema, typed_by))
         self.rules = Rules()
+        self._codec = codec
         self._marks = marks
+        self._typed_by = typed_by
         self._definitions = schema.get("$defs", {})
         whole = self.structure(schema)
         objects = [each for each in whole.options(whole.root) if isinstance(each, Object)]
