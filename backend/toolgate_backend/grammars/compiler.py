@@ -176,7 +176,7 @@ class Compiler:
             try:
                 if is_json:
                     return self._compiled_json(name, choice, known=known is not None)
-                grammar, residual = self._llguidance.compile_call(
+                grammar, residual = self._llguidance.compile_arguments(
                     self.form, name, choice.schema, schema
                 )
                 return choice.beyond_json(residual), grammar
@@ -224,7 +224,10 @@ class Compiler:
 
         def compiles(prepared: dict[str, Any]) -> bool:
             try:
-                self._llguidance.compile_call(self.form, name, prepared, schema)
+                if self.form.json_of(name) is not None:
+                    self._llguidance.compile(self.form, name, prepared)
+                else:
+                    self._llguidance.compile_arguments(self.form, name, prepared, schema)
             except GrammarRefused:
                 return False
             return True

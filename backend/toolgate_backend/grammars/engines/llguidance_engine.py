@@ -97,14 +97,6 @@ class LLGuidanceEngine:
         assert first is not None
         raise first
 
-    def compile_call(
-        self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
-    ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
-        """As `compile` for arguments that are JSON, and as `compile_arguments` for others."""
-        if form.json_of(name) is not None:
-            return self.compile(form, name, parameters), ()
-        return self.compile_arguments(form, name, parameters, typed_by)
-
     def compile_arguments(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
     ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from toolgate_core import grammar_key
 
@@ -27,15 +26,6 @@ _DIGITS = re.compile(rb"\d+")
 MARK = ESCAPE + b"["
 _BRACKETS = re.compile(rb"[\[{]")
 _STRINGS = re.compile(r'"([^"]*)')
-
-
-class _Opening(NamedTuple):
-    """The tokens that open a value."""
-
-    outside: BitmaskRow
-    """Outside of strings."""
-    inside: BitmaskRow
-    """Those that first end the string in which they begin."""
 
 
 class ValueBounds:
@@ -57,9 +47,7 @@ class ValueBounds:
         opening = [at for at, text in enumerate(unit_bytes) if _opens(text)]
         outside = pack(opening, size)
         self._opening = {
-            reader: _Opening(
-                outside, pack((t for t in opening if reader.ends(unit_bytes[t])), size)
-            )
+            reader: (outside, pack((t for t in opening if reader.ends(unit_bytes[t])), size))
             for reader in {JSON, self._reader}
         }
 
@@ -86,8 +74,9 @@ class ValueBounds:
         return (self._longer[left], self._zeros) if fraction else (self._longer[left],)
 
     def opening(self, reader: PlaceReader, *, quoted: bool) -> BitmaskRow:
-        found = self._opening[reader]
-        return found.inside if quoted else found.outside
+        """Return the tokens that open a value. `quoted`: those that first end the string in which
+        they begin."""
+        return self._opening[reader][quoted]
 
 
 class GrammarBounds:
