@@ -187,7 +187,7 @@ class NestedGrammar(StructuredGrammar):
                 return written
             case _PlacedNumber(schema, types):
                 if "string" not in types:
-                    return f"{self.json(schema)} {self._strings.end.lark}"
+                    return f"{self.json(schema)} {self._strings.end}"
                 if not schema.keys().isdisjoint(BOUNDS):
                     self._leave_bounds()
                 kinds = ("integer",) if schema["type"] == "integer" else ("integer", "number")
@@ -217,7 +217,7 @@ class NestedGrammar(StructuredGrammar):
 
     def container(self, node: Object | Array) -> str:
         inner = self.items(node) if isinstance(node, Array) else self.members(node)
-        return self.rules.add("container", f"{inner} {self._strings.end.lark}")
+        return self.rules.add("container", f"{inner} {self._strings.end}")
 
     def argument(self, name: str, value: str) -> str:
         begin = self.literal_text(f"{self._codec.namespace}<{name}>")
@@ -227,7 +227,7 @@ class NestedGrammar(StructuredGrammar):
     # terminal of its own: llguidance's lexer could not go back to it from a longer one.
 
     def member(self, name: str, value: str) -> str:
-        begin = f"{self._strings.end.lark} {quoted(f'<{name}>')}"
+        begin = f"{self._strings.end} {quoted(f'<{name}>')}"
         return self._element(begin, name, value)
 
     def item(self, value: str) -> str:

@@ -55,7 +55,7 @@ class TaggedGrammar:
         self.rules = Rules()
         end, close = marks.encode(codec.end), marks.encode(codec.close)
         self._strings = RawStrings(self.rules, end, close, marks, cdata=codec.cdata)
-        self._end = self._strings.end.lark
+        self._end = self._strings.end
         self._options = {
             "whitespace_flexible": False,
             "item_separator": codec.item_separator,
