@@ -10,20 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from toolgate_core.dialects.arguments.nested import Location
 from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import NestedTags
-from toolgate_core.schema.types import ALL, type_of
+from toolgate_core.schema.types import type_of
 
 from .nodes import (
     BOUNDS,
     NOTHING,
     Array,
-    FurtherMembers,
     Member,
     Node,
     Number,
@@ -40,23 +39,6 @@ from .rules import quoted
 from .structured import StructuredGrammar
 
 _NAME = re.compile(r"[^\s<>/\[\]]+")
-
-
-@dataclass(frozen=True)
-class _PlacedText(Text):
-    types: frozenset[str] = ALL
-
-
-@dataclass(frozen=True)
-class _PlacedNumber(Number):
-    types: frozenset[str] = ALL
-
-
-@dataclass(frozen=True)
-class _PlacedValues(Values):
-    """Scalars."""
-
-    types: frozenset[str] = ALL
 
 
 class _Placement:
@@ -86,10 +68,10 @@ class _Placement:
             case Values(values):
                 return self._values(values, place)
             case Text(schema):
-                return _PlacedText(schema, types) if "string" in types else NOTHING
+                return Text(schema, types) if "string" in types else NOTHING
             case Number(schema):
                 kinds = {"integer"} if schema["type"] == "integer" else {"integer", "number"}
-                return _PlacedNumber(schema, types) if kinds <= types else NOTHING
+                return Number(schema, types) if kinds <= types else NOTHING
             case Array():
                 return self._array(node, place)
             case Object():
@@ -107,7 +89,7 @@ class _Placement:
     def _values(self, values: tuple[Any, ...], place: Location) -> Node:
         kept = [each for each in values if type_of(each) in place.types]
         scalars = tuple(each for each in kept if not isinstance(each, list | dict))
-        options: list[Node] = [_PlacedValues(scalars, place.types)] if scalars else []
+        options: list[Node] = [Values(scalars, place.types)] if scalars else []
         options += [
             self.node(_exactly(each), place) for each in kept if isinstance(each, list | dict)
         ]
@@ -169,7 +151,7 @@ class NestedGrammar(StructuredGrammar):
 
     def has_text(self, node: Node) -> bool:
         match node:
-            case _PlacedText() | _PlacedValues():
+            case Text() | Values():
                 return self._written(node) is not None
             case _:
                 return True
@@ -181,11 +163,11 @@ class NestedGrammar(StructuredGrammar):
 
     def value(self, node: Node) -> str:
         match node:
-            case _PlacedText() | _PlacedValues():
+            case Text() | Values():
                 written = self._written(node)
                 assert written is not None
                 return written
-            case _PlacedNumber(schema, types):
+            case Number(schema, types):
                 if "string" not in types:
                     return f"{self.json(schema)} {self._strings.end}"
                 if not schema.keys().isdisjoint(BOUNDS):
@@ -195,10 +177,10 @@ class NestedGrammar(StructuredGrammar):
             case _:
                 return super().value(node)
 
-    def _written(self, node: _PlacedText | _PlacedValues) -> str | None:
+    def _written(self, node: Text | Values) -> str | None:
         """Return the rule of strings, or of scalars; None if none of them can be written."""
         forbidden = [PATTERNS[kind] for kind in PATTERNS if kind in node.types]
-        if isinstance(node, _PlacedText):
+        if isinstance(node, Text):
             return self._strings.value({"type": "string", **node.schema}, forbidden)
         texts = [each for each in node.values if isinstance(each, str)]
         others = [each for each in node.values if each is not None and not isinstance(each, str)]
@@ -235,12 +217,3 @@ class NestedGrammar(StructuredGrammar):
 
     def _element(self, begin: str, name: str, value: str) -> str:
         return self.rules.add("element", f"{begin} ({value}) {quoted(f'</{name}>')}")
-
-    def text(self, node: Text) -> str:
-        raise AssertionError("all texts are placed")
-
-    def literal(self, value: Any) -> str:
-        raise AssertionError("all values are placed")
-
-    def further_member(self, names: FurtherMembers, value: str) -> str | None:
-        raise AssertionError("undeclared members are removed")

@@ -207,12 +207,12 @@ class StructuredGrammar(ABC):
     def can_be_argument(self, name: str) -> bool:
         return self.can_be_key(name)
 
-    @abstractmethod
-    def text(self, node: Text) -> str: ...
+    def text(self, node: Text) -> str:
+        raise NotImplementedError
 
-    @abstractmethod
     def literal(self, value: Any) -> str:
         """Return a JSON value."""
+        raise NotImplementedError
 
     @abstractmethod
     def container(self, node: Object | Array) -> str: ...
@@ -220,9 +220,9 @@ class StructuredGrammar(ABC):
     @abstractmethod
     def member(self, name: str, value: str) -> str: ...
 
-    @abstractmethod
     def further_member(self, names: FurtherMembers, value: str) -> str | None:
         """Return an undeclared member; None if no name can be written."""
+        raise NotImplementedError
 
     def argument(self, name: str, value: str) -> str:
         """Return a member of the outermost object."""
