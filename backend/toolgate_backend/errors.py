@@ -7,7 +7,6 @@ BackendError
 ├── IncompatibleServer      vLLM's version or flags would disable enforcement; stops the server
 ├── GrammarNotLoaded        a sequence needs a grammar that is not loaded in this process
 ├── GrammarNotCreated       the engine could not create the grammar of a request
-├── MaskTooSlow             the masks of a sequence delay the steps of all others
 └── NoTokenAllowed          a grammar allows no token at all: a bug of the engine or of Toolgate
 """
 
@@ -42,10 +41,6 @@ class GrammarNotLoaded(BackendError):
 
 
 class GrammarNotCreated(BackendError):
-    pass
-
-
-class MaskTooSlow(BackendError):
     pass
 
 

@@ -7,7 +7,8 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from .adapters.probe import check_server
+from .adapters import probe
+from .adapters.private_names import SERVER
 from .errors import IncompatibleServer
 from .vllm_cli import unsupported_server
 
@@ -27,21 +28,18 @@ def register() -> None:
     """
     if "VLLM_PLUGINS" not in os.environ:
         return
-    reason = unsupported_server(_serve_flags(), os.environ)
+    # The flags of `vllm serve MODEL …`. Those of other programs have other meanings.
+    flags = sys.argv[2:] if sys.argv[1:2] == ["serve"] else []
+    reason = unsupported_server(flags, os.environ)
     if reason is not None:
         raise IncompatibleServer(reason)
-    check_server()
+    probe.check(SERVER)
 
     from .adapters import vllm_host
     from .adapters.lifetimes import end_with_parent
 
     vllm_host.register()
     end_with_parent()
-
-
-def _serve_flags() -> list[str]:
-    """The flags of `vllm serve MODEL …`. The flags of other programs have other meanings."""
-    return sys.argv[2:] if sys.argv[1:2] == ["serve"] else []
 
 
 class ToolgateEndpoints:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from toolgate_backend.adapters.private_names import COMMAND_LINE, ENGINE_MODULES, SERVER_MODULES
-from toolgate_backend.adapters.probe import check_command_line, patch_version_lookup
+from toolgate_backend.adapters.probe import check, patch_version_lookup
 from toolgate_core.host_probe import find, importing
 
 RUST_FRONTEND = "VLLM_USE_RUST_FRONTEND"
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
     """Raises IncompatibleServer if the installed vLLM has no such command line."""
     with importing():
         patch_version_lookup()
-        check_command_line()
+        check((COMMAND_LINE,))
         import_modules(SERVER_MODULES)
     sys.argv = ["vllm", *argv]
     find(COMMAND_LINE)()

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import IncompatibleServer
 from . import probe
+from .private_names import FORCED_DRAFTS
 
 METHOD = "ngram_gpu"
 GRAPH_FLAGS = ["-cc.cudagraph_mode", "FULL"]
@@ -60,7 +61,7 @@ def check(config: Any, wanted: int) -> None:
                 "--speculative-config."
             )
         return
-    probe.check_forced_drafts()
+    probe.check(FORCED_DRAFTS, ", or unset TOOLGATE_FORCED_DRAFTS")
     if (reason := _unsupported(config, wanted)) is not None:
         raise IncompatibleServer(
             f"TOOLGATE_FORCED_DRAFTS={wanted} is not supported {reason}, or unset "

@@ -8,7 +8,7 @@ are written there before the inputs of the step are prepared.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,9 +39,24 @@ class NoDrafter(BaseSpeculator):  # type: ignore[misc]  # vLLM is not type-check
 
 
 def register() -> None:
-    """Add the hooks to vLLM's V2 model runner. Called once in a process."""
-    model_runner.init_speculator = _hook_init_speculator(model_runner.init_speculator)
-    GPUModelRunner.prepare_inputs = _hook_prepare_inputs(GPUModelRunner.prepare_inputs)
+    """Replace functions of vLLM's V2 model runner. Called once in a process."""
+    own_init, own_prepare = model_runner.init_speculator, GPUModelRunner.prepare_inputs
+
+    def init_speculator(vllm_config: Any, device: Any, req_states: Any) -> Any:
+        if not draft_config.is_configured(vllm_config):
+            return own_init(vllm_config, device, req_states)
+        rows = vllm_config.scheduler_config.max_num_seqs
+        return NoDrafter(rows, vllm_config.num_speculative_tokens, device)
+
+    @functools.wraps(own_prepare)
+    def prepare_inputs(self: Any, scheduler_output: Any, *others: Any) -> Any:
+        scheduled = scheduler_output.scheduled_spec_decode_tokens
+        if scheduled and draft_config.is_configured(self.vllm_config):
+            place(self.req_states, scheduled, self.device)
+        return own_prepare(self, scheduler_output, *others)
+
+    model_runner.init_speculator = init_speculator
+    GPUModelRunner.prepare_inputs = prepare_inputs
 
 
 def place(states: Any, scheduled: Mapping[str, Sequence[int]], device: Any) -> None:
@@ -52,25 +67,3 @@ def place(states: Any, scheduled: Mapping[str, Sequence[int]], device: Any) -> N
     rows = np.array([states.req_id_to_index[each] for each in scheduled], dtype=np.int64)
     sent = functools.partial(async_tensor_h2d, device=device)
     states.draft_tokens[sent(rows)] = sent(table)
-
-
-def _hook_init_speculator(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def init_speculator(vllm_config: Any, device: Any, req_states: Any) -> Any:
-        if not draft_config.is_configured(vllm_config):
-            return original(vllm_config, device, req_states)
-        rows = vllm_config.scheduler_config.max_num_seqs
-        return NoDrafter(rows, vllm_config.num_speculative_tokens, device)
-
-    return init_speculator
-
-
-def _hook_prepare_inputs(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def prepare_inputs(self: Any, scheduler_output: Any, *others: Any) -> Any:
-        scheduled = scheduler_output.scheduled_spec_decode_tokens
-        if scheduled and draft_config.is_configured(self.vllm_config):
-            place(self.req_states, scheduled, self.device)
-        return original(self, scheduler_output, *others)
-
-    return prepare_inputs

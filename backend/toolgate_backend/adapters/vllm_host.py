@@ -75,7 +75,7 @@ def detect_adapter(config: Any, wanted: str) -> AdapterName:
             "runner, so nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
         )
     if not ours:
-        probe.check_structured_output()
+        probe.check(STRUCTURED_OUTPUT, ", or set TOOLGATE_ADAPTER=logits_processor")
         draft_config.check(config, settings().forced_drafts)
     return detected
 

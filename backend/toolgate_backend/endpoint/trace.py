@@ -101,53 +101,42 @@ class Trace:
         self._turns = turns
         self._store = store
         self._spec = spec
-        self._choices: dict[int, _Choice] = {}
+        self._automata: dict[int, Automaton | None] = {}
+        """By choice; None once the choice left its automaton: the engine ended it with an error."""
 
     async def event(self, choice: int, ids: Sequence[int]) -> TraceEvent:
         """Return the traces of the next tokens of a choice. The masks are computed in a thread."""
         return await asyncio.to_thread(self._event, choice, ids)
 
     def _event(self, choice: int, ids: Sequence[int]) -> TraceEvent:
-        traced = self._choices.get(choice)
-        if traced is None:
+        if choice not in self._automata:
             spec = replace(self._spec, choice_number=self._spec.choice_number + choice)
-            automaton = Automaton(self._turns, spec, *spec.grammars_in(self._store))
-            traced = self._choices[choice] = _Choice(automaton, len(spec.accepted))
-        return TraceEvent(choice=choice, tokens=tuple(traced.traces(ids, self._vocabulary)))
-
-
-class _Choice:
-    def __init__(self, automaton: Automaton, length: int) -> None:
-        self._automaton: Automaton | None = automaton
-        """None once the choice left the automaton: the engine ended it with an error."""
-        self._length = length
-
-    def traces(self, ids: Sequence[int], vocabulary: Vocabulary) -> list[TokenTrace]:
-        found: list[TokenTrace] = []
+            grammars = spec.grammars_in(self._store)
+            self._automata[choice] = Automaton(self._turns, spec, *grammars)
+        automaton, found = self._automata[choice], list[TokenTrace]()
         for token in ids:
-            automaton = self._automaton
             if automaton is None or automaton.is_terminated():
                 break
+            at = len(automaton.tokens)
             try:
                 state, allowed = automaton.state, automaton.next_row().count
-                if not automaton.accept_tokens([token]):
-                    raise BackendError(f"the automaton of the trace refuses token {self._length}")
+                if not automaton.accept(token):
+                    raise BackendError(f"the automaton of the trace refuses token {at}")
             except Exception as error:  # noqa: BLE001 - a trace must not end the response
                 logger.warning("Toolgate: a trace ends early: %s", error)
-                self._automaton = None
+                self._automata[choice] = None
                 break
             found.append(
                 TokenTrace(
-                    at=self._length,
+                    at=at,
                     id=token,
-                    text=vocabulary.token_bytes[token].decode(errors="replace"),
+                    text=self._vocabulary.token_bytes[token].decode(errors="replace"),
                     phase=PHASES[state.phase],
-                    kind=_kind(state, allowed, vocabulary),
+                    kind=_kind(state, allowed, self._vocabulary),
                     allowed=allowed,
                 )
             )
-            self._length += 1
-        return found
+        return TraceEvent(choice=choice, tokens=tuple(found))
 
 
 def _kind(state: State, allowed: int, vocabulary: Vocabulary) -> TokenKind:

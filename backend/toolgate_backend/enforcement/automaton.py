@@ -283,7 +283,7 @@ class Automaton:
             room = self._limits.room(course, node.state, len(self._tokens))
             is_limited = room is not UNLIMITED
         if is_limited:
-            return self._model.row_of(self.next_mask())
+            return self._model.rows.row(self.next_mask())
         return self._graph.row(node, course.entry)
 
 

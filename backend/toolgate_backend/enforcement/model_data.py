@@ -15,7 +15,7 @@ from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
 from ..tokens import masks
-from ..tokens.masks import BitmaskRow, Row, Rows
+from ..tokens.masks import BitmaskRow, Rows
 from ..tokens.units import TokenIndex, units
 from ..tokens.vocabulary import Vocabulary
 from .candidates import CallPrefixes, Candidate, Candidates, CandidateSet
@@ -76,7 +76,8 @@ class ModelData:
             WeakValueDictionary()
         )
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
-        self._end_of_calls = MeasuredGrammar(empty_grammar(), 0, "end of calls")
+        self.end_of_calls = MeasuredGrammar(empty_grammar(), 0, "end of calls")
+        """The text that ends the calls, among the candidates."""
         self._beginnings = {
             kind: Candidate(MeasuredGrammar(empty_grammar(), 0, f"message: {kind}"), text)
             for kind, text in self.texts.begins.items()
@@ -101,7 +102,7 @@ class ModelData:
         found = [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
         found += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
         found += [Candidate(content, content_head)] if content is not None else []
-        found += [Candidate(self._end_of_calls, end)] if end else []
+        found += [Candidate(self.end_of_calls, end)] if end else []
         return self._candidate_set(found)
 
     def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
@@ -122,14 +123,6 @@ class ModelData:
             return None if grammar_key.CONTENT in names else "call"
         return kinds[0] if len(candidates.numbers) == 1 else None
 
-    def ends_calls(self, candidates: Candidates) -> bool:
-        """Whether the text that ends the calls is the only candidate that remains."""
-        return candidates.grammars == [self._end_of_calls]
-
-    def may_end_calls(self, candidates: Candidates) -> bool:
-        """Whether the text that ends the calls is among the candidates that remain."""
-        return self._end_of_calls in candidates.grammars
-
     def _make_head(self, opening: str, name: str, call_id: str) -> bytes:
         return units(opening + self.form.head(name, call_id), self.form.marks)
 
@@ -148,11 +141,6 @@ class ModelData:
         calls = self.first_calls(grammars, call_id).candidates
         return any(each.prefix.startswith(text) for each in calls)
 
-    def heads(self, grammars: Sequence[MeasuredGrammar]) -> list[bytes]:
-        """The texts of first calls up to their arguments, if ids and marks are not among them."""
-        before = (self.form.grammar_texts(g.name)[0] for g in grammars)
-        return [text.encode() for text in before]
-
     def prepare_prefixes(self, grammars: Sequence[MeasuredGrammar]) -> None:
         """Compute the common prefix of the tools, and the position at which they diverge, before
         the first step needs them. For hundreds of tools this takes milliseconds."""
@@ -167,10 +155,6 @@ class ModelData:
         """The mask of these tokens."""
         return masks.pack(tokens, self.vocabulary.size)
 
-    def row_of(self, mask: BitmaskRow) -> Row:
-        """A mask as a shared row."""
-        return self.rows.row(mask)
-
     def _plain_tokens(self) -> bytes:
         """By token: whether it is text that contains no beginning of a text of the dialect."""
         firsts = self.texts.first_bytes
@@ -180,12 +164,6 @@ class ModelData:
         )
 
     # --- masks of the free phases ---
-
-    def content_marks(self, *, may_reason: bool, may_call: bool) -> frozenset[int]:
-        """The marks allowed in content: the beginning of reasoning, of the calls, or both."""
-        reasoning, call = self.texts.reasoning_mark, self.texts.trigger_mark
-        marks = (reasoning if may_reason else None, call if may_call else None)
-        return frozenset(mark for mark in marks if mark is not None)
 
     def free_text_mask(
         self, allowed: frozenset[int], partial_mark: bytes, banned: Set[int] = frozenset()

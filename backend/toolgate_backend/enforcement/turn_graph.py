@@ -19,7 +19,7 @@ from ..grammars.graph.token_graph import TokenGraph
 from ..grammars.store import GrammarStore
 from ..grammars.text_kinds import JSON_KINDS
 from ..tokens.masks import Row
-from .candidates import Candidates, Runner
+from .candidates import Runner
 from .model_data import ModelData
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
@@ -149,7 +149,7 @@ class TurnGraph:
             return entry.graph.row(node)
         if node.row is None:
             before = len(self._model.rows)
-            node.row = self._model.row_of(self.turn.mask(node.state, UNLIMITED))
+            node.row = self._model.rows.row(self.turn.mask(node.state, UNLIMITED))
             if len(self._model.rows) > before:
                 self._count(node.row.view.nbytes)
         return node.row
@@ -209,11 +209,8 @@ def crosses(before: State, after: State) -> bool:
     """Whether something begins or ends between two states."""
     if before.phase is not after.phase or bool(before.forced) != bool(after.forced):
         return True
-    return before.ended != after.ended or _begins(after.candidates)
-
-
-def _begins(candidates: Candidates | None) -> bool:
-    return candidates is not None and not candidates.touched
+    begins = after.candidates is not None and not after.candidates.touched
+    return before.ended != after.ended or begins
 
 
 def _connect(node: TurnNode, token: int, state: State, placed: Placed) -> None:

@@ -28,9 +28,8 @@ from . import blob
 from .engines.choice import NOT_XGRAMMAR, Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
-from .instances import InstanceWalker
 from .least_tokens import LeastTokens
-from .read_back import misread
+from .read_back import InstanceWalker, misread
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -100,11 +99,7 @@ class Compiler:
 
     @cached_property
     def walker(self) -> InstanceWalker:
-        return InstanceWalker(self.form, self.encode, self.token_bytes)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text without special tokens."""
-        return self._llguidance.encode(text)
+        return InstanceWalker(self.form, self._llguidance.encode, self.token_bytes)
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
@@ -181,7 +176,7 @@ class Compiler:
             try:
                 if is_json:
                     return self._compiled_json(name, choice, known=known is not None)
-                grammar, residual = self._llguidance.compile_call(
+                grammar, residual = self._llguidance.compile_arguments(
                     self.form, name, choice.schema, schema
                 )
                 return choice.beyond_json(residual), grammar
@@ -229,7 +224,10 @@ class Compiler:
 
         def compiles(prepared: dict[str, Any]) -> bool:
             try:
-                self._llguidance.compile_call(self.form, name, prepared, schema)
+                if self.form.json_of(name) is not None:
+                    self._llguidance.compile(self.form, name, prepared)
+                else:
+                    self._llguidance.compile_arguments(self.form, name, prepared, schema)
             except GrammarRefused:
                 return False
             return True

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import xgrammar
 from pydantic import BaseModel
@@ -48,9 +45,8 @@ class CompileJob(BaseModel):
 
 
 def work(setup: bytes) -> Work:
-    """Return the work of the processes of the quarantine."""
-    made = CompilerSetup(**json.loads(setup))
-    compiler = made.compiler(cache_bytes=COMPILER_CACHE_BYTES)
+    """Return the work of the processes of the quarantine. `setup`: see `setup_of`."""
+    compiler = compiler_of(setup, cache_bytes=COMPILER_CACHE_BYTES)
     compiler.warm_cache()
     usual = CompileJob(key="", name="usual", parameters=canonical_json(COMMON_SCHEMA))
 
@@ -111,40 +107,24 @@ def _with_blob(
     return verdict.model_copy(update={"load_ms": load_ms, "blob": packed if pays else None})
 
 
-@dataclass(frozen=True)
-class CompilerSetup:
-    """What a process without vLLM needs to compile as the engine's workers do."""
+def setup_of(vocabulary: Vocabulary) -> bytes:
+    """Return what a process without vLLM needs to compile as the engine's workers do."""
+    setup = {
+        "tokenizer_info": vocabulary.info.serialize_json(),  # xgrammar's
+        "tokenizer": tokenizer_text(vocabulary.tokenizer),
+        "size": vocabulary.size,
+        "end": vocabulary.tokenizer.eos_token_id,
+        "dialect": vocabulary.dialect.name,
+        "marks": vocabulary.marks.tokens,
+    }
+    return json.dumps(setup).encode()
 
-    tokenizer_info: str
-    """xgrammar's tokenizer info, serialized."""
-    tokenizer: str
-    """The JSON of the tokenizers library."""
-    vocabulary_size: int
-    end: int
-    dialect: str
-    marks: dict[str, int]
-    """By text: the marks' token ids."""
 
-    @classmethod
-    def from_vocabulary(cls, vocabulary: Vocabulary) -> CompilerSetup:
-        return cls(
-            tokenizer_info=vocabulary.info.serialize_json(),
-            tokenizer=tokenizer_text(vocabulary.tokenizer),
-            vocabulary_size=vocabulary.size,
-            end=vocabulary.tokenizer.eos_token_id,
-            dialect=vocabulary.dialect.name,
-            marks=vocabulary.marks.tokens,
-        )
-
-    def compiler(self, *, cache_bytes: int) -> Compiler:
-        tokenizer = make_tokenizer(self.tokenizer, size=self.vocabulary_size, end=self.end)
-        return Compiler(
-            CallForm(DIALECTS[self.dialect], self.marks),
-            XGrammarEngine(self._info, cache_bytes=cache_bytes),
-            LLGuidanceEngine(tokenizer),
-        )
-
-    @cached_property
-    def _info(self) -> Any:
-        """Cached, because it parses several megabytes of JSON."""
-        return xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
+def compiler_of(setup: bytes, *, cache_bytes: int) -> Compiler:
+    made = json.loads(setup)
+    info = xgrammar.TokenizerInfo.deserialize_json(made["tokenizer_info"])
+    return Compiler(
+        CallForm(DIALECTS[made["dialect"]], made["marks"]),
+        XGrammarEngine(info, cache_bytes=cache_bytes),
+        LLGuidanceEngine(make_tokenizer(made["tokenizer"], size=made["size"], end=made["end"])),
+    )

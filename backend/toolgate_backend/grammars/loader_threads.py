@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from toolgate_core.killable import Limits
+
 from .compiler import NICENESS
 
 STACK_BYTES = 32 * 2**20
@@ -28,13 +30,6 @@ class Abandoned(BaseException):
     """Interrupts a job that exceeds its limits. No handler of `Exception` catches it."""
 
 
-@dataclass(frozen=True)
-class LoadLimits:
-    cpu_seconds: float
-    """Processor time of the thread."""
-    wall_seconds: float
-
-
 @dataclass
 class _Running:
     key: str
@@ -44,16 +39,16 @@ class _Running:
     cpu_started: float
     started: float
 
-    def exceeds(self, limits: LoadLimits) -> bool:
+    def exceeds(self, limits: Limits) -> bool:
         if time.monotonic() - self.started > limits.wall_seconds:
             return True
         return time.clock_gettime(self.clock) - self.cpu_started > limits.cpu_seconds
 
 
 class LoaderThreads:
-    """Runs jobs in their order on `count` threads."""
+    """Runs jobs in their order on `count` threads. Only the limits on time apply."""
 
-    def __init__(self, count: int, limits: LoadLimits) -> None:
+    def __init__(self, count: int, limits: Limits) -> None:
         self._limits = limits
         self._jobs: SimpleQueue[tuple[str | None, Callable[[], None]]] = SimpleQueue()
         self._running: dict[threading.Thread, _Running] = {}
@@ -122,32 +117,17 @@ def _interrupt(thread_id: int) -> None:
     )
 
 
-PERIOD = 60.0
-"""Shortest time between two returns, in seconds. One takes milliseconds, in which other threads may
-wait for memory."""
-
-
-class FreedMemory:
-    """When freed memory goes back to the system.
-
-    Grammars and graphs are many small objects of native code and Python, among others that stay, so
-    glibc keeps their pages: after 3,000 schemas with a call each, a process of 235 MB had 83 MB of
-    free memory."""
-
-    def __init__(self) -> None:
-        self._returned = time.monotonic()
-
-    def is_due(self) -> bool:
-        """Return whether the memory should go back now. It is not due again for PERIOD."""
-        now = time.monotonic()
-        if now - self._returned < PERIOD:
-            return False
-        self._returned = now
-        return True
+RETURN_SECONDS = 60.0
+"""Shortest time between two returns of freed memory. One takes milliseconds, in which other threads
+may wait for memory."""
 
 
 def return_freed() -> None:
     """Give freed memory back to the system. Do nothing with other C libraries than glibc. Python's
-    lock is free meanwhile."""
+    lock is free meanwhile.
+
+    Grammars and graphs are many small objects of native code and Python, among others that stay, so
+    glibc keeps their pages: after 3,000 schemas with a call each, a process of 235 MB had 83 MB of
+    free memory."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import llguidance
+
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
@@ -20,45 +22,22 @@ from toolgate_core.wire import GrammarVerdict
 
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
-from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer
+from .engines.custom_texts import Tokens
+from .engines.llguidance_engine import LLGuidanceEngine
 
-_PRINTED = [*range(33, 127), *range(161, 173), *range(174, 256)]
-_END = "<|end|>"
+_END = b"<|end|>"
 
 
 def compiler_of(dialect: str) -> Compiler:
     """Return the compiler for a dialect. Raise LookupError for an unknown one."""
     marks = mark_texts(DIALECTS[dialect])
-    characters = _byte_characters()
-    added = [_END, *marks]
-    ids = {text: len(characters) + at for at, text in enumerate(added)}
-    by_bytes = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
-    tokenizer = {
-        "version": "1.0",
-        "added_tokens": [
-            {"id": ids[text], "content": text, "special": True}
-            | dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-            for text in added
-        ],
-        "pre_tokenizer": by_bytes | {"use_regex": False},
-        "decoder": by_bytes,
-        "model": {
-            "type": "BPE",
-            "vocab": {character: at for at, character in enumerate(characters)},
-            "merges": [],
-        },
-    }
-    size = len(characters) + len(added)
-    made = make_tokenizer(json.dumps(tokenizer), size=size, end=ids[_END])
-    form = CallForm(DIALECTS[dialect], {text: ids[text] for text in marks})
+    tokens = [*(bytes([byte]) for byte in range(256)), _END, *(mark.encode() for mark in marks)]
+    special = range(256, len(tokens))
+    made = llguidance.LLTokenizer(
+        llguidance.TokenizerWrapper(Tokens(tokens, end=special[0], special=special))
+    )
+    form = CallForm(DIALECTS[dialect], dict(zip(marks, special[1:], strict=True)))
     return Compiler(form, None, LLGuidanceEngine(made))
-
-
-def _byte_characters() -> list[str]:
-    """Return the characters that stand for the bytes in tokenizers of single bytes (GPT-2)."""
-    printed = set(_PRINTED)
-    others = iter(range(256, 512))
-    return [chr(byte if byte in printed else next(others)) for byte in range(256)]
 
 
 def verdicts(dialect: str, tools: Iterable[dict[str, Any]]) -> list[GrammarVerdict]:

@@ -9,9 +9,8 @@ own tools only.
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import asdict
+from functools import partial
 
 from toolgate_core.errors import ChecksFailed
 from toolgate_core.host_probe import usable_cores
@@ -22,7 +21,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 from ..tokens.vocabulary import Vocabulary
 from . import examination, metrics
 from .compiler import NICENESS
-from .examination import CompileJob, CompilerSetup
+from .examination import CompileJob
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Quarantine:
             task="compile new tool schemas",
             workers=(workers or default_workers()) + 1,
             # About 10 MB: created when needed, not kept.
-            setup=lambda: json.dumps(asdict(CompilerSetup.from_vocabulary(vocabulary))).encode(),
+            setup=partial(examination.setup_of, vocabulary),
             environment=ENVIRONMENT,
             niceness=NICENESS,
             renew_seconds=RENEW_SECONDS,

@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -26,6 +27,7 @@ from threading import Lock
 from typing import Any
 
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
+from toolgate_core.killable import Limits
 from toolgate_core.wire import MEASUREMENTS, GrammarVerdict
 
 from ..errors import BlobRejected, GrammarNotLoaded
@@ -33,15 +35,14 @@ from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult
-from .loader_threads import Abandoned, FreedMemory, LoaderThreads, LoadLimits, return_freed
+from .loader_threads import RETURN_SECONDS, Abandoned, LoaderThreads, return_freed
 from .quarantine import CPU_SECONDS, WALL_SECONDS
 
 logger = logging.getLogger(__name__)
 
 THREADS = 2
-CPU_SHARE, WALL_SHARE = 2, 4
-"""The limits of a load as multiples of those of the quarantine, which has done more for the same
-schema."""
+LIMITS = Limits(cpu_seconds=2 * CPU_SECONDS, wall_seconds=4 * WALL_SECONDS)
+"""The limits of a load. The quarantine has done more for the same schema."""
 MAX_ABANDONED = 10_000
 """Maximum number of grammars that are remembered because their load was abandoned."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
@@ -68,15 +69,16 @@ class _Entry:
 
 
 class GrammarStore:
-    def __init__(self, vocabulary: Vocabulary, *, limits: LoadLimits | None = None) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, limits: Limits = LIMITS) -> None:
         rules_bytes = settings().rules_bytes
         self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=rules_bytes)
         self._entries: dict[str, _Entry] = {}
         self._abandoned: OrderedDict[str, GrammarVerdict] = OrderedDict()
         """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""
         self._lock = Lock()
-        self._threads = LoaderThreads(THREADS, limits or _load_limits())
-        self._freed = FreedMemory()
+        self._threads = LoaderThreads(THREADS, limits)
+        self._returned = time.monotonic()
+        """When freed memory was returned to the system."""
         self.on_load: Callable[[MeasuredGrammar], object] = lambda grammar: None
         """Is called with each grammar before it is loaded, in the thread that loads it."""
         self.on_release: Callable[[MeasuredGrammar], None] = lambda grammar: None
@@ -129,7 +131,8 @@ class GrammarStore:
                         released += [entry.compiled] if entry.compiled else []
         for grammar in released:
             self.on_release(grammar)
-        if released and self._freed.is_due():
+        if released and (now := time.monotonic()) - self._returned >= RETURN_SECONDS:
+            self._returned = now
             self._threads.submit(return_freed)
 
     def get(self, key: str) -> MeasuredGrammar:
@@ -205,10 +208,6 @@ class GrammarStore:
         )
         self.on_load(measured)
         return verdict, measured
-
-
-def _load_limits() -> LoadLimits:
-    return LoadLimits(cpu_seconds=CPU_SHARE * CPU_SECONDS, wall_seconds=WALL_SHARE * WALL_SECONDS)
 
 
 # --- methods added to vLLM's processes ---

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,33 +42,12 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(found[1], 16)) if found[1] else _CONTROLS.get(found[2], found[2])
 
 
-class TextKind(Protocol):
-    """Immutable, and compared by value."""
-
-    quote: bytes
-    """The mark in which the string is; empty if it is raw text between tags."""
-
-    def begun(self, text: bytes) -> bytes | None:
-        """Return what has begun at the end of `text`, which is read from a whole place: part of a
-        character, of an escape or of the mark; empty if the text is whole. None if the text does
-        not stay inside the string."""
-        ...
-
-    def content(self, text: bytes) -> int | None:
-        """Return the length of the whole text at the beginning of `text`, before the mark that ends
-        the string; None if there is no such mark."""
-        ...
-
-    def characters(self, text: bytes) -> str:
-        """Return the characters of a whole text."""
-        ...
-
-
 @dataclass(frozen=True)
-class QuotedText(TextKind):
+class QuotedText:
     """A string between two marks of one byte, with escapes."""
 
     quote: bytes
+    """The mark in which the string is."""
     plain: bytes
     """A regular expression of the ASCII characters that are no escape."""
     escaped: bytes
@@ -85,14 +64,20 @@ class QuotedText(TextKind):
         return re.compile(rb"%b|\\(?:%b)" % (_HIGH_BEGUN, self.escape_begun))
 
     def begun(self, text: bytes) -> bytes | None:
+        """Return what has begun at the end of `text`, which is read from a whole place: part of a
+        character, of an escape or of the mark; empty if the text is whole. None if the text does
+        not stay inside the string."""
         rest = text[self._end(text) :]
         return rest if not rest or self._begun.fullmatch(rest) else None
 
     def content(self, text: bytes) -> int | None:
+        """Return the length of the whole text at the beginning of `text`, before the mark that ends
+        the string; None if there is no such mark."""
         end = self._end(text)
         return end if text.startswith(self.quote, end) else None
 
     def characters(self, text: bytes) -> str:
+        """Return the characters of a whole text."""
         return _ESCAPE.sub(_unescaped, text.decode())
 
     def _end(self, text: bytes) -> int:
@@ -108,10 +93,11 @@ text, and then for every request with the grammar."""
 
 
 @dataclass(frozen=True)
-class RawText(TextKind):
-    """Text without escapes up to a mark."""
+class RawText:
+    """Text without escapes up to a mark. The methods are those of QuotedText."""
 
     quote: bytes
+    """The mark in which the string is; empty if it is between tags."""
     closes: tuple[bytes, ...]
     """The texts that the string can't contain."""
     ends: tuple[bytes, ...]
@@ -154,6 +140,8 @@ class RawText(TextKind):
         return text.decode()
 
 
+TextKind = QuotedText | RawText
+"""Compared by value."""
 JSON_IN_XGRAMMAR = QuotedText(
     b'"',
     rb"[\x20\x21\x23-\x5b\x5d-\x7f]",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -72,15 +71,6 @@ def reachable(
                 pending.extend(reversed(schemas_in(pointer, keyword, node[keyword])))
 
 
-def find_keyword(schema: Any, keyword: str, value: str | None = None) -> str | None:
-    """JSON Pointer of the first occurrence of `keyword` as a keyword, not as a property's name. If
-    `value` is given, the keyword must have that value."""
-    for pointer, node in subschemas(schema):
-        if isinstance(node, dict) and keyword in node and value in (None, node[keyword]):
-            return f"{pointer}/{escape(keyword)}"
-    return None
-
-
 def deep_copy(value: Any) -> Any:
     """A copy of a schema, whose depth is limited (`canonical.MAX_DEPTH`)."""
     if isinstance(value, dict):
@@ -138,32 +128,28 @@ def at_pointer(value: Any, pointer: str) -> Any:
     return value
 
 
-@dataclass(frozen=True)
-class References:
-    """The references of a schema that is being rewritten. They are collected by identity before the
-    rewriting, and written to the schema again after it."""
-
-    nodes: list[dict[str, Any]]
-    """All reachable subschemas."""
-    pairs: list[tuple[dict[str, Any], Any]]
-    """The subschemas that refer to another place than the root, each with the target."""
+References = tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Any]]]
+"""All reachable subschemas of a schema, and those that refer to another place than the root, each
+with the target."""
 
 
 def find_references(schema: Any) -> References:
+    """Return the references of a schema before it is rewritten: they are kept by identity."""
     nodes = [node for _, node in reachable(schema)]
     pointers = [(node, pointer_of_ref(node.get("$ref"))) for node in nodes]
-    return References(nodes, [(node, at_pointer(schema, at)) for node, at in pointers if at])
+    return nodes, [(node, at_pointer(schema, at)) for node, at in pointers if at]
 
 
 def move_targets_to_defs(schema: Any, references: References) -> None:
     """Move the targets of references below `$defs`, in place, under names that need no escapes.
     This works also if their old place no longer exists."""
-    for node in references.nodes:
+    nodes, pairs = references
+    for node in nodes:
         for keyword in DEFINITIONS:
             node.pop(keyword, None)
     names: dict[int, str] = {}
     definitions: dict[str, Any] = {}
-    for node, target in references.pairs:
+    for node, target in pairs:
         name = names.get(id(target), f"d{len(definitions)}")
         names[id(target)] = name
         definitions[name] = target

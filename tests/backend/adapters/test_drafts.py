@@ -101,7 +101,7 @@ def test_other_servers_are_refused(changes, wanted, says):
 def test_a_missing_private_name_is_reported(monkeypatch):
     monkeypatch.delattr("vllm.v1.worker.gpu.model_runner.init_speculator")
     with pytest.raises(IncompatibleServer, match="init_speculator is missing"):
-        probe.check_forced_drafts()
+        probe.check(FORCED_DRAFTS)
 
 
 # --- draft worker ---

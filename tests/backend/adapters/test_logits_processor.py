@@ -10,7 +10,7 @@ from vllm.v1.sample.logits_processor.interface import BatchUpdate
 
 from tests import tools
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
+from toolgate_backend.adapters.structured_output import MAX_SLOW
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.worker_rpc import source_text

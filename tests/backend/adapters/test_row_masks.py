@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.support.effort import repeats, rotating
 from toolgate_backend.adapters.apply_masks import make_table
 from toolgate_backend.adapters.row_numbers import NumberedRows, RowNumbers
-from toolgate_backend.adapters.structured_output import StepMasks
-from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
+from toolgate_backend.adapters.structured_output import MAX_SLOW, StepMasks
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import Row, unpack
 

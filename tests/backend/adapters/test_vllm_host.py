@@ -172,12 +172,10 @@ def test_the_installed_vllm_is_among_the_tested_releases():
     assert probe._installed()[1] in SpecifierSet(probe.TESTED)
 
 
-def test_the_error_names_the_version_every_problem_and_what_to_install(monkeypatch):
+def test_the_error_names_the_version_every_problem_and_what_to_install():
     names = tuple(PrivateName(f"json:{name}", "x") for name in ("loads", "gone", "lost"))
-    for name in ("SERVER", "STRUCTURED_OUTPUT"):
-        monkeypatch.setattr(probe, name, names)
     with pytest.raises(IncompatibleServer) as raised:
-        probe.check_server()
+        probe.check(names)
     message = str(raised.value)
     distribution, installed = probe._installed()
     assert message.startswith(f"{distribution} {installed} is not compatible")
@@ -185,8 +183,8 @@ def test_the_error_names_the_version_every_problem_and_what_to_install(monkeypat
     assert "json.lost is missing (used for: x)" in message
     assert "loads" not in message
     assert message.endswith(f"pip install '{distribution}{probe.TESTED}'.")
-    with pytest.raises(IncompatibleServer, match=r", or set TOOLGATE_ADAPTER=logits_processor\.$"):
-        probe.check_structured_output()
+    with pytest.raises(IncompatibleServer, match=r"', or wait\.$"):
+        probe.check(names, ", or wait")
 
 
 @pytest.mark.parametrize(

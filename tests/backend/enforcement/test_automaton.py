@@ -1,7 +1,6 @@
 """The rules of a turn: what may follow what, under which limits."""
 
 import random
-import time
 
 import numpy as np
 import pytest
@@ -11,11 +10,9 @@ from tests.support.dialects.model import DialectModel, calls_in
 from tests.support.walker.walk import Enforced, walk
 from tests.support.walker.walk import mask_of as allowed
 from toolgate_backend.endpoint.sampling import check_budget, sampling_params
-from toolgate_backend.enforcement import mask_time_budget
-from toolgate_backend.enforcement.mask_time_budget import MaskTimeBudget
 from toolgate_backend.enforcement.spec import CallIdentifiers, Spec, from_extra_args
 from toolgate_backend.enforcement.state import Phase
-from toolgate_backend.errors import BackendError, MaskTooSlow
+from toolgate_backend.errors import BackendError
 from toolgate_core import wire
 from toolgate_core.deltas import ReasoningDelta
 from toolgate_core.dialects.marks import mark_texts
@@ -349,44 +346,3 @@ def test_choices_have_seeds_if_their_ids_depend_on_them(dialect, seeded):
     assert spec is not None
     assert (made.seed is not None) is seeded
     assert spec.first_seed == made.seed
-
-
-# --- mask time budget ---
-@pytest.fixture
-def clock(monkeypatch):
-    """The processor's time of this thread; its one entry is set by the test."""
-    now = [0.0]
-    monkeypatch.setattr(mask_time_budget.time, "thread_time", lambda: now[0])
-    return now
-
-
-def take(held, clock, seconds):
-    with held:
-        clock[0] += seconds
-
-
-def test_consecutive_slow_masks_raise_mask_too_slow(clock):
-    held = MaskTimeBudget(0.02, 3)
-    for _ in range(2):
-        take(held, clock, 1)
-    with pytest.raises(MaskTooSlow, match="20 ms"):
-        take(held, clock, 1)
-
-
-def test_occasional_slow_masks_are_tolerated(clock):
-    held = MaskTimeBudget(0.02, 3)
-    for seconds in (1, 1, 0.001) * 5:
-        take(held, clock, seconds)
-
-
-def test_time_spent_waiting_is_not_counted():
-    """Wall-clock delays on a busy machine are not caused by the grammar."""
-    held = MaskTimeBudget(0.02, 1)
-    for _ in range(3):
-        with held:
-            time.sleep(0.05)
-
-
-def test_errors_of_the_grammar_are_propagated():
-    with pytest.raises(KeyError), MaskTimeBudget(1, 1):
-        raise KeyError

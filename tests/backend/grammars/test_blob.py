@@ -14,7 +14,7 @@ from tests.support.effort import repeats
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
-from toolgate_backend.grammars.examination import CompilerSetup
+from toolgate_backend.grammars.examination import compiler_of, setup_of
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
@@ -43,7 +43,7 @@ def compiled(compiler, schema):
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_a_loaded_grammar_has_the_masks_of_a_fresh_compile(compiler, vocabulary, schema):
     """The masks of a blob from another compiler are compared along random walks."""
-    elsewhere = CompilerSetup.from_vocabulary(vocabulary).compiler(cache_bytes=2**26)
+    elsewhere = compiler_of(setup_of(vocabulary), cache_bytes=2**26)
     packed = elsewhere.pack(KEY, compiled(elsewhere, schema))
     assert packed is not None
     loaded = compiler.load(KEY, packed, parameters(schema)).grammar

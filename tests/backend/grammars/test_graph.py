@@ -139,7 +139,7 @@ def test_a_limit_of_the_engine_ends_one_text_only(wide, monkeypatch):
     monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     found = model("qwen3")
     tokenizer = found.compiler._llguidance._tokenizer
-    compiled = CompiledGrammar(matchers_of(lambda: new_matcher(tokenizer, ENDLESS_LARK, {})))
+    compiled = CompiledGrammar(matchers_of(lambda: new_matcher(tokenizer, ENDLESS_LARK)))
     grammar = MeasuredGrammar(compiled, None, "f")
     graph = graphs_of(found, wide=wide).graph_of(grammar)
     at, failed = graph.root, False

@@ -22,7 +22,7 @@ from tests.support.schemas import hostile_schemas
 from toolgate_backend.grammars import loader_threads
 from toolgate_backend.grammars import quarantine as quarantine_module
 from toolgate_backend.grammars.compiler import NICENESS, Compiler
-from toolgate_backend.grammars.loader_threads import LoaderThreads, LoadLimits
+from toolgate_backend.grammars.loader_threads import LoaderThreads
 from toolgate_backend.grammars.quarantine import Quarantine, default_workers
 from toolgate_core import killable
 from toolgate_core.dialects.registry import DIALECTS
@@ -33,8 +33,8 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
 
 # --- loader threads ---
 Result = TypeVar("Result")
-FAR = LoadLimits(cpu_seconds=1_000, wall_seconds=1_000)
-SHORT = LoadLimits(cpu_seconds=0.2, wall_seconds=1_000)
+FAR = Limits(cpu_seconds=1_000, wall_seconds=1_000)
+SHORT = Limits(cpu_seconds=0.2, wall_seconds=1_000)
 
 
 def result_of(threads, job):
@@ -79,7 +79,7 @@ def test_a_job_that_does_not_end_is_abandoned_and_its_thread_replaced(native):
 
 
 def test_a_job_that_waits_for_long_is_abandoned():
-    threads = LoaderThreads(1, LoadLimits(cpu_seconds=1_000, wall_seconds=0.1))
+    threads = LoaderThreads(1, Limits(cpu_seconds=1_000, wall_seconds=0.1))
     threads.submit(lambda: time.sleep(0.5), "waits")
     waiting = result_of(threads, lambda: "loaded")
     while not (abandoned := threads.abandon_overdue()):

@@ -122,12 +122,6 @@ def test_rules_are_bounded():
         llguidance_members.member_rules(large, OPTIONS)
 
 
-def test_references_to_other_places_keep_the_schema_s_order():
-    """A part of the schema would have another target as a schema of its own."""
-    schema = {"type": "object", "properties": {"a": {}, "b": {"$ref": "#/properties/a"}}}
-    assert llguidance_members.member_rules(schema, OPTIONS) is None
-
-
 def test_a_constant_is_not_taken_for_another_type_that_equals_it_in_python():
     parts = [
         {"type": "object", "properties": {"a": {"const": value}, "b": {"type": "null"}}}

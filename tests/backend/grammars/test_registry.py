@@ -12,8 +12,7 @@ from tests.support.grammars.registry_bench import Clock, WorkerRpc, registry_ove
 from tests.support.loop_errors import no_loop_errors
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.errors import GrammarNotLoaded
-from toolgate_backend.grammars import loader_threads, metrics, store
-from toolgate_backend.grammars.loader_threads import LoadLimits
+from toolgate_backend.grammars import metrics, store
 from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS
 from toolgate_backend.grammars.store import GrammarStore
 from toolgate_core.errors import (
@@ -21,6 +20,7 @@ from toolgate_core.errors import (
     InvalidRequest,
     InvalidTools,
 )
+from toolgate_core.killable import Limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
 
 
@@ -324,7 +324,7 @@ def endless(monkeypatch):
 async def test_a_load_that_does_not_end_is_refused_and_others_load(
     vocabulary, bench, clock, endless, caplog
 ):
-    ranks = WorkerRpc(vocabulary, LoadLimits(cpu_seconds=0.3, wall_seconds=300))
+    ranks = WorkerRpc(vocabulary, Limits(cpu_seconds=0.3, wall_seconds=300))
     registry = registry_over(ranks, bench, clock)
     before = _abandoned()
     stuck = [source(ENDLESS), source(ENDLESS, type="string")]  # one for each thread
@@ -355,7 +355,7 @@ def _abandoned():
 @pytest.mark.parametrize("period", [0.0, 1_000.0])
 async def test_memory_is_returned_after_grammars_were_evicted(registry, ranks, monkeypatch, period):
     returned = []
-    monkeypatch.setattr(loader_threads, "PERIOD", period)
+    monkeypatch.setattr(store, "RETURN_SECONDS", period)
     monkeypatch.setattr(store, "return_freed", lambda: returned.append(period))
     for at in range(6):  # the registry keeps two
         await registry.load([source(f"tool{at}")])

@@ -34,7 +34,6 @@ from toolgate_core.schema.preparation.engine_form import (
 from toolgate_core.schema.types import TypeReader, argument_types, own_members, own_types
 from toolgate_core.schema.walk import (
     deep_copy,
-    find_keyword,
     find_references,
     move_targets_to_defs,
     reachable,
@@ -76,7 +75,6 @@ CANONICAL = {
     "core.schema.known_strings:known_texts": lambda it: known_texts(it, None),
     "core.schema.limits:check_limits": lambda it: check_limits(it, SchemaLimits(), param="it"),
     "core.schema.limits:check_paths": lambda it: check_paths(it, param="it"),
-    "core.schema.walk:find_keyword": lambda it: find_keyword(it, "nothing"),
     "core.schema.walk:reachable": lambda it: [*reachable(it)],
     "core.schema.walk:schema_objects": lambda it: [*schema_objects(it)],
     "core.schema.walk:subschemas": lambda it: [*subschemas(it)],

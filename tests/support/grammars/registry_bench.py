@@ -17,7 +17,7 @@ PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format(
 class WorkerRpc:
     """Two ranks' stores behind the shape of `collective_rpc`."""
 
-    def __init__(self, vocabulary, limits=None):
+    def __init__(self, vocabulary, limits=store.LIMITS):
         self.stores = [GrammarStore(vocabulary, limits=limits) for _ in range(2)]
         self.calls = []
 

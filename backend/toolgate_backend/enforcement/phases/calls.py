@@ -80,9 +80,10 @@ class Select(PhaseRules):
         if after is None:
             return None
         assert after.candidates is not None
-        if self._model.ends_calls(after.candidates):
+        grammars, end = after.candidates.grammars, self._model.end_of_calls
+        if grammars == [end]:
             return after._replace(phase=Phase.END) if after.candidates.finished else after
-        if self._model.may_end_calls(after.candidates):
+        if end in grammars:
             return after
         return self._rules.turn.after_call_token(
             after._replace(phase=Phase.TOOL_CALL), room.less(1)

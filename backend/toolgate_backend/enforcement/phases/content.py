@@ -164,8 +164,9 @@ class NamedCalls:
         self._rules = rules
         self._permissions = rules.permissions
         self._model = rules.model
-        self._triggers = rules.model.heads(rules.permissions.budget.grammars)
-        """The texts that begin the calls of the request's tools."""
+        grammars, form = rules.permissions.budget.grammars, rules.model.form
+        self._triggers = [form.grammar_texts(each.name)[0].encode() for each in grammars]
+        """The texts that begin the calls of the request's tools. They have no marks and ids."""
 
     def banned(self, state: State, room: Room) -> frozenset[int]:
         """The tokens that complete the beginning of a call that may not follow."""

@@ -98,11 +98,16 @@ class Permissions:
         return self.budget.must_end_reasoning(room, call_required=self.call_required(state))
 
     def content_marks(self, state: State, room: Room) -> frozenset[int]:
-        """The marks that may come in content."""
+        """The marks that may come in content: the beginning of reasoning, of the calls, or both."""
         required = self.call_required(state)
         may_reason = state.may_reason and (not required or self.budget.fits_reasoning(room))
         may_call = required or self.may_begin_call(state, room)
-        return self._model.content_marks(may_reason=may_reason, may_call=may_call)
+        texts = self._model.texts
+        marks = (
+            texts.reasoning_mark if may_reason else None,
+            texts.trigger_mark if may_call else None,
+        )
+        return frozenset(mark for mark in marks if mark is not None)
 
     def content_ends(self, room: Room) -> frozenset[int]:
         """The special tokens that may end the content; none while it is too short."""

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from toolgate_core.dialects.arguments.nested import Location
 from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import NestedTags
-from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.types import ALL, type_of
+from toolgate_core.schema.types import type_of
 
 from .nodes import (
     BOUNDS,
     NOTHING,
     Array,
-    FurtherMembers,
     Member,
     Node,
     Number,
@@ -40,23 +39,6 @@ from .rules import quoted
 from .structured import StructuredGrammar
 
 _NAME = re.compile(r"[^\s<>/\[\]]+")
-
-
-@dataclass(frozen=True)
-class _PlacedText(Text):
-    types: frozenset[str] = ALL
-
-
-@dataclass(frozen=True)
-class _PlacedNumber(Number):
-    types: frozenset[str] = ALL
-
-
-@dataclass(frozen=True)
-class _PlacedValues(Values):
-    """Scalars."""
-
-    types: frozenset[str] = ALL
 
 
 class _Placement:
@@ -86,10 +68,10 @@ class _Placement:
             case Values(values):
                 return self._values(values, place)
             case Text(schema):
-                return _PlacedText(schema, types) if "string" in types else NOTHING
+                return Text(schema, types) if "string" in types else NOTHING
             case Number(schema):
                 kinds = {"integer"} if schema["type"] == "integer" else {"integer", "number"}
-                return _PlacedNumber(schema, types) if kinds <= types else NOTHING
+                return Number(schema, types) if kinds <= types else NOTHING
             case Array():
                 return self._array(node, place)
             case Object():
@@ -107,7 +89,7 @@ class _Placement:
     def _values(self, values: tuple[Any, ...], place: Location) -> Node:
         kept = [each for each in values if type_of(each) in place.types]
         scalars = tuple(each for each in kept if not isinstance(each, list | dict))
-        options: list[Node] = [_PlacedValues(scalars, place.types)] if scalars else []
+        options: list[Node] = [Values(scalars, place.types)] if scalars else []
         options += [
             self.node(_exactly(each), place) for each in kept if isinstance(each, list | dict)
         ]
@@ -151,16 +133,8 @@ def _exactly(value: Any) -> Node:
 
 class NestedGrammar(StructuredGrammar):
     separator = ""
-
-    def __init__(
-        self, codec: NestedTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-    ) -> None:
-        self._codec = codec
-        self._marks = marks
-        self._typed_by = typed_by
-        self._namespace = marks.encode(codec.namespace)
-        self._are_bounds_left = False
-        super().__init__(schema, marks, typed_by)
+    _codec: NestedTags
+    _are_bounds_left = False
 
     def structure(self, schema: dict[str, Any]) -> Structure:
         whole = structure_of(schema)
@@ -170,13 +144,14 @@ class NestedGrammar(StructuredGrammar):
             self.rules.tags[name.encode(errors="replace")] = "json"
         return Structure(root, placement.definitions)
 
-    @property
+    @cached_property
     def _strings(self) -> RawStrings:
-        return RawStrings(self.rules, self._namespace, self._namespace, self._marks, cdata=False)
+        namespace = self._marks.encode(self._codec.namespace)
+        return RawStrings(self.rules, namespace, namespace, self._marks, cdata=False)
 
     def has_text(self, node: Node) -> bool:
         match node:
-            case _PlacedText() | _PlacedValues():
+            case Text() | Values():
                 return self._written(node) is not None
             case _:
                 return True
@@ -188,13 +163,13 @@ class NestedGrammar(StructuredGrammar):
 
     def value(self, node: Node) -> str:
         match node:
-            case _PlacedText() | _PlacedValues():
+            case Text() | Values():
                 written = self._written(node)
                 assert written is not None
                 return written
-            case _PlacedNumber(schema, types):
+            case Number(schema, types):
                 if "string" not in types:
-                    return f"{self.json(schema)} {self._strings.end.lark}"
+                    return f"{self.json(schema)} {self._strings.end}"
                 if not schema.keys().isdisjoint(BOUNDS):
                     self._leave_bounds()
                 kinds = ("integer",) if schema["type"] == "integer" else ("integer", "number")
@@ -202,10 +177,10 @@ class NestedGrammar(StructuredGrammar):
             case _:
                 return super().value(node)
 
-    def _written(self, node: _PlacedText | _PlacedValues) -> str | None:
+    def _written(self, node: Text | Values) -> str | None:
         """Return the rule of strings, or of scalars; None if none of them can be written."""
         forbidden = [PATTERNS[kind] for kind in PATTERNS if kind in node.types]
-        if isinstance(node, _PlacedText):
+        if isinstance(node, Text):
             return self._strings.value({"type": "string", **node.schema}, forbidden)
         texts = [each for each in node.values if isinstance(each, str)]
         others = [each for each in node.values if each is not None and not isinstance(each, str)]
@@ -224,7 +199,7 @@ class NestedGrammar(StructuredGrammar):
 
     def container(self, node: Object | Array) -> str:
         inner = self.items(node) if isinstance(node, Array) else self.members(node)
-        return self.rules.add("container", f"{inner} {self._strings.end.lark}")
+        return self.rules.add("container", f"{inner} {self._strings.end}")
 
     def argument(self, name: str, value: str) -> str:
         begin = self.literal_text(f"{self._codec.namespace}<{name}>")
@@ -234,7 +209,7 @@ class NestedGrammar(StructuredGrammar):
     # terminal of its own: llguidance's lexer could not go back to it from a longer one.
 
     def member(self, name: str, value: str) -> str:
-        begin = f"{self._strings.end.lark} {quoted(f'<{name}>')}"
+        begin = f"{self._strings.end} {quoted(f'<{name}>')}"
         return self._element(begin, name, value)
 
     def item(self, value: str) -> str:
@@ -242,12 +217,3 @@ class NestedGrammar(StructuredGrammar):
 
     def _element(self, begin: str, name: str, value: str) -> str:
         return self.rules.add("element", f"{begin} ({value}) {quoted(f'</{name}>')}")
-
-    def text(self, node: Text) -> str:
-        raise AssertionError("all texts are placed")
-
-    def literal(self, value: Any) -> str:
-        raise AssertionError("all values are placed")
-
-    def further_member(self, names: FurtherMembers, value: str) -> str | None:
-        raise AssertionError("undeclared members are removed")

@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema_rs
 
 from toolgate_core.pointer import escape
-from toolgate_core.schema.types import own_types, type_of, types_of
+from toolgate_core.schema.types import ALL, own_types, type_of, types_of
 from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, ref_to, subschemas
 
 from ...errors import GrammarRefused
@@ -156,6 +156,8 @@ class Text:
     """Any string that satisfies `schema`."""
 
     schema: dict[str, Any]
+    types: frozenset[str] = ALL
+    """The types that are allowed in its place, if these decide how a text is read."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,8 @@ class Number:
     """Any number that satisfies `schema`."""
 
     schema: dict[str, Any]
+    types: frozenset[str] = ALL
+    """As those of a text."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,8 @@ class Values:
     """One of these JSON values."""
 
     values: tuple[Any, ...]
+    types: frozenset[str] = ALL
+    """As those of a text."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -38,37 +37,23 @@ EMPTY = "Unsatisfiable schema: Regex is empty"
 SOME = "/(?s:.+)/"
 
 
-@dataclass(frozen=True)
-class End:
-    """The end of a value: `text` is part of the value's terminal, `rest` follows it."""
-
-    text: str
-    rest: str
-    """Lark of the rest; empty if there is none."""
-
-    @classmethod
-    def of(cls, encoded: str, marks: Marks) -> End:
-        first = next((at for at, char in enumerate(encoded) if marks.is_mark(char)), len(encoded))
-        return cls(encoded[:first], encoded_literal(encoded[first:], marks))
-
-    @property
-    def lark(self) -> str:
-        """All of the end, in Lark."""
-        return " ".join(filter(None, [quoted(self.text) if self.text else "", self.rest]))
-
-
 class RawStrings:
     """Makes the values of one codec. `close` and `end` are encoded."""
 
     def __init__(self, rules: Rules, end: str, close: str, marks: Marks, *, cdata: bool) -> None:
         self._rules = rules
-        self.end = End.of(end, marks)
+        first = next((at for at, char in enumerate(end) if marks.is_mark(char)), len(end))
+        self._end, self._rest = end[:first], encoded_literal(end[first:], marks)
+        """The text of the end, which is part of the value's terminal, and Lark of what follows it;
+        empty if there is none."""
+        self.end = " ".join(filter(None, [quoted(self._end) if self._end else "", self._rest]))
+        """All of the end, in Lark."""
         self._cdata = cdata
         self._close = marks.decode(close)
         rules.raw = raw_text(
-            self.end.text.encode(), self._close.encode(), ends_with_mark=bool(self.end.rest)
+            self._end.encode(), self._close.encode(), ends_with_mark=bool(self._rest)
         )
-        after = "" if self.end.rest else f" {quoted(self.end.text)}"
+        after = "" if self._rest else f" {quoted(self._end)}"
         self._closed = rules.add("CLOSED", f"{ANY} {quoted(self._close)} {ANY}{after}")
 
     def value(self, schema: dict[str, Any], forbidden: Sequence[str] = ()) -> str | None:
@@ -104,32 +89,31 @@ class RawStrings:
         """Return the rule of a scalar with its end, where a string is allowed as well."""
         self._rules.has_constrained = True
         body = self._rules.add("SCALAR", f"/{'|'.join(f'(?:{each})' for each in regexes)}/")
-        if self.end.rest and not self.end.text:
-            return self._rules.add("scalar", f"{body} {self.end.rest}")
-        return self._ended(self._rules.add("SCALAR", f"{body} {quoted(self.end.text)}"))
+        if self._rest and not self._end:
+            return self._rules.add("scalar", f"{body} {self._rest}")
+        return self._ended(self._rules.add("SCALAR", f"{body} {quoted(self._end)}"))
 
     def _ended(self, terminal: str) -> str:
         """Return the rule of a terminal that has the text of the end. It is lazy: nothing is
         matched after the end, and llguidance's lexer needs to know that before a special token."""
-        attribute = "" if self.end.rest else "[lazy]"
+        attribute = "" if self._rest else "[lazy]"
         name = self._rules.add("value", terminal, attribute)
-        return self._rules.add("text", f"{name} {self.end.rest}")
+        return self._rules.add("text", f"{name} {self._rest}")
 
     def _terminal(self, body: str, forbidden: Sequence[str], *, can_be_empty: bool) -> str | None:
-        end = self.end
         excluded = [f"~{self._closed}"]
         if forbidden:
-            text = f" {quoted(end.text)}" if end.text else ""
+            text = f" {quoted(self._end)}" if self._end else ""
             scalars = "|".join(f"(?:{each})" for each in forbidden)
             excluded.append(f"~{self._rules.add('SCALAR', f'/{scalars}/{text}')}")
-        if end.text:
+        if self._end:
             inner = self._rules.add("TEXT", body) if " " in body else body
-            whole = self._rules.add("TEXT", f"{inner} {quoted(end.text)}")
+            whole = self._rules.add("TEXT", f"{inner} {quoted(self._end)}")
             return self._ended(self._rules.add("VALUE", " & ".join([whole, *excluded])))
         # An empty terminal is never matched.
         some = self._rules.add("TEXT", SOME)
         name = self._rules.add("VALUE", " & ".join([body, *excluded, some]))
-        return self._rules.add("text", f"{name}{'?' if can_be_empty else ''} {end.rest}")
+        return self._rules.add("text", f"{name}{'?' if can_be_empty else ''} {self._rest}")
 
     def _character_data(self, body: str) -> str:
         end = quoted(CDATA_END)
@@ -138,23 +122,22 @@ class RawStrings:
         closed = self._rules.add("CLOSED", f"{ANY} {end} {SOME}")
         terminal = self._rules.add("VALUE", f"{whole} & ~{closed}")
         name = self._rules.add("value", terminal, "[lazy]")
-        return self._rules.add("text", f"{quoted(CDATA)} {name} {self.end.lark}")
+        return self._rules.add("text", f"{quoted(CDATA)} {name} {self.end}")
 
     def _one_of(self, texts: Sequence[str], forbidden: Sequence[str]) -> str | None:
-        end = self.end
         ways = []
         for text in texts:
             if self._cdata and set(text) & set("<&\n\r"):
                 if CDATA_END not in text:
-                    ways.append(f"{quoted(CDATA + text + CDATA_END)} {self.end.lark}")
+                    ways.append(f"{quoted(CDATA + text + CDATA_END)} {self.end}")
             elif self._can_be_raw(text) and not _matches(forbidden, text):
-                literal = quoted(text + end.text) if text + end.text else ""
-                ways.append(f"{literal} {end.rest}".strip())
+                literal = quoted(text + self._end) if text + self._end else ""
+                ways.append(f"{literal} {self._rest}".strip())
         return self._rules.add("text", " | ".join(ways)) if ways else None
 
     def _can_be_raw(self, text: str) -> bool:
         """Return whether readers find the end of this text where it is."""
-        whole = text + (self.end.text if self.end.rest else self._close)
+        whole = text + (self._end if self._rest else self._close)
         return whole.find(self._close) in (-1, len(text))
 
 

@@ -140,10 +140,15 @@ class StructuredGrammar(ABC):
     options: ClassVar[Mapping[str, Any]] = {"whitespace_flexible": False}
     """llguidance's options for values that are JSON."""
 
-    def __init__(self, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]) -> None:
+    def __init__(
+        self, codec: Any, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+    ) -> None:
+        """`codec`: that of the class."""
         schema = without_root_references(_with_declared(schema, typed_by))
         self.rules = Rules()
+        self._codec = codec
         self._marks = marks
+        self._typed_by = typed_by
         self._definitions = schema.get("$defs", {})
         whole = self.structure(schema)
         objects = [each for each in whole.options(whole.root) if isinstance(each, Object)]
@@ -202,12 +207,12 @@ class StructuredGrammar(ABC):
     def can_be_argument(self, name: str) -> bool:
         return self.can_be_key(name)
 
-    @abstractmethod
-    def text(self, node: Text) -> str: ...
+    def text(self, node: Text) -> str:
+        raise NotImplementedError
 
-    @abstractmethod
     def literal(self, value: Any) -> str:
         """Return a JSON value."""
+        raise NotImplementedError
 
     @abstractmethod
     def container(self, node: Object | Array) -> str: ...
@@ -215,9 +220,9 @@ class StructuredGrammar(ABC):
     @abstractmethod
     def member(self, name: str, value: str) -> str: ...
 
-    @abstractmethod
     def further_member(self, names: FurtherMembers, value: str) -> str | None:
         """Return an undeclared member; None if no name can be written."""
+        raise NotImplementedError
 
     def argument(self, name: str, value: str) -> str:
         """Return a member of the outermost object."""

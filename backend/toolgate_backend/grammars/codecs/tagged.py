@@ -55,7 +55,7 @@ class TaggedGrammar:
         self.rules = Rules()
         end, close = marks.encode(codec.end), marks.encode(codec.close)
         self._strings = RawStrings(self.rules, end, close, marks, cdata=codec.cdata)
-        self._end = self._strings.end.lark
+        self._end = self._strings.end
         self._options = {
             "whitespace_flexible": False,
             "item_separator": codec.item_separator,
@@ -127,34 +127,27 @@ class TaggedGrammar:
     def _values(self, name: str, schema: Any) -> list[str]:
         """Return the rules of the values of an argument, each with the text after the key's."""
         found = alternatives(schema, self._schema)
-        if self._codec.types:
-            return self._typed_values(found)
-        kinds = argument_types(self._typed_by, name)
-        if "string" not in kinds:
-            kept = [each for each in (restricted(one, kinds) for one in found) if each]
-            return [f"{self._json(kept)} {self._end}"] if kept else []
-        if kinds == {"string"}:
-            return self._texts(found, ())
-        return [*self._texts(found, self._read_as_json(kinds)), *self._others(name, found, kinds)]
-
-    def _typed_values(self, found: list[dict[str, Any]]) -> list[str]:
-        """Return the values behind their type attribute."""
+        if not self._codec.types:
+            return self._of_kinds(name, found, argument_types(self._typed_by, name))
         after = encoded_literal(
             self._marks.encode(self._codec.middle.partition("{type}")[2]), self._marks
         )
         attributes: dict[str, set[str]] = {}
         for kind, attribute in self._codec.types:
             attributes.setdefault(attribute, set()).add(kind)
-        values = []
-        for attribute, kinds in attributes.items():
-            if "string" in kinds:
-                ways = self._texts(found, ())
-            else:
-                kept = [restricted(one, frozenset(kinds)) for one in found]
-                some = [each for each in kept if each]
-                ways = [f"{self._json(some)} {self._end}"] if some else []
-            values += [f"{quoted(attribute)} {after} {way}" for way in ways]
-        return values
+        return [
+            f"{quoted(attribute)} {after} {way}"
+            for attribute, kinds in attributes.items()
+            for way in self._of_kinds(name, found, frozenset(kinds & {"string"} or kinds))
+        ]
+
+    def _of_kinds(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
+        if "string" not in kinds:
+            kept = [each for each in (restricted(one, kinds) for one in found) if each]
+            return [f"{self._json(kept)} {self._end}"] if kept else []
+        if kinds == {"string"}:
+            return self._texts(found, ())
+        return [*self._texts(found, self._read_as_json(kinds)), *self._others(name, found, kinds)]
 
     def _texts(self, found: list[dict[str, Any]], forbidden: Sequence[str]) -> list[str]:
         strings = [restricted(one, frozenset({"string"})) for one in found]

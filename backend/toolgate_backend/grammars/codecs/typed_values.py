@@ -12,11 +12,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from toolgate_core.dialects.dialect import GemmaValues, Pythonic
-from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
 from .nodes import Array, FurtherMembers, Node, Object, Text, Values
@@ -30,18 +29,12 @@ _UNDECLARED_KEY = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 
 class GemmaGrammar(StructuredGrammar):
     separator = ","
+    _codec: GemmaValues
 
-    def __init__(
-        self, codec: GemmaValues, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-    ) -> None:
-        self._codec = codec
-        self._marks = marks
-        self._quote = marks.encode(codec.quote)
-        super().__init__(schema, marks, typed_by)
-
-    @property
+    @cached_property
     def _strings(self) -> RawStrings:
-        return RawStrings(self.rules, self._quote, self._quote, self._marks, cdata=False)
+        quote = self._marks.encode(self._codec.quote)
+        return RawStrings(self.rules, quote, quote, self._marks, cdata=False)
 
     def has_text(self, node: Node) -> bool:
         if isinstance(node, Text):
@@ -140,11 +133,7 @@ class PythonicGrammar(StructuredGrammar):
         "json_allowed_escapes": ESCAPES,
     }
 
-    def __init__(
-        self, codec: Pythonic, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-    ) -> None:
-        self._json_objects = codec.json_objects
-        super().__init__(schema, marks, typed_by)
+    _codec: Pythonic
 
     def has_text(self, node: Node) -> bool:
         return not isinstance(node, Values) or _is_writable(node.values[0])
@@ -179,12 +168,12 @@ class PythonicGrammar(StructuredGrammar):
     def literal(self, value: Any) -> str:
         if isinstance(value, str):
             return self.one_of([quoted(python_literal(value, mark)) for mark in "'\""])
-        return quoted(python_literal(value, json_objects=self._json_objects))
+        return quoted(python_literal(value, json_objects=self._codec.json_objects))
 
     def container(self, node: Object | Array) -> str:
         if isinstance(node, Array):
             return self.rules.add("array", f'"[" {self.items(node)} "]"')
-        if self._json_objects:
+        if self._codec.json_objects:
             return self.json(node.schema)
         return self.rules.add("object", f'"{{" {self.members(node)} "}}"')
 

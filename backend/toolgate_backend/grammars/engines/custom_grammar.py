@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from typing import Any
 
@@ -25,7 +25,7 @@ from ...errors import GrammarRefused
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
 from .custom_matcher import CustomMatcher, Parts
-from .custom_texts import WRITABLE, FixedText, View, Writing, input_texts, quoted_view, raw_view
+from .custom_texts import WRITABLE, FixedText, View, Writing, input_texts
 from .engine import CompiledGrammar
 from .llguidance_matcher import FreshMatcher, can_begin, first_line, new_matcher
 
@@ -87,16 +87,12 @@ class CustomGrammars:
 
     def _view(self, writing: Writing) -> View:
         if writing not in self._views:
-            self._views[writing] = (
-                raw_view(self._tokenizer)
-                if writing == "raw"
-                else quoted_view(self._tokenizer, writing)
-            )
+            self._views[writing] = View(self._tokenizer, writing)
         return self._views[writing]
 
     def _has_text(self, regex: str) -> bool:
         """Return whether a regular expression of Lark matches any text, the empty one included."""
-        matcher = new_matcher(self._tokenizer, f"{_START}TEXT\nTEXT: {regex}", {})
+        matcher = new_matcher(self._tokenizer, f"{_START}TEXT\nTEXT: {regex}")
         return matcher.is_accepting() or can_begin(self._tokenizer, matcher)
 
 
@@ -141,15 +137,36 @@ def check(definition: str, has_text: HasText) -> None:
     depth = max(accumulate((char in "([") - (char in ")]") for char in bare), default=0)
     if depth > MAX_DEPTH:
         raise GrammarRefused(f"nested deeper than {MAX_DEPTH} levels", "")
+    known: set[str] = set()
+    """The rules and terminals that have a finite text."""
+    matches = cache(has_text)
+
+    def is_finite(tree: Tree[Any]) -> bool:
+        first: Any = tree.children[0] if tree.children else None
+        match tree.data:
+            case "expansions":
+                return any(map(is_finite, tree.children))
+            case "expansion":
+                return all(map(is_finite, tree.children))
+            case "maybe":
+                return True
+            case "expr" if str(tree.children[1]) in ("?", "*"):
+                return True
+            case "expr" if str(tree.children[1]) == "~" and str(tree.children[2]) == "0":
+                return True
+            case "literal" if str(first).startswith("/") and MAY_BE_EMPTY.search(str(first)):
+                return matches(str(first))
+            case "literal" | "range":
+                return True
+        return is_finite(first) if isinstance(first, Tree) else first.name in known
+
     try:
         bodies = _read(definition)
-        finite: set[str] = set()
-        body = _Body(finite, has_text)
-        while more := {name for name in bodies.keys() - finite if body.is_finite(bodies[name])}:
-            finite |= more
+        while more := {name for name in bodies.keys() - known if is_finite(bodies[name])}:
+            known |= more
     except RecursionError as error:
         raise GrammarRefused("nested too deeply", "") from error
-    if START not in finite:
+    if START not in known:
         raise GrammarRefused("no finite text matches it", "")
 
 
@@ -171,36 +188,3 @@ def _plain(found: re.Match[str]) -> str:
     if found["least"] is None:
         return found[0]
     return ("+" if found["least"].strip("0") else "*").ljust(len(found[0]))
-
-
-class _Body:
-    """Decides which bodies of rules and terminals have a text, if those named in `finite` have."""
-
-    def __init__(self, finite: set[str], has_text: HasText) -> None:
-        self._finite = finite
-        self._has_text = has_text
-        self._known: dict[str, bool] = {}
-
-    def is_finite(self, tree: Tree[Any]) -> bool:
-        first: Any = tree.children[0] if tree.children else None
-        match tree.data:
-            case "expansions":
-                return any(map(self.is_finite, tree.children))
-            case "expansion":
-                return all(map(self.is_finite, tree.children))
-            case "maybe":
-                return True
-            case "expr" if str(tree.children[1]) in ("?", "*"):
-                return True
-            case "expr" if str(tree.children[1]) == "~" and str(tree.children[2]) == "0":
-                return True
-            case "literal" if str(first).startswith("/") and MAY_BE_EMPTY.search(str(first)):
-                return self._matches(str(first))
-            case "literal" | "range":
-                return True
-        return self.is_finite(first) if isinstance(first, Tree) else first.name in self._finite
-
-    def _matches(self, regex: str) -> bool:
-        if regex not in self._known:
-            self._known[regex] = self._has_text(regex)
-        return self._known[regex]

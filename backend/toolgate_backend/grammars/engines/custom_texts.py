@@ -128,28 +128,33 @@ _QUOTE, _BACKSLASH, _FIRST_PRINTABLE = 0x22, 0x5C, 0x20
 _SPECIAL = re.compile(rb'["\\\x00-\x1f]')
 
 
-@dataclass(eq=False)
 class View:
-    writing: Writing
-    tokenizer: llguidance.LLTokenizer
-    plain: BitmaskRow
-    """The tokens that are parts of a text."""
-    escaped: BitmaskRow | None
-    """The tokens that are parts of a text after a backslash; None if there are no escapes."""
-    offset: int
-    """What is added to the id of a token after a backslash."""
-    split: TokenIds
-    """The tokens that end in a backslash."""
-    split_offset: int
-    """The place of their texts, one row of `ways` for each: without the backslash, and with each
-    escape."""
-    ways: int
-    texts: Sequence[bytes]
-    """The bytes of each token; empty for special tokens."""
-    spelled: Sequence[bytes]
-    """What each token spells; empty if it is no part of a text."""
+    """A vocabulary in which each token stands for the text that it spells in a writing."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, tokenizer: llguidance.LLTokenizer, writing: Writing) -> None:
+        """Takes about a second for a large vocabulary, unless the writing is raw."""
+        self.writing = writing
+        self.tokenizer = tokenizer
+        self.texts: Sequence[bytes] = [
+            b"" if tokenizer.is_special_token(at) else bytes(tokenizer.decode_bytes([at]))
+            for at in range(tokenizer.vocab_size)
+        ]
+        """The bytes of each token; empty for special tokens."""
+        self.spelled = [*map(self._spelled_by, self.texts)]
+        """What each token spells; empty if it is no part of a text."""
+        self.plain = _row(self.spelled)
+        """The tokens that are parts of a text."""
+        self.escaped: BitmaskRow | None = None
+        """The tokens that are parts of a text after a backslash; None if there are no escapes."""
+        self.offset = words_per_row(len(self.texts)) * 32
+        """What is added to the id of a token after a backslash."""
+        self.split = masks.token_ids(())
+        """The tokens that end in a backslash."""
+        self.split_offset, self.ways = 2 * self.offset, 0
+        """The place of their texts, one row of `ways` for each: without the backslash, and with
+        each escape."""
+        if writing != "raw":
+            self._add_escapes(_ESCAPES[writing])
         self._sorted = sorted((text, at) for at, text in enumerate(self.texts) if text)
         self._ids = {text: at for at, text in enumerate(self.spelled) if text}
         """By text: a token that spells it."""
@@ -160,6 +165,29 @@ class View:
         self.openings = lru_cache(MAX_TEXTS)(self._openings)
         self.completing = lru_cache(MAX_TEXTS)(self._completing)
         self.approaching = lru_cache(MAX_TEXTS)(self._approaching)
+
+    def _add_escapes(self, escapes: Mapping[int, bytes]) -> None:
+        escaped = [
+            unescaped(b"\\" + text, escapes) if text[:1] and text[0] in escapes else b""
+            for text in self.texts
+        ]
+        split: list[int] = []
+        ways: list[bytes] = []
+        for token, text in enumerate(self.texts):
+            if self.spelled[token] or not text.endswith(b"\\"):
+                continue
+            begin = unescaped(text[:-1], escapes)
+            if begin or len(text) == 1:
+                split.append(token)
+                ways += [begin, *(begin + escape for escape in escapes.values())]
+        padding = [b""] * (self.offset - len(self.texts))
+        tokens = Tokens(
+            [*self.spelled, *padding, *escaped, *padding, *ways], end=self.tokenizer.eos_token
+        )
+        wrapper = llguidance.TokenizerWrapper(tokens)
+        self.tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=len(tokens.tokens))
+        self.escaped = _row(escaped)
+        self.split, self.ways = masks.token_ids(split), 1 + len(escapes)
 
     def before_backslash(self, token: int) -> int | None:
         """Return the place of the text of a token without the backslash in which it ends; None if
@@ -248,67 +276,6 @@ class View:
         return found
 
 
-def raw_view(tokenizer: llguidance.LLTokenizer) -> View:
-    texts = _texts(tokenizer)
-    return View(
-        writing="raw",
-        tokenizer=tokenizer,
-        plain=_row(texts),
-        escaped=None,
-        offset=0,
-        split=masks.token_ids(()),
-        split_offset=0,
-        ways=0,
-        texts=texts,
-        spelled=texts,
-    )
-
-
-def quoted_view(tokenizer: llguidance.LLTokenizer, writing: Writing) -> View:
-    """Takes about a second for a large vocabulary."""
-    escapes = _ESCAPES[writing]
-    texts = _texts(tokenizer)
-    size = words_per_row(len(texts)) * 32
-    plain = [unescaped(text, escapes) for text in texts]
-    escaped = [
-        unescaped(b"\\" + text, escapes) if text[:1] and text[0] in escapes else b""
-        for text in texts
-    ]
-    split: list[int] = []
-    ways: list[bytes] = []
-    for token, text in enumerate(texts):
-        if plain[token] or not text.endswith(b"\\"):
-            continue
-        begin = unescaped(text[:-1], escapes)
-        if begin or len(text) == 1:
-            split.append(token)
-            ways += [begin, *(begin + escape for escape in escapes.values())]
-    padding = [b""] * (size - len(texts))
-    tokens = [*plain, *padding, *escaped, *padding, *ways]
-    made = llguidance.LLTokenizer(
-        llguidance.TokenizerWrapper(_Tokens(tokens, end=tokenizer.eos_token)), n_vocab=len(tokens)
-    )
-    return View(
-        writing=writing,
-        tokenizer=made,
-        plain=_row(plain),
-        escaped=_row(escaped),
-        offset=size,
-        split=masks.token_ids(split),
-        split_offset=2 * size,
-        ways=1 + len(escapes),
-        texts=texts,
-        spelled=plain,
-    )
-
-
-def _texts(tokenizer: llguidance.LLTokenizer) -> list[bytes]:
-    return [
-        b"" if tokenizer.is_special_token(at) else bytes(tokenizer.decode_bytes([at]))
-        for at in range(tokenizer.vocab_size)
-    ]
-
-
 def _row(texts: Sequence[bytes]) -> BitmaskRow:
     return masks.pack((at for at, text in enumerate(texts) if text), len(texts))
 
@@ -334,15 +301,16 @@ def unescaped(text: bytes, escapes: Mapping[int, bytes]) -> bytes:
     return bytes(spelled)
 
 
-class _Tokens:
+class Tokens:
     """A tokenizer in the form of llguidance.TokenizerWrapper. It encodes single bytes only, which
     matching does not need."""
 
-    def __init__(self, tokens: list[bytes], end: int) -> None:
+    bos_token_id = None
+
+    def __init__(self, tokens: list[bytes], end: int, special: Sequence[int] = ()) -> None:
         self.tokens = tokens
         self.eos_token_id = end
-        self.bos_token_id = None
-        self.special_token_ids: list[int] = []
+        self.special_token_ids = special
         self._bytes = {text: at for at, text in reversed([*enumerate(tokens)]) if len(text) == 1}
 
     def __call__(self, text: Any) -> list[int]:

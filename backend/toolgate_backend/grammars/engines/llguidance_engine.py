@@ -1,5 +1,4 @@
-"""The llguidance engine. It enforces most of JSON Schema soundly, and names the keyword that it
-refuses."""
+"""The llguidance engine. It enforces most of JSON Schema soundly, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -76,18 +75,15 @@ class LLGuidanceEngine:
 
         def compiled(rules: str) -> CompiledGrammar:
             grammar = start + rules
-            matchers = matchers_of(lambda: new_matcher(self._tokenizer, grammar, parameters))
+            matchers = matchers_of(lambda: new_matcher(self._tokenizer, grammar))
             return CompiledGrammar(matchers, free=free)
 
-        def whole() -> str:
-            json_rule = f"%json {json.dumps(schema | {'x-guidance': options})}"
-            return f"arguments: {exact_numbers(schema, options) or json_rule}"
-
-        def in_any_order() -> str | None:
-            return member_rules(schema, options)
-
+        json_rule = f"%json {json.dumps(schema | {'x-guidance': options})}"
         # Each may compile what the other cannot.
-        ways: list[Callable[[], str | None]] = [whole, in_any_order]
+        ways: list[Callable[[], str | None]] = [
+            lambda: f"arguments: {exact_numbers(schema, options) or json_rule}",
+            lambda: member_rules(schema, options),
+        ]
         if self._any_order and name != grammar_key.CONTENT:
             ways.reverse()
         for way in ways:
@@ -101,14 +97,6 @@ class LLGuidanceEngine:
         assert first is not None
         raise first
 
-    def compile_call(
-        self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
-    ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
-        """As `compile` for arguments that are JSON, and as `compile_arguments` for others."""
-        if form.json_of(name) is not None:
-            return self.compile(form, name, parameters), ()
-        return self.compile_arguments(form, name, parameters, typed_by)
-
     def compile_arguments(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
     ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
@@ -120,7 +108,7 @@ class LLGuidanceEngine:
             Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
         )
         grammar = rules.text
-        matchers = matchers_of(lambda: new_matcher(self._tokenizer, grammar, parameters), marks)
+        matchers = matchers_of(lambda: new_matcher(self._tokenizer, grammar), marks)
         compiled = CompiledGrammar(matchers, free=rules.free, tags=rules.tags)
         return compiled, tuple(rules.residual)
 
@@ -132,12 +120,12 @@ class LLGuidanceEngine:
             grammar = llguidance.LLMatcher.grammar_from_lark(f"start: {texts}")
         else:
             grammar = llguidance.LLMatcher.grammar_from_regex(form["regex"])
-        matcher = new_matcher(self._tokenizer, grammar, {})
+        matcher = new_matcher(self._tokenizer, grammar)
         if not can_begin(self._tokenizer, matcher):
             raise GrammarRefused("it matches no text, or only the empty text", "")
         # Without a prefix: the text may be complete inside a common one.
         return CompiledGrammar(
-            matchers_of(lambda: new_matcher(self._tokenizer, grammar, {})), prefix=b""
+            matchers_of(lambda: new_matcher(self._tokenizer, grammar)), prefix=b""
         )
 
 

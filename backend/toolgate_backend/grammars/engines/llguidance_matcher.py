@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import llguidance
 import llguidance.numpy
 import numpy as np
-
-from toolgate_core.schema.walk import find_keyword
 
 from ...errors import BackendError, GrammarRefused
 from ...tokens.masks import BitmaskRow
@@ -149,19 +146,14 @@ class FreshMatcher:
 LEXER_FUEL = 1_000_000
 """Limit of the lexer's work for one mask, five times llguidance's own. Raw text that is counted and
 has parts of its end mark in it needs more than that."""
-WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
-UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 
-def new_matcher(
-    tokenizer: llguidance.LLTokenizer, grammar: str, parameters: dict[str, Any]
-) -> llguidance.LLMatcher:
-    """Raise GrammarRefused, with the place of the cause in the schema `parameters`."""
+def new_matcher(tokenizer: llguidance.LLTokenizer, grammar: str) -> llguidance.LLMatcher:
+    """Raise GrammarRefused."""
     limits = llguidance.LLParserLimits(step_lexer_fuel=LEXER_FUEL)
     matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
     if matcher.is_error():
-        reason = first_line(matcher.get_error())
-        raise GrammarRefused(reason, _pointer(reason, parameters))
+        raise GrammarRefused(first_line(matcher.get_error()), "")
     return matcher
 
 
@@ -178,18 +170,3 @@ def can_begin(tokenizer: llguidance.LLTokenizer, matcher: llguidance.LLMatcher) 
 def first_line(error: str) -> str:
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     return lines[0][:300] if lines else "refused without a reason"
-
-
-def _pointer(reason: str, parameters: dict[str, Any]) -> str:
-    """Return the JSON Pointer of the keyword in llguidance's message; "" if it names none."""
-    wanted: list[tuple[str, str | None]] = []
-    if named := UNIMPLEMENTED.search(reason):
-        wanted = [(keyword, None) for keyword in re.findall(r'"([^"]+)"', named["keys"])]
-    elif named := WRONG_VALUE.search(reason):
-        wanted = [(named["keyword"], named["value"])]
-    elif "$ref" in reason or "registry" in reason:
-        wanted = [("$ref", None)]
-    elif "regex" in reason or "look-around" in reason:
-        wanted = [("pattern", None), ("patternProperties", None)]
-    found = (find_keyword(parameters, keyword, value) for keyword, value in wanted)
-    return next((pointer for pointer in found if pointer is not None), "")

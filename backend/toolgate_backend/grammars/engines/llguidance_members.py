@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.schema.preparation.engine_form import has_large_numbers
-from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 from ..codecs.nodes import (
     BOUNDS,
@@ -51,8 +51,6 @@ def member_rules(schema: dict[str, Any], options: Mapping[str, Any]) -> str | No
     """Return the rules whose first is `arguments`; None if no object inside has an order. `schema`
     is in engine form, `options` are llguidance's. Raise TooLarge."""
     schema = without_root_references(schema)
-    if not all(map(_is_to_definition, subschemas(schema))):
-        return None  # a part of the schema would have another target beside the definitions only
     grammar = _Members(schema, options)
     if not grammar.has_order(schema):
         return None
@@ -206,13 +204,6 @@ class _Members:
         if names.pattern is not None:
             return self._json({"type": "string", "pattern": names.pattern})
         return undeclared(self.rules, KEY, map(_name, sorted(names.declared)))
-
-
-def _is_to_definition(place: tuple[str, Any]) -> bool:
-    _, node = place
-    if not isinstance(node, dict) or "$ref" not in node:
-        return True
-    return str(node["$ref"]).startswith("#/$defs/")
 
 
 def _name(name: str) -> str:

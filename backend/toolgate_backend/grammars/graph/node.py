@@ -14,7 +14,7 @@ from toolgate_core.schema.string_languages import Counted, State, StringLanguage
 from ...tokens.masks import Row
 from ..engines.engine import Matcher
 from ..text_kinds import PlainTable
-from .value_places import AnyPlace
+from .value_places import Place
 
 NOTHING: dict[int, Node] = {}
 """For nodes without edges. Never changed."""
@@ -54,7 +54,7 @@ class Node:
         self.usual = self.forced = UNSEEN
         """For drafts: the token that usually follows, and the one that begins what is forced
         (enforcement/jump_forward.py)."""
-        self.place: AnyPlace | None = None
+        self.place: Place | None = None
         """For the bounds on values."""
         self.position: Position | None = None
         """Inside a string whose language is known."""

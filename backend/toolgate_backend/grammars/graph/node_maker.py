@@ -31,7 +31,7 @@ from .node import (
     PrivateText,
 )
 from .value_bounds import ValueBounds, narrowed
-from .value_places import AnyPlace, mark_of, value_of
+from .value_places import Place, mark_of, value_of
 
 
 @dataclass(eq=False)
@@ -217,7 +217,7 @@ class NodeMaker:
 
     # --- strings ---
 
-    def opening(self, place: AnyPlace | None, text: bytes) -> tuple[int, PlainTable] | None:
+    def opening(self, place: Place | None, text: bytes) -> tuple[int, PlainTable] | None:
         """Return where the string begins in which a text ends, and its kind; None if it does not
         end in a string that began in it. `place` is the one before the text."""
         bounds, found = self._bounds, None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from toolgate_core import grammar_key
 
@@ -18,7 +17,7 @@ from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow, pack
 from ...tokens.units import ESCAPE, units
 from ..compiled_grammar import EXPONENT_DIGITS, MeasuredGrammar, ValueLimits
-from .value_places import JSON, AnyPlace, PlaceReader, Tags, reader_of, value_of
+from .value_places import JSON, Place, PlaceReader, Tags, reader_of, value_of
 
 MAX_NESTING = 100
 """Objects and arrays inside each other. Parsers of JSON in Rust allow 128."""
@@ -27,15 +26,6 @@ _DIGITS = re.compile(rb"\d+")
 MARK = ESCAPE + b"["
 _BRACKETS = re.compile(rb"[\[{]")
 _STRINGS = re.compile(r'"([^"]*)')
-
-
-class _Opening(NamedTuple):
-    """The tokens that open a value."""
-
-    outside: BitmaskRow
-    """Outside of strings."""
-    inside: BitmaskRow
-    """Those that first end the string in which they begin."""
 
 
 class ValueBounds:
@@ -57,9 +47,7 @@ class ValueBounds:
         opening = [at for at, text in enumerate(unit_bytes) if _opens(text)]
         outside = pack(opening, size)
         self._opening = {
-            reader: _Opening(
-                outside, pack((t for t in opening if reader.ends(unit_bytes[t])), size)
-            )
+            reader: (outside, pack((t for t in opening if reader.ends(unit_bytes[t])), size))
             for reader in {JSON, self._reader}
         }
 
@@ -86,8 +74,9 @@ class ValueBounds:
         return (self._longer[left], self._zeros) if fraction else (self._longer[left],)
 
     def opening(self, reader: PlaceReader, *, quoted: bool) -> BitmaskRow:
-        found = self._opening[reader]
-        return found.inside if quoted else found.outside
+        """Return the tokens that open a value. `quoted`: those that first end the string in which
+        they begin."""
+        return self._opening[reader][quoted]
 
 
 class GrammarBounds:
@@ -109,11 +98,11 @@ class GrammarBounds:
         self.begin = self.after(reader.begin, head)
         """The place at which the grammar's text begins."""
 
-    def after(self, place: AnyPlace, text: bytes) -> AnyPlace:
+    def after(self, place: Place, text: bytes) -> Place:
         """Return the place after some more text."""
         return self._reader.after(place, text, self._tags)
 
-    def refused(self, place: AnyPlace) -> tuple[BitmaskRow, ...]:
+    def refused(self, place: Place) -> tuple[BitmaskRow, ...]:
         """Return the tokens to leave out of the mask at a place; the later ones if nothing remains
         without the first. Empty if no bound is reached."""
         value = value_of(place)

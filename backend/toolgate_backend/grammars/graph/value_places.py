@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from toolgate_core.dialects.dialect import GemmaValues, NestedTags, Pythonic, Tagged
 
@@ -24,7 +24,8 @@ MAX_NAME = 4096
 
 
 class Place(NamedTuple):
-    """A place inside a value. `begun` and `word` are parts of the text before it that matter."""
+    """A place in the text of a call. `begun`, `word`, `head` and `tail` are parts of the text
+    before it that matter."""
 
     quote: bytes = b""
     """The mark of the string in which the text ends; empty outside of strings."""
@@ -33,54 +34,36 @@ class Place(NamedTuple):
     """The letters, digits and signs at the end, outside of strings."""
     begun: bytes = b""
     """An escape, or a mark, that may have begun at the end. It is not read yet."""
-
-
-class TagPlace(NamedTuple):
-    """A place inside tags."""
-
-    value: Place | None = None
-    """The place inside a value; None if it is not inside one, or inside raw text."""
-    head: bytes = b""
-    """The text since the last value."""
-    tail: bytes = b""
-    """The last bytes, in which the end of a value may have begun; inside raw text, only its own."""
+    between: bool = False
+    """Whether the place is between the values of tags, or inside raw text."""
     raw: bool = False
+    """Whether it is inside raw text."""
+    head: bytes = b""
+    """Of tags: the text since the last value."""
+    tail: bytes = b""
+    """Of tags: the last bytes, in which the end of a value may have begun; inside raw text, only
+    its own."""
 
 
-AnyPlace = Place | TagPlace
 BEGIN = Place()
+BETWEEN = Place(between=True)
 
 
-def value_of(place: AnyPlace) -> Place | None:
-    """Return the place inside a value; None if it is not inside one, or inside raw text."""
-    return place if isinstance(place, Place) else place.value
+def value_of(place: Place) -> Place | None:
+    """Return the place if it is inside a value, but not inside raw text."""
+    return None if place.between else place
 
 
-def mark_of(place: AnyPlace) -> bytes | None:
+def mark_of(place: Place) -> bytes | None:
     """Return the mark of the string in which a place is, which is empty for raw text; None outside
     of strings."""
-    if isinstance(place, TagPlace) and place.raw:
-        return b""
-    value = value_of(place)
-    return (value.quote or None) if value is not None else None
-
-
-class PlaceReader(Protocol):
-    begin: AnyPlace
-
-    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
-        """Return the place after some more text. `place` is one of this reader's."""
-        ...
-
-    def ends(self, token: bytes) -> bool:
-        """Return whether a token may end a string and then open a value."""
-        ...
+    return b"" if place.raw else place.quote or None
 
 
 class _Quoted:
     """Strings in quotation marks."""
 
-    begin: AnyPlace = BEGIN
+    begin = BEGIN
 
     def __init__(self, marks: tuple[bytes, ...], *, escapes: bool) -> None:
         self._marks = marks
@@ -90,11 +73,8 @@ class _Quoted:
         self._strings = re.compile(b"|".join(ways), re.DOTALL)
         self._ending = re.compile(b"(?:%b).*[\\[{]" % b"|".join(map(re.escape, marks)), re.DOTALL)
 
-    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
-        assert isinstance(place, Place)
-        return self.place_after(place, text)
-
-    def place_after(self, place: Place, text: bytes) -> Place:
+    def after(self, place: Place, text: bytes, tags: Tags) -> Place:
+        """Return the place after some more text. `place` is one of this reader's."""
         quote = b""
 
         def outside(found: re.Match[bytes]) -> bytes:
@@ -120,6 +100,7 @@ class _Quoted:
         return next(begun, 0)
 
     def ends(self, token: bytes) -> bool:
+        """Return whether a token may end a string and then open a value."""
         return self._ending.search(token) is not None
 
 
@@ -129,7 +110,7 @@ JSON = _Quoted((b'"',), escapes=True)
 class _Tags:
     """JSON or raw strings between tags."""
 
-    begin: AnyPlace = TagPlace()
+    begin = BETWEEN
 
     def __init__(self, form: CallForm, codec: Tagged) -> None:
         def encoded(text: str) -> bytes:
@@ -140,21 +121,20 @@ class _Tags:
         self._after_type, self._end = encoded(after_type), encoded(codec.end)
         self._string = dict(codec.types).get("string", "").encode()
 
-    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
-        assert isinstance(place, TagPlace)
+    def after(self, place: Place, text: bytes, tags: Tags) -> Place:
         seen = place.tail + text
         at = seen.rfind(self._end)
         if at >= 0:
             seen = text = seen[at + len(self._end) :]
-            place = TagPlace()
+            place = BETWEEN
         tail = seen[max(0, len(seen) - len(self._end) + 1) :]
         if place.raw:
             return place._replace(tail=tail)
-        if place.value is not None:
-            return place._replace(value=JSON.place_after(place.value, text), tail=tail)
+        if not place.between:
+            return JSON.after(place, text, tags)._replace(tail=tail)
         return self._argument(place.head + text, tags, tail)
 
-    def _argument(self, head: bytes, tags: Tags, tail: bytes) -> TagPlace:
+    def _argument(self, head: bytes, tags: Tags, tail: bytes) -> Place:
         """Return the place after a text that has begun outside of a value, and ends with `tail`."""
         _, _, argument = head.partition(self._begin)
         key, is_known, value = argument.partition(self._after_key)
@@ -163,10 +143,10 @@ class _Tags:
             kind_written, is_known, value = value.partition(self._after_type)
             kind = "text" if kind_written == self._string else "json"
         if (not is_known or (kind == "either" and not value)) and len(head) <= MAX_NAME:
-            return TagPlace(head=head, tail=tail)
+            return BETWEEN._replace(head=head, tail=tail)
         if not is_known or kind == "text" or (kind == "either" and value[:1] not in b"{["):
-            return TagPlace(raw=True, tail=tail[max(0, len(tail) - len(value)) :])
-        return TagPlace(JSON.place_after(BEGIN, value), tail=tail)
+            return BETWEEN._replace(raw=True, tail=tail[max(0, len(tail) - len(value)) :])
+        return JSON.after(BEGIN, value, tags)._replace(tail=tail)
 
     def ends(self, token: bytes) -> bool:
         return JSON.ends(token)
@@ -175,35 +155,35 @@ class _Tags:
 class _NestedTags:
     """As `_Tags`, without JSON. The nesting of tags is not read."""
 
-    begin: AnyPlace = TagPlace()
+    begin = BETWEEN
 
     def __init__(self, form: CallForm, codec: NestedTags) -> None:
         self._namespace = units(form.marks.encode(codec.namespace), form.marks)
         namespace = re.escape(self._namespace)
         self._value = re.compile(rb"%b<([^/>][^>]*)>([^<>]*)" % namespace)
 
-    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
-        assert isinstance(place, TagPlace)
+    def after(self, place: Place, text: bytes, tags: Tags) -> Place:
         seen = place.tail + text
         at = seen.rfind(self._namespace)
-        if at < 0 and place.value is not None and not (b"<" in text or b">" in text):
-            word = _word(place.value.word + text)
-            return place._replace(value=place.value._replace(word=word), tail=self._tail(seen))
+        if at < 0 and not place.between and not (b"<" in text or b">" in text):
+            return place._replace(word=_word(place.word + text), tail=self._tail(seen))
         head = seen[at:] if at >= 0 else place.head + text if place.head else b""
         found = self._value.fullmatch(head)
         if found is not None:
-            is_json = tags.get(found[1]) == "json"
-            value = Place(word=_word(found[2])) if is_json else None
-            tail = self._tail(seen if is_json else found[2])
-            return TagPlace(value, tail=tail, raw=not is_json)
+            if tags.get(found[1]) == "json":
+                return Place(word=_word(found[2]), tail=self._tail(seen))
+            return BETWEEN._replace(raw=True, tail=self._tail(found[2]))
         is_tag = b">" not in head[len(self._namespace) :] and len(head) <= MAX_NAME
-        return TagPlace(head=head if is_tag else b"", tail=self._tail(seen))
+        return BETWEEN._replace(head=head if is_tag else b"", tail=self._tail(seen))
 
     def _tail(self, seen: bytes) -> bytes:
         return seen[max(0, len(seen) - len(self._namespace) + 1) :]
 
     def ends(self, token: bytes) -> bool:
         return False
+
+
+PlaceReader = _Quoted | _Tags | _NestedTags
 
 
 def reader_of(form: CallForm) -> PlaceReader:

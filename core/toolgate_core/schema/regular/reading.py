@@ -83,8 +83,9 @@ class _Reader:
     def __init__(self, pattern: str, *, unicode: bool) -> None:
         self._cursor = _Cursor(pattern)
         self._unicode = unicode
-        self._characters = _CharacterReader(self._cursor, unicode=unicode)
         self._flags = frozenset[str]()
+        self._letters = 0
+        """How many have been read without regard to case."""
         groups = [found for found in _GROUPS.finditer(pattern) if found[0].startswith("(")]
         self._names = [found[1] for found in groups]
 
@@ -120,7 +121,7 @@ class _Reader:
             case "(":
                 return EMPTY if self._flags_of_rest() else self._group(depth)
             case "[":
-                return self._characters.class_of()
+                return self._class_of()
             case "\\":
                 return self._escape()
             case "^" | "$":
@@ -133,7 +134,7 @@ class _Reader:
                 raise self._cursor.error(f"a single {character}")
             case "{" if self._cursor.is_at(_COUNTS, -1):
                 raise self._cursor.error("nothing before {")
-        return self._characters.one(ord(character))
+        return self._one(ord(character))
 
     def _anchor(self, *, end: bool) -> Part:
         if "m" not in self._flags:
@@ -143,12 +144,8 @@ class _Reader:
     def _group(self, depth: int) -> Part:
         flags = self._flags
         part = self._group_inside(depth)
-        self._set_flags(flags)
-        return part
-
-    def _set_flags(self, flags: frozenset[str]) -> None:
         self._flags = flags
-        self._characters.ignores_case = "i" in flags
+        return part
 
     def _group_inside(self, depth: int) -> Part:
         for mark in ("?=", "?!", "?<=", "?<!"):
@@ -177,7 +174,7 @@ class _Reader:
         on, off = found[1], found[2] or ""
         if len({*on, *off}) < len(on + off) or (found[2] is not None and not on + off):
             raise self._cursor.error("flags that contradict each other")
-        self._set_flags((self._flags | {*on}) - {*off})
+        self._flags = (self._flags | {*on}) - {*off}
         return self._closed(depth)
 
     def _flags_of_rest(self) -> bool:
@@ -185,7 +182,7 @@ class _Reader:
         found = None if self._unicode else self._cursor.take(_FLAGS_OF_REST)
         if found is None:
             return False
-        self._set_flags((self._flags | {*found[1]}) - {*(found[2] or "")})
+        self._flags = (self._flags | {*found[1]}) - {*(found[2] or "")}
         return True
 
     # --- escapes ---
@@ -201,10 +198,10 @@ class _Reader:
                 return self._named_reference()
         if kind in "123456789" and (reference := self._reference()) is not None:
             return reference
-        found = self._characters.set_of(kind)
+        found = self._set_of(kind)
         if found is not None:
-            return self._characters.characters(found.ranges, found.properties)
-        return self._characters.one(self._characters.character_of(kind, in_class=False))
+            return self._characters(found.ranges, found.properties)
+        return self._one(self._character_of(kind, in_class=False))
 
     def _reference(self) -> BackReference | None:
         """The reference whose first digit has been read; None if there are fewer groups."""
@@ -258,36 +255,12 @@ class _Reader:
             return int(least), int(least)
         return int(least), int(most) if most else None
 
+    # --- characters and classes ---
 
-def _simplified(part: Part) -> Part:
-    """A part without groups, and without repetitions of what is always empty, which engines
-    refuse."""
-    match part:
-        case Group(one):
-            return _simplified(one)
-        case Sequence(parts):
-            kept = tuple(each for each in map(_simplified, parts) if each != EMPTY)
-            return kept[0] if len(kept) == 1 else Sequence(kept)
-        case Repeated(one, least, most):
-            inside = _simplified(one)
-            if most == 0 or is_always_empty(inside):
-                return inside if least else EMPTY
-            return Repeated(inside, least, most)
-    return with_inside(part, _simplified)
+    def _one(self, code: int) -> Characters:
+        return self._characters(ranges_of([(code, code)]))
 
-
-class _CharacterReader:
-    def __init__(self, cursor: _Cursor, *, unicode: bool) -> None:
-        self._cursor = cursor
-        self._unicode = unicode
-        self.ignores_case = False
-        self._letters = 0
-        """How many have been read without regard to case."""
-
-    def one(self, code: int) -> Characters:
-        return self.characters(ranges_of([(code, code)]))
-
-    def characters(
+    def _characters(
         self,
         ranges: Ranges,
         properties: frozenset[str] = frozenset(),
@@ -295,7 +268,7 @@ class _CharacterReader:
         excluded: bool = False,
     ) -> Characters:
         """These characters, or all others, with regard to the flag `i`."""
-        if self.ignores_case:
+        if "i" in self._flags:
             if properties:
                 raise Unsupported("it has a property of characters without regard to case")
             self._letters += letters_in(ranges, unicode=self._unicode)
@@ -307,10 +280,10 @@ class _CharacterReader:
         return Characters(other_than(ranges) if excluded else ranges)
 
     def _word(self) -> Ranges:
-        is_folded = self._unicode and self.ignores_case
+        is_folded = self._unicode and "i" in self._flags
         return folded(WORD, unicode=True) if is_folded else WORD
 
-    def set_of(self, kind: str) -> Characters | None:
+    def _set_of(self, kind: str) -> Characters | None:
         r"""The characters of `\d`, `\p{…}` and the like; None if this is none of these."""
         if kind.lower() in _CLASSES:
             ranges = self._word() if kind.lower() == "w" else _CLASSES[kind.lower()]
@@ -324,7 +297,7 @@ class _CharacterReader:
             return None
         return Characters((), frozenset([f"{kind}{found[0]}"]))
 
-    def character_of(self, kind: str, *, in_class: bool) -> int:
+    def _character_of(self, kind: str, *, in_class: bool) -> int:
         """The character of an escape sequence that begins with `kind`."""
         if kind in _CONTROLS:
             return ord(_CONTROLS[kind])
@@ -373,7 +346,7 @@ class _CharacterReader:
             return 0x10000 + (code - 0xD800) * 0x400 + int(low[1], 16) - 0xDC00
         return code
 
-    def class_of(self) -> Characters:
+    def _class_of(self) -> Characters:
         excluded = self._cursor.skip("^")
         ranges: list[tuple[int, int]] = []
         properties = frozenset[str]()
@@ -398,7 +371,7 @@ class _CharacterReader:
                 else:
                     ranges += each.ranges
                     properties |= each.properties
-        return self.characters(ranges_of(ranges), properties, excluded=excluded)
+        return self._characters(ranges_of(ranges), properties, excluded=excluded)
 
     def _member(self) -> int | Characters:
         character = self._cursor.next()
@@ -407,8 +380,25 @@ class _CharacterReader:
         kind = self._cursor.next()
         if kind == "b":
             return ord("\b")
-        found = self.set_of(kind)
-        return self.character_of(kind, in_class=True) if found is None else found
+        found = self._set_of(kind)
+        return self._character_of(kind, in_class=True) if found is None else found
+
+
+def _simplified(part: Part) -> Part:
+    """A part without groups, and without repetitions of what is always empty, which engines
+    refuse."""
+    match part:
+        case Group(one):
+            return _simplified(one)
+        case Sequence(parts):
+            kept = tuple(each for each in map(_simplified, parts) if each != EMPTY)
+            return kept[0] if len(kept) == 1 else Sequence(kept)
+        case Repeated(one, least, most):
+            inside = _simplified(one)
+            if most == 0 or is_always_empty(inside):
+                return inside if least else EMPTY
+            return Repeated(inside, least, most)
+    return with_inside(part, _simplified)
 
 
 class _Cursor:
