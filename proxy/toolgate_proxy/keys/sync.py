@@ -26,7 +26,7 @@ from .. import metrics
 from ..background import poll_forever
 from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
-from ..yaml_nodes import BadFile
+from ..yaml_files import BadFile
 from .file_store import read_keys
 from .key import MAX_LENGTH, SEAL_LENGTH, Hasher, Key, StoredSecret, now
 from .redis_store import EARLIER_RECORD, MARK, RECORDS, Mark, VersionedKey, opened

@@ -22,7 +22,7 @@ from ..keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, 
 from ..keys.limit_kinds import KINDS
 from ..keys.redis_store import KeyUsage, RedisStore, StoreConflict
 from ..settings import settings
-from ..yaml_nodes import BadFile
+from ..yaml_files import BadFile
 from . import CommandFailed
 from . import gateway as gateways
 from .cli import new_app, table
