@@ -2,8 +2,7 @@
 
 vLLM reports a directory that does not exist half a minute later, as an invalid id, and downloads
 without output. So paths are checked before the start, and the download is seen from the growth of
-Hugging Face's cache. Its size is asked from the hub in a thread; without an answer, only the
-downloaded bytes are known.
+Hugging Face's cache.
 
 A terminal has one line that changes, with a bar while the progress is known. Elsewhere, as in a
 log file, each phase is a line.
@@ -13,12 +12,10 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -60,9 +57,6 @@ class Phase:
     detail: str = ""
 
 
-WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
-"""In the order in which vLLM prefers them; it downloads one kind."""
-TIMEOUT = 10.0
 PAUSE = 5.0
 """Seconds without new bytes after which the download counts as ended."""
 
@@ -74,22 +68,16 @@ class Download:
         self._folder = cache_folder(model) if is_hub_id(model) else None
         self._last = self._size()
         self._grew_at: float | None = None
-        self._total: int | None = None
-        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-        if self._folder is not None and not offline:
-            threading.Thread(target=self._ask, args=(model,), daemon=True).start()
 
     def look(self) -> Phase | None:
         """Return the phase if bytes have arrived lately."""
-        size, now, total = self._size(), time.monotonic(), self._total
+        size, now = self._size(), time.monotonic()
         if size > self._last:
             self._grew_at = now
         self._last = size
         if self._grew_at is None or now - self._grew_at > PAUSE:
             return None
-        if total is None or total < size:
-            return Phase("downloading", None, gigabytes(size))
-        return Phase("downloading", 100 * size / total, f"{gigabytes(size)} of {gigabytes(total)}")
+        return Phase("downloading", None, gigabytes(size))
 
     def _size(self) -> int:
         """Return the bytes of the files in the cache, complete or not."""
@@ -99,23 +87,6 @@ class Download:
                 with suppress(OSError):
                     size += entry.stat().st_size
         return size
-
-    def _ask(self, model: str) -> None:
-        if find_spec("huggingface_hub") is None:
-            return
-        with suppress(Exception):  # the size is not needed for the start
-            from huggingface_hub import HfApi
-
-            files = HfApi().model_info(model, files_metadata=True, timeout=TIMEOUT).siblings or []
-            self._total = total_size({each.rfilename: each.size or 0 for each in files})
-
-
-def total_size(sizes: dict[str, int]) -> int:
-    """Return the bytes that vLLM downloads of a repository with files of these `sizes`: the weights
-    of the first kind that it has, and all files that are not weights."""
-    kinds = (each for each in WEIGHTS if any(name.endswith(each) for name in sizes))
-    unused = tuple({*WEIGHTS} - {next(kinds, "")})
-    return sum(size for name, size in sizes.items() if not name.endswith(unused))
 
 
 def cache_folder(model: str) -> Path:
