@@ -34,7 +34,7 @@ In a stream that has begun, an error is an event with the same object. The Messa
 `param` is null, or the path of a parameter in that API: `messages[0].content`. A name that is no
 identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the arguments of a call.
 `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places in files
-have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
+have the file: `tools.json, /tools/0`, `keys.yaml, keys[2]: … models[0]`.
 """
 
 

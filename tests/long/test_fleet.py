@@ -9,7 +9,7 @@ from tests.long.fleet.redis_server import RedisServer
 from tests.long.fleet.scenario import Profile, simulate
 from tests.support.effort import rotating
 from toolgate_proxy.grammars.verdicts import RedisCache
-from toolgate_proxy.keys.sync import KeySync
+from toolgate_proxy.keys import sync
 from toolgate_proxy.limits.limiter import Leases, Limiter
 
 SHORT = Profile(days=0.5)
@@ -95,11 +95,11 @@ def test_verdicts_that_are_not_shared_are_found(monkeypatch):
 
 @pytest.mark.slow
 def test_revocations_that_are_not_read_are_found(monkeypatch):
-    def first(self, found):
-        self._newest.setdefault(found.key.id, found)
-        return self._newest[found.key.id].key
+    def read(*given, opened=sync.opened):
+        kept = {"revoked": None}
+        return [each._replace(key=each.key.model_copy(update=kept)) for each in opened(*given)]
 
-    monkeypatch.setattr(KeySync, "_newest_of", first)
+    monkeypatch.setattr(sync, "opened", read)
     outcome = found(Profile(days=0.5, faults_per_burst=0, poll=5.0))
     assert any("after it was revoked" in each for each in outcome.violations)
 

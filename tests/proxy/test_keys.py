@@ -26,7 +26,7 @@ from toolgate_proxy.litellm_host.auth import KEY_HEADERS as OF_LITELLM
 from toolgate_proxy.litellm_host.private_names import either
 from toolgate_proxy.ops import CommandFailed
 from toolgate_proxy.ops.configuration import check
-from toolgate_proxy.yaml_nodes import BadFile
+from toolgate_proxy.yaml_files import BadFile
 
 OF_AWS = "AWS4-HMAC-SHA256 Credential={}/20261124/x/bedrock/aws4_request, Signature=x"
 
@@ -247,9 +247,9 @@ VALID = "keys:\n" + entry(key_of("sk-tg-of-the-damaged-files", "search", rpm=600
 TAGGED = ("!!python/name:os", "!!int x", "!!int ''", "!!bool x", "!!timestamp x", "2020-13-99")
 
 
-def test_an_error_in_a_key_file_has_its_line(tmp_path):
+def test_an_error_in_a_key_file_has_its_place(tmp_path):
     rows = [(text.replace("HASH", HASH), said) for text, said in beside(__file__)["files"]]
-    rows += [(f"{ENTRY}    rpm: {value}\n", "line 4: ") for value in TAGGED]
+    rows += [(f"{ENTRY}    rpm: {value}\n", "invalid YAML: ") for value in TAGGED]
     for text, said in rows:
         path = tmp_path / "keys.yaml"
         path.write_text(text)

@@ -272,7 +272,8 @@ async def test_keys_without_limits_are_counted_per_day_only(redis_clock):
     assert int(in_days.pop(b"last")) == clock.now - DAY_MS
     days = {int(each): int(tokens) for each, tokens in in_days.items()}
     in_memory = counters[1]._keys["key_1"]
-    assert days == in_memory["tokens_per_day"].counts == {day + 3: 7, day + 4: 7}
+    assert days == {day + 3: 7, day + 4: 7}
+    assert in_memory["tokens_per_day"].counts == {day + 4: 7}
     assert redis_clock.client.keys("toolgate:limit:*") == [DAYS_KEY.encode()]
     assert in_memory.keys() == {"tokens_per_day"}
     await shared.aclose()

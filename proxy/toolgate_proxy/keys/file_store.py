@@ -13,7 +13,6 @@ keys:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from pydantic import ValidationError
 
 from toolgate_core.pointer import request_path
 
-from ..yaml_nodes import YamlFile
+from ..yaml_files import BadFile, read_yaml
 from .key import MAX_LENGTH, MIN_LENGTH, Hasher, Key, Limits, StoredSecret, Terms, hint
 from .limit_kinds import KINDS
 
@@ -35,19 +34,22 @@ FIELDS = ("alias", "hash", "hint", "key", *TERMS, *LIMITS)
 def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[Key]:
     """Read the keys of a file. Raises BadFile. `clear_keys`: entries may have `key` instead of
     `hash`, for the import of existing keys. A file that the gateway reads may have only hashes."""
-    file = YamlFile(path)
-    entries = [*_entries(file, file.root())]
     keys: list[Key] = []
-    nodes: dict[str, yaml.Node] = {}
-    for node, values in entries:
-        key = _key(file, node, values, hasher, clear_keys=clear_keys)
-        for field, value in (("alias", key.alias), ("hash", key.secrets[0].hash)):
-            if value in nodes:
-                earlier = nodes[value].start_mark.line + 1
-                problem = f"the entry has the same `{field}` as the entry in line {earlier}."
-                raise file.error(node, f"{problem} Change or remove one of them.")
-            nodes[value] = node
-        keys.append(key)
+    places: dict[str, str] = {}
+    try:
+        for at, values in enumerate(_entries(read_yaml(path))):
+            place = f"keys[{at}]"
+            try:
+                key = _key(values, hasher, clear_keys=clear_keys)
+                for field, value in (("alias", key.alias), ("hash", key.secrets[0].hash)):
+                    if places.setdefault(value, place) != place:
+                        problem = f"the entry has the same `{field}` as {places[value]}."
+                        raise ValueError(f"{problem} Change or remove one of them.")
+            except ValueError as error:
+                raise BadFile(f"{path}, {place}: {error}") from None
+            keys.append(key)
+    except ValueError as error:
+        raise BadFile(f"{path}: {error}") from None
     return keys
 
 
@@ -60,56 +62,43 @@ def entry(key: Key) -> str:
     return yaml.safe_dump([fields], sort_keys=False)
 
 
-def _entries(file: YamlFile, root: yaml.Node | None) -> Iterator[tuple[yaml.Node, dict[str, Any]]]:
-    fields = _fields(file, root) if root is not None else {}
-    unknown = next((name for name in fields if name != "keys"), None)
+def _entries(content: Any) -> list[Any]:
+    """Return the entries of a file. Raise ValueError."""
+    unknown = next((name for name in _mapping(content or {}) if name != "keys"), None)
     if unknown is not None:
-        problem = f"unknown field {unknown!r}. The list of keys is named `keys`."
-        raise file.error(fields[unknown], problem)
-    listed = fields.get("keys")
-    if listed is None:
-        return
-    if not isinstance(listed, yaml.SequenceNode):
-        raise file.error(listed, "`keys` must be a list of entries.")
-    for node in listed.value:
-        yield node, {name: _value(file, each) for name, each in _fields(file, node).items()}
+        raise ValueError(f"unknown field {unknown!r}. The list of keys is named `keys`.")
+    listed = (content or {}).get("keys")
+    if not isinstance(listed, list | None):
+        raise ValueError("`keys` must be a list of entries.")
+    return listed or []
 
 
-def _fields(file: YamlFile, node: yaml.Node) -> dict[str, yaml.Node]:
-    if not isinstance(node, yaml.MappingNode):
-        raise file.error(node, "expected a mapping of `field: value` pairs.")
-    return {str(name.value): value for name, value in node.value}
+def _mapping(given: Any) -> dict[Any, Any]:
+    if not isinstance(given, dict):
+        raise ValueError("expected a mapping of `field: value` pairs.")
+    return given
 
 
-def _value(file: YamlFile, node: yaml.Node) -> Any:
-    value = file.value(node)
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value
-
-
-def _key(
-    file: YamlFile, node: yaml.Node, values: dict[str, Any], hasher: Hasher, *, clear_keys: bool
-) -> Key:
+def _key(given: Any, hasher: Hasher, *, clear_keys: bool) -> Key:
+    """Read an entry. Raise ValueError."""
+    values = {name: _in_utc(value) for name, value in _mapping(given).items()}
     unknown = next((name for name in values if name not in FIELDS), None)
     if unknown is not None:
-        raise file.error(node, f"unknown field {unknown!r}. Fields: {', '.join(FIELDS)}.")
+        raise ValueError(f"unknown field {unknown!r}. Fields: {', '.join(FIELDS)}.")
     sent = values.get("key")
     if sent is not None:
         if not clear_keys:
-            raise file.error(
-                node,
+            raise ValueError(
                 "the entry has the key itself in `key`. Store its `hash` instead (`toolgate keys "
-                "create --yaml` prints an entry).",
+                "create --yaml` prints an entry)."
             )
         if not isinstance(sent, str) or not MIN_LENGTH <= len(sent) <= MAX_LENGTH:
-            raise file.error(node, f"`key` must have {MIN_LENGTH} to {MAX_LENGTH} characters.")
+            raise ValueError(f"`key` must have {MIN_LENGTH} to {MAX_LENGTH} characters.")
         values |= {"hash": hasher.hash(sent), "hint": hint(sent)}
     try:
+        secret = StoredSecret(hash=values.get("hash"), hint=values.get("hint") or "?")
         # The id is derived from the hash, so that it remains the same when the file is edited.
-        hashed = str(values.get("hash"))
-        key_id = "key_" + hashlib.sha256(hashed.encode()).hexdigest()[:16]
-        secret = StoredSecret(hash=hashed, hint=values.get("hint") or "?")
+        key_id = "key_" + hashlib.sha256(secret.hash.encode()).hexdigest()[:16]
         limits = Limits(**{name: values[name] for name in LIMITS if name in values})
         terms = Terms(limits=limits, **{name: values[name] for name in TERMS if name in values})
         created = datetime.fromtimestamp(0, UTC)
@@ -117,8 +106,14 @@ def _key(
             id=key_id, alias=values["alias"], terms=terms, secrets=(secret,), created=created
         )
     except KeyError as error:
-        raise file.error(node, f"the field {error.args[0]!r} is missing.") from None
+        raise ValueError(f"the field {error.args[0]!r} is missing.") from None
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         name = request_path(first["loc"]) or "key"
-        raise file.error(node, f"invalid value for `{name}`: {first['msg']}.") from None
+        raise ValueError(f"invalid value for `{name}`: {first['msg']}.") from None
+
+
+def _in_utc(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return value

@@ -168,6 +168,10 @@ def hint(key: str) -> str:
     return f"{beginning}…{key[-4:]}"
 
 
+SEAL_LENGTH = 64
+"""Bytes of the seal with which a sealed record begins."""
+
+
 class Hasher:
     """HMAC-SHA256 with the gateway's secret, TOOLGATE_KEY_SECRET.
 

@@ -60,8 +60,13 @@ class Window:
     """Name of the current period of a fixed window: `tokens_today`."""
 
     @property
+    def earlier(self) -> int:
+        """Number of slices before the current one that count, too. A fixed window is one slice."""
+        return SLICES if self.type == "sliding" else 0
+
+    @property
     def slice_ms(self) -> float:
-        return self.milliseconds / SLICES
+        return self.milliseconds / (self.earlier or 1)
 
 
 REQUESTS = Unit("requests", lambda tokens: 1, "requests")

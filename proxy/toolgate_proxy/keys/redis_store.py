@@ -1,20 +1,17 @@
 """Virtual keys in Redis: written by the command line, read by every gateway.
 
 `toolgate:{keys}:records`  hash: id → sealed record
-`toolgate:{keys}:changes`  sorted set: id → version of its last change
-`toolgate:{keys}:version`  version of the last change
 `toolgate:{keys}:mark`     sealed: the version of every key
-`toolgate:{keys}:aliases`  hash: alias → id
-`toolgate:{keys}:epoch`    random, set with the first key; if it changes, Redis has lost the keys
 
-A reader requests the changes since the last version it has read. Unlike a published message, a
-change can't be missed while the reader is disconnected or starting.
+A reader looks at the seal of the mark, which is another one after each write, and reads the records
+of the keys whose versions are new in the mark. Unlike a published message, a change can't be missed
+while the reader is disconnected or starting.
 
 The seal of a record shows that the command line wrote it, but not that it is the newest: whoever
 can write to Redis could replace the record of a revoked key by the one before. So each record has
-its version under its seal, and a mark lists the newest version of every key. The mark is sealed,
-too, and is written together with each record. A gateway accepts no record that is older than the
-mark, or than it has seen.
+its version under its seal, and the mark, which is written together with each record, lists the
+newest version of every key. A gateway accepts no record that is older than the mark, or than it has
+seen.
 
 A version is the time of the write in milliseconds, or one more than the last version if that is
 later. So versions do not come again if Redis has lost its last writes.
@@ -24,9 +21,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -113,10 +109,7 @@ def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[Versi
     return keys
 
 
-RECORDS, CHANGES, VERSION, ALIASES, EPOCH, MARK = (
-    f"toolgate:{{keys}}:{name}"
-    for name in ("records", "changes", "version", "aliases", "epoch", "mark")
-)
+RECORDS, MARK = (f"toolgate:{{keys}}:{name}" for name in ("records", "mark"))
 PUT = resources.files(__package__).joinpath("put.lua").read_text()
 TIMEOUT = 5.0
 """Seconds that the command line waits for Redis."""
@@ -145,6 +138,15 @@ class KeyUsage:
         return self.today | ({"last_used": last.isoformat(timespec="seconds")} if last else {})
 
 
+class _Contents(NamedTuple):
+    mark: Mark
+    digest: str
+    """The SHA-1 of the mark's text in Redis; empty if there is none."""
+    records: Mapping[bytes, bytes]
+    keys: list[Key]
+    """Those in the newest records."""
+
+
 def _client(url: SecretStr) -> Redis:
     return Redis.from_url(
         url.get_secret_value(), socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT
@@ -163,54 +165,54 @@ class RedisStore:
         """Sealed records as they were read, by id."""
 
     async def all(self) -> list[Key]:
-        mark, _ = await self._mark()
-        records = await self._records()
-        return [each.key for each in records if _is_newest(each, mark)]
+        return (await self._contents()).keys
 
     async def find(self, name: str) -> Key | None:
         """Return the key with that alias or id."""
-        mark, _ = await self._mark()
-        alias = await self._redis.hget(ALIASES, name)
-        key_id = alias.decode() if isinstance(alias, bytes) else name
-        sealed = await self._redis.hget(RECORDS, key_id)
-        if not isinstance(sealed, bytes):
+        found = await self._contents()
+        named = [key for key in found.keys if key.alias == name and not key.revoked]
+        named += [key for key in found.keys if key.id == name]
+        if not named:
             return None
-        self._read[key_id] = sealed
-        found = opened(self._hasher, [(key_id.encode(), sealed)])
-        return next((each.key for each in found if _is_newest(each, mark)), None)
+        self._read[named[0].id] = found.records[named[0].id.encode()]
+        return named[0]
 
     async def put(self, key: Key) -> None:
         """Write a key. Raises StoreConflict."""
-        result: object = None
         for _ in range(MAX_ATTEMPTS):
-            mark, digest = await self._mark()
-            version = max(mark.version + 1, time.time_ns() // 1_000_000)
-            record = seal(self._hasher, key, version)
-            result = await self._redis.eval(
-                PUT, 6, RECORDS, CHANGES, VERSION, ALIASES, EPOCH, MARK,
-                key.id, self._read.get(key.id, b""), record, key.alias,
-                "0" if key.revoked else "1", secrets.token_hex(8),
-                version, digest, mark.after(key.id, version).seal(self._hasher),
-            )  # fmt: skip
-            if result != b"again":
+            found = await self._contents()
+            if found.records.get(key.id.encode()) != self._read.get(key.id):
                 break
-        if result == b"alias":
-            raise StoreConflict(
-                f"The alias {key.alias!r} is in use by another key. Choose another alias, or "
-                f"`toolgate keys revoke {key.alias!r}` first."
-            )
-        if result != b"ok":
-            raise StoreConflict(
-                f"The key {key.alias!r} was changed by another command at the same time. Check it "
-                f"with `toolgate keys show {key.alias!r}`, and try again."
-            )
-        self._read[key.id] = record
+            others = {each.alias for each in found.keys if each.id != key.id and not each.revoked}
+            if key.alias in others and not key.revoked:
+                raise StoreConflict(
+                    f"The alias {key.alias!r} is in use by another key. Choose another alias, or "
+                    f"`toolgate keys revoke {key.alias!r}` first."
+                )
+            version = max(found.mark.version + 1, time.time_ns() // 1_000_000)
+            record = seal(self._hasher, key, version)
+            mark = found.mark.after(key.id, version).seal(self._hasher)
+            if await self._redis.eval(PUT, 2, RECORDS, MARK, key.id, record, found.digest, mark):
+                self._read[key.id] = record
+                return
+        raise StoreConflict(
+            f"The key {key.alias!r} was changed by another command at the same time. Check it "
+            f"with `toolgate keys show {key.alias!r}`, and try again."
+        )
 
-    async def _mark(self) -> tuple[Mark, str]:
-        """Return the mark, and the SHA-1 of its text in Redis. Raises StoreConflict."""
+    async def _contents(self) -> _Contents:
+        """Raises StoreConflict."""
         sealed = await self._redis.get(MARK)
-        if not isinstance(sealed, bytes):
-            return await self._missing_mark(), ""
+        records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
+        found = opened(self._hasher, records.items())
+        if not isinstance(sealed, bytes):  # the mark follows from the records
+            if found:
+                logger.warning(
+                    "%s in Redis is missing, and will be made from the records. Someone may have "
+                    "put back earlier records. Check all keys with `toolgate keys list --all`.",
+                    MARK,
+                )
+            return _Contents(Mark.of(found), "", records, [each.key for each in found])
         mark = Mark.open(self._hasher, sealed)
         if mark is None:
             raise StoreConflict(
@@ -218,22 +220,9 @@ class RedisStore:
                 "version of Toolgate. Use the secret and the version of the gateways. If the "
                 "secret was changed, delete this entry, and create or import the keys again."
             )
-        return mark, hashlib.sha1(sealed, usedforsecurity=False).hexdigest()
-
-    async def _missing_mark(self) -> Mark:
-        """Return the mark that follows from the records."""
-        mark = Mark.of(await self._records())
-        if mark.version:
-            logger.warning(
-                "%s in Redis is missing, and will be made from the records. Someone may have put "
-                "back earlier records. Check all keys with `toolgate keys list --all`.",
-                MARK,
-            )
-        return mark
-
-    async def _records(self) -> list[VersionedKey]:
-        records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
-        return opened(self._hasher, records.items())
+        digest = hashlib.sha1(sealed, usedforsecurity=False).hexdigest()
+        newest = [each.key for each in found if _is_newest(each, mark)]
+        return _Contents(mark, digest, records, newest)
 
     async def usages(self, keys: Sequence[Key], at: datetime) -> list[KeyUsage]:
         """Return the use of each key."""

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -26,20 +26,10 @@ from .. import metrics
 from ..background import poll_forever
 from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
-from ..yaml_nodes import BadFile
+from ..yaml_files import BadFile
 from .file_store import read_keys
-from .key import MAX_LENGTH, Hasher, Key, StoredSecret, now
-from .redis_store import (
-    CHANGES,
-    EARLIER_RECORD,
-    EPOCH,
-    MARK,
-    RECORDS,
-    VERSION,
-    Mark,
-    VersionedKey,
-    opened,
-)
+from .key import MAX_LENGTH, SEAL_LENGTH, Hasher, Key, StoredSecret, now
+from .redis_store import EARLIER_RECORD, MARK, RECORDS, Mark, VersionedKey, opened
 
 WRONG_KEY = "Incorrect API key provided. Ask the administrator of this gateway for an API key."
 
@@ -139,8 +129,6 @@ class KeyCache:
 
 logger = logging.getLogger(__name__)
 
-FIELDS = {EPOCH: bytes, VERSION: bytes, CHANGES: list, MARK: bytes, RECORDS: list}
-"""Types of the replies."""
 POLL_SECONDS = 0.25
 """Interval of looks for changed keys. A revoked key works that long; a look is one command."""
 GRACE_SECONDS = 300.0
@@ -151,15 +139,6 @@ FIRST_POLL_TIMEOUT = 2.0
 
 class BadKeyData(Exception):
     """An entry of Redis is not as the command line writes it. The message names it."""
-
-
-@dataclass
-class _State:
-    """The state of Redis at one look, with what had changed."""
-
-    epoch: bytes | None = None
-    version: float = 0
-    changes: list[Any] = field(default_factory=list)
 
 
 class KeySync:
@@ -190,12 +169,12 @@ class KeySync:
             if settings.redis_url is not None
             else None
         )
-        self._position = _State()
-        """What the cache has."""
+        self._seal = b""
+        """Of the mark that the cache has."""
+        self._versions: dict[str, int] = {}
+        """The newest version of each key that a mark has had, whatever Redis has now."""
         self._newest: dict[str, VersionedKey] = {}
-        """The newest record that was seen of each key, whatever Redis has now."""
-        self._mark = Mark()
-        """The newest mark that was seen."""
+        """The newest record that was seen of each key."""
         self._redis_keys: dict[str, Key] = {}
         self._file_keys: dict[str, Key] = {}
         self._file_stamp: tuple[float, int] | None = None
@@ -254,105 +233,58 @@ class KeySync:
 
     async def _read_changes(self, redis: SharedRedis) -> bool | None:
         """Return the same as `_poll_redis`. Raises BadKeyData."""
-        state = await self._state(redis)
-        if state is None:
-            return None
-        if self._restarted(state):
-            if state.epoch is None:
-                return self._emptied()
-            if state.epoch != self._position.epoch:
-                self._logged.clear()
-            self._position = _State(epoch=state.epoch)
-            state = await self._state(redis)
-            if state is None or self._restarted(state):
-                return None  # it changes all the time: the next poll tries again
-        if state.changes:
-            return await self._read(redis, state.changes)
-        return False
-
-    def _restarted(self, state: _State) -> bool:
-        """Return whether everything has to be read again. If the version went back, Redis has lost
-        its last writes, or the scores of the changes were forged."""
-        return state.epoch != self._position.epoch or state.version < self._position.version
-
-    async def _state(self, redis: SharedRedis) -> _State | None:
-        """Return None if Redis did not respond. Raises BadKeyData."""
-        replies = await redis.run(
-            [
-                ("GET", EPOCH),
-                ("GET", VERSION),
-                ("ZRANGEBYSCORE", CHANGES, f"({self._position.version}", "+inf", "WITHSCORES"),
-            ]
-        )
+        replies = await redis.run([("GETRANGE", MARK, 0, SEAL_LENGTH - 1), ("HLEN", RECORDS)])
         if replies is None:
             return None
-        epoch, version, changes = map(_checked, (EPOCH, VERSION, CHANGES), replies)
-        try:
-            return _State(epoch, int(version or 0), changes)
-        except ValueError:
-            raise BadKeyData(f"{VERSION} is not a number. Restore or delete it.") from None
-
-    async def _read(self, redis: SharedRedis, changes: list[Any]) -> bool | None:
-        """Read the records of changed keys. None if Redis did not respond. Raises BadKeyData."""
-        names, scores = changes[::2], changes[1::2]
-        if isinstance(changes[0], list | tuple):  # RESP3 replies with pairs
-            names, scores = [pair[0] for pair in changes], [pair[1] for pair in changes]
+        seal, number = _checked(MARK, replies[0], bytes), _checked(RECORDS, replies[1], int)
+        if seal == self._seal and (seal or not number):
+            return False
+        if not seal and not number:  # the cached keys expire as if Redis did not respond
+            raise BadKeyData(
+                "Redis has lost them. Configure Redis to persist its data, and create or import "
+                "the keys again."
+            )
         # The mark first: records may be newer than the mark, but not older.
-        replies = await redis.run([("GET", MARK), ("HMGET", RECORDS, *names)])
-        if replies is None:
+        if (replies := await redis.run([("GET", MARK)])) is None:
             return None
-        sealed_mark, sealed = map(_checked, (MARK, RECORDS), replies)
-        records = [(n, r) for n, r in zip(names, sealed, strict=True) if isinstance(r, bytes)]
-        valid = opened(self._hasher, records)
-        if valid:
-            self._see_mark(sealed_mark)
-        if self._position.version == 0:
-            self._redis_keys = {}  # all keys are read
-        for name in names:
-            self._redis_keys.pop(name.decode(errors="replace"), None)
-        for each in valid:
-            key = self._newest_of(each)
-            if key is not None:
-                self._redis_keys[key.id] = key
-        self._position.version = max(float(score) for score in scores)
-        return True
-
-    def _see_mark(self, sealed: bytes | None) -> None:
-        """Note the newest mark. Raises BadKeyData."""
-        mark = Mark.open(self._hasher, sealed) if sealed is not None else None
-        if mark is None:
+        sealed = _checked(MARK, replies[0], bytes)
+        if (mark := sealed and Mark.open(self._hasher, sealed)) is None:
             raise BadKeyData(
                 f"{MARK} is missing, or was not sealed with TOOLGATE_KEY_SECRET, so earlier "
                 "records could not be told from the newest. Check the keys with `toolgate keys "
                 "list --all`, and write one of them, for example with `toolgate keys update`."
             )
-        if mark.version >= self._mark.version:
-            self._mark = mark
-
-    def _newest_of(self, found: VersionedKey) -> Key | None:
-        """Return the key in the newest record that this process has seen; None if only the mark
-        shows that there was a newer one than `found`."""
-        key_id = found.key.id
-        seen = self._newest.get(key_id)
-        if seen is None or found.version > seen.version:
-            seen = found
-        if found.version < max(seen.version, self._mark.keys.get(key_id, 0)):
-            self._log_once(EARLIER_RECORD % key_id)
-        if seen.version < self._mark.keys.get(key_id, 0):
+        if not await self._read(redis, mark):
             return None
-        self._newest[key_id] = seen
-        return seen.key
+        self._seal = sealed[:SEAL_LENGTH]
+        self._redis_keys = {
+            key_id: found.key
+            for key_id in mark.keys
+            if (found := self._newest.get(key_id)) and found.version >= self._versions[key_id]
+        }
+        return True
 
-    def _emptied(self) -> bool | None:
-        """Report that Redis has no keys. Either no key was created yet, or it has lost them: then
-        the cached keys expire as if Redis did not respond."""
-        if self._position.epoch is None:
+    async def _read(self, redis: SharedRedis, mark: Mark) -> bool:
+        """Read the records of keys with new versions. Return False if Redis did not respond. Raises
+        BadKeyData."""
+        for key_id, version in mark.keys.items():
+            if version < self._versions.get(key_id, 0):
+                self._log_once(EARLIER_RECORD % key_id)
+            self._versions[key_id] = max(version, self._versions.get(key_id, 0))
+        seen = {key_id: found.version for key_id, found in self._newest.items()}
+        changed = [each for each in mark.keys if seen.get(each, 0) < self._versions[each]]
+        if not changed:
+            return True
+        if (replies := await redis.run([("HMGET", RECORDS, *changed)])) is None:
             return False
-        self._log_once(
-            "Redis has lost the API keys. Configure Redis to persist its data, and create or "
-            "import the keys again."
-        )
-        return None
+        pairs = zip(changed, _checked(RECORDS, replies[0], list), strict=True)
+        records = [(name.encode(), each) for name, each in pairs if isinstance(each, bytes)]
+        for found in opened(self._hasher, records):
+            if found.version < self._versions[found.key.id]:
+                self._log_once(EARLIER_RECORD % found.key.id)
+            else:
+                self._newest[found.key.id] = found
+        return True
 
     def _log_once(self, message: str) -> None:
         if message not in self._logged:
@@ -382,10 +314,10 @@ class KeySync:
         return True
 
 
-def _checked(name: str, reply: object) -> Any:
+def _checked(name: str, reply: object, kind: type) -> Any:
     """Return the reply to a command for one entry of Redis; None if there is no such entry. Raises
     BadKeyData."""
-    if reply is None or isinstance(reply, FIELDS[name]):
+    if reply is None or isinstance(reply, kind):
         return reply
     reason = str(reply) if isinstance(reply, Exception) else f"{type(reply).__name__} as reply"
     raise BadKeyData(

@@ -108,7 +108,7 @@ MAX_KEYS = 10_000
 
 
 @dataclass
-class _Sliding:
+class _Timed:
     """What a key used of one limit. `now`: milliseconds since 1970."""
 
     window: Window
@@ -118,8 +118,7 @@ class _Sliding:
     def usage(self, now: int) -> tuple[int, int, int]:
         """Return `used`, `reset_ms` and `period` of an Amount."""
         period = self._slice(now)
-        for each in [each for each in self.counts if each < period - SLICES]:
-            del self.counts[each]
+        self._forget(period)
         last = max((each for each, count in self.counts.items() if count > 0), default=None)
         reset = 0 if last is None else math.ceil(max(0, self._expiry(last) - now))
         return max(0, sum(self.counts.values())), reset, period
@@ -138,47 +137,26 @@ class _Sliding:
         self.counts[period] = self.counts.get(period, 0) + amount
 
     def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
-        if amount > 0:
-            self.add(amount, request_id, now)
-        elif period in self.counts:
-            self.counts[period] += amount
+        if amount > 0 and self.window.earlier:
+            self.add(amount, request_id, now)  # used just now, whenever the request began
+        elif period in self.counts or not self.window.earlier:
+            self._forget(period)
+            self.counts[period] = self.counts.get(period, 0) + amount
+
+    def _forget(self, period: int) -> None:
+        """Drop the slices that do not count in a period any more."""
+        for each in [each for each in self.counts if each < period - self.window.earlier]:
+            del self.counts[each]
 
     def _slice(self, now: int) -> int:
         return math.floor(now / self.window.slice_ms)
 
     def _expiry(self, period: int) -> float:
-        return (period + 1) * self.window.slice_ms + self.window.milliseconds
-
-
-@dataclass
-class _Fixed:
-    window: Window
-    counts: dict[int, int] = field(default_factory=dict)
-    """By number of the window."""
-
-    def usage(self, now: int) -> tuple[int, int, int]:
-        period = now // self.window.milliseconds
-        used = self.counts.get(period, 0)
-        return used, self._left(now) if used > 0 else 0, period
-
-    def wait(self, limit: int, amount: int, now: int) -> float:
-        return self._left(now)
-
-    def add(self, amount: int, request_id: str, now: int) -> None:
-        self.change(amount, now // self.window.milliseconds, request_id, False, now)
-
-    def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
-        self.counts[period] = self.counts.get(period, 0) + amount
-        for each in [each for each in self.counts if each < period - 1]:
-            del self.counts[each]
-
-    def _left(self, now: int) -> int:
-        return self.window.milliseconds - now % self.window.milliseconds
+        return (period + 1 + self.window.earlier) * self.window.slice_ms
 
 
 @dataclass
 class _InFlight:
-    window: Window
     requests: set[str] = field(default_factory=set)
 
     def usage(self, now: int) -> tuple[int, int, int]:
@@ -195,18 +173,10 @@ class _InFlight:
             self.requests.discard(request_id)
 
 
-_WindowCounter = _Sliding | _Fixed | _InFlight
-_COUNTERS: dict[str, Callable[[Window], _WindowCounter]] = {
-    "sliding": _Sliding,
-    "fixed": _Fixed,
-    "in_flight": _InFlight,
-}
-
-
 class MemoryCounter:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._keys: OrderedDict[str, dict[str, _WindowCounter]] = OrderedDict()
+        self._keys: OrderedDict[str, dict[str, _Timed | _InFlight]] = OrderedDict()
         """By key id and name of the limit's kind."""
 
     async def admit(self, request: Reservation) -> None:
@@ -237,11 +207,12 @@ class MemoryCounter:
     def _now(self) -> int:
         return math.floor(self._clock() * 1000)
 
-    def _counter(self, key_id: str, kind: LimitKind) -> _WindowCounter:
+    def _counter(self, key_id: str, kind: LimitKind) -> _Timed | _InFlight:
         counters = self._keys.setdefault(key_id, {})
         self._keys.move_to_end(key_id)
         if len(self._keys) > MAX_KEYS:
             self._keys.popitem(last=False)
         if kind.name not in counters:
-            counters[kind.name] = _COUNTERS[kind.window.type](kind.window)
+            in_flight = kind.window.type == "in_flight"
+            counters[kind.name] = _InFlight() if in_flight else _Timed(kind.window)
         return counters[kind.name]

@@ -55,6 +55,8 @@ KEY_HEADERS = {
     "custom_litellm_key_header": "x-litellm-api-key",
 }
 """Arguments of LiteLLM's `user_api_key_auth`, and the headers from which FastAPI fills them."""
+ADMINISTRATOR = "default_user_id"
+"""LiteLLM's user of the master key."""
 KEY_PREFIX = "sk-"
 """Of the keys in LiteLLM's database."""
 
@@ -169,7 +171,7 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
         return UserAPIKeyAuth(
             request_route=route,
             api_key=LITELLM_PROXY_MASTER_KEY_ALIAS,
-            user_id=litellm_proxy().litellm_proxy_admin_name,
+            user_id=ADMINISTRATOR,
             user_role=LitellmUserRoles.PROXY_ADMIN,
         )
     return UserAPIKeyAuth(

@@ -73,7 +73,6 @@ litellm.types.router:
 Routing, retries and fallbacks
 
 litellm.router:Router.
-    ~get_model_from_alias(model): aliases
     get_model_list(model_name team_id): deployments of a model
     async_get_available_deployment(model request_kwargs messages): limits, tags and strategies
     async_routing_strategy_pre_call_checks(deployment): limits of deployments
@@ -141,7 +140,6 @@ LiteLLM's configuration
 
 litellm.proxy.proxy_server:
     general_settings: settings
-    litellm_proxy_admin_name: the holder of the master key
     llm_router: the router
     master_key: authentication
     prisma_client: the database

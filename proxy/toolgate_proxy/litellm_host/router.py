@@ -18,7 +18,6 @@ from ..routing.deployments import Placement
 from ..settings import settings
 from ..state import gateway
 from .errors import PROVIDER
-from .private_names import either
 
 PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
 """Fields of `litellm_params` from which LiteLLM computes costs."""
@@ -167,7 +166,8 @@ def weights_of(rows: Sequence[Row]) -> list[float]:
 def alias_target(model: str) -> Any:
     """Return the model that an alias of the router stands for; None: it is no alias."""
     held = router()
-    return held and either(held, "get_model_from_alias")(model=model)
+    target = None if held is None else (held.model_group_alias or {}).get(model)
+    return target["model"] if isinstance(target, dict) else target
 
 
 def is_limited(row: Row) -> bool:

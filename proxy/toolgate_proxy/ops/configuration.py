@@ -10,14 +10,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from .. import removed
 from ..request_fields import nearest
 from ..settings import Settings
-from ..yaml_nodes import BadFile, YamlFile
+from ..yaml_files import BadFile, read_yaml
 from . import CommandFailed
 
 ENVIRONMENT = "os.environ/"
@@ -27,8 +27,6 @@ PROVIDER = "toolgate/"
 DEFAULT = "TOOLGATE_BACKEND_URL"
 """Setting with the default of `api_base`."""
 SCHEMES = ("http://", "https://", "dns+http://", "dns+https://")
-NULL = "tag:yaml.org,2002:null"
-NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 HANDLER = "toolgate_proxy.provider.toolgate"
 AUTH = "toolgate_proxy.auth.authenticate"
 AUTH_CHECKS = (
@@ -40,21 +38,22 @@ MANAGERS = [(each, "key_management_system") for each in ("general_settings", "li
 
 
 def check(path: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Raise CommandFailed for the first error, with the file and the line."""
-    file = YamlFile(path)
+    """Raise CommandFailed for the first error, with the file and the place."""
     try:
-        root = file.root()
-        if not isinstance(root, yaml.MappingNode):
-            raise file.error(1, "expected a mapping with the field `model_list`.")
-        for node, message in _errors(root, environment):
-            raise file.error(node, message)
+        root = read_yaml(path)
     except BadFile as error:
         raise CommandFailed(str(error)) from error
+    if not isinstance(root, dict):
+        raise CommandFailed(f"{path}: expected a mapping with the field `model_list`.")
+    for place, message in _errors(root, environment):
+        raise CommandFailed(f"{path}, {place}: {message}")
 
 
-def _errors(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[tuple[yaml.Node, str]]:
-    given = _members(_get(root, "environment_variables"))
-    variables = {**environment, **{_text(name): _text(value) for name, value in given}}
+def _errors(root: Any, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the places and the errors."""
+    given = _get(root, "environment_variables")
+    own = given if isinstance(given, dict) else {}
+    variables = {**environment, **{str(name): _text(value) for name, value in own.items()}}
     elsewhere = any(_get(root, *names) is not None for names in MANAGERS)
 
     def found(text: str) -> tuple[str | None, str]:
@@ -67,65 +66,61 @@ def _errors(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[tuple[y
 
     models = _items(_get(root, "model_list"))
     if not models:
-        yield root, "`model_list` must be a list of models, not empty."
+        yield "model_list", "it must be a list of models, not empty."
     providers = _items(_get(root, "litellm_settings", "custom_provider_map"))
     handlers = [_text(_get(each, "custom_handler")) for each in providers]
-    for model in models:
+    for at, model in enumerate(models):
+        place = f"model_list[{at}]"
         target = _get(model, "litellm_params", "model")
         if _get(model, "model_name") is None or target is None:
-            yield model, "the model requires `model_name` and `litellm_params.model`."
+            yield place, "the model requires `model_name` and `litellm_params.model`."
             continue
         if not _text(target).startswith(PROVIDER):
             continue
+        place += ".litellm_params"
         if HANDLER not in handlers:
             entry = f"with `provider: toolgate` and `custom_handler: {HANDLER}`"
             needs = "an entry in `litellm_settings.custom_provider_map`"
-            yield target, f"a `toolgate/…` model requires {needs} {entry}."
+            yield f"{place}.model", f"a `toolgate/…` model requires {needs} {entry}."
         address, weight = (_get(model, "litellm_params", each) for each in ("api_base", "weight"))
         if address is not None:
             url, variable = found(_text(address))
-            shown = f"`api_base` ({variable})" if variable else "`api_base`"
+            shown = f"the variable {variable}" if variable else "it"
             if url == "" and variable != DEFAULT:  # requests would be sent to the default address
-                yield address, f"{shown} is not set."
+                yield f"{place}.api_base", f"{shown} is not set."
             elif url and not url.startswith(SCHEMES):
                 meant = f"Write http://{url} or https://…."
-                yield address, f"{shown} is {url!r}, which has no scheme. {meant}"
-        if weight is not None and weight.tag not in NUMBERS:
-            yield weight, "`weight` must be a number."
+                yield f"{place}.api_base", f"{shown} is {url!r}, which has no scheme. {meant}"
+        if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int | float)):
+            yield f"{place}.weight", "it must be a number."
     # What would leave requests, or the models of virtual keys, without a check:
-    general = _get(root, "general_settings")
-    master = _get(general, "master_key")
-    key, variable = found(_text(master) if master else "os.environ/LITELLM_MASTER_KEY")
+    master = _text(_get(root, "general_settings", "master_key"))
+    key, variable = found(master or "os.environ/LITELLM_MASTER_KEY")
     if key == "":
-        missing = "missing" + (f" ({variable} is not set)" if master else "")
+        missing = "it is missing" + (f" ({variable} is not set)" if master else "")
         why = "Without a master key the gateway would accept all requests"
         meant = f"{why}. Set it to os.environ/TOOLGATE_MASTER_KEY."
-        yield master or general or root, f"`general_settings.master_key` is {missing}. {meant}"
-    auth = _get(general, "custom_auth")
+        yield "general_settings.master_key", f"{missing}. {meant}"
+    auth = _text(_get(root, "general_settings", "custom_auth"))
     for section, name in AUTH_CHECKS:
-        if auth and _text(auth) == AUTH and _text(_get(root, section, name)).lower() != "true":
+        if auth == AUTH and _text(_get(root, section, name)).lower() != "true":
             why = "Without it LiteLLM does not check the models of virtual keys."
-            yield auth, f"`custom_auth` requires `{section}.{name}: true`. {why}"
+            yield "general_settings.custom_auth", f"it requires `{section}.{name}: true`. {why}"
 
 
-def _get(node: yaml.Node | None, *names: str) -> yaml.Node | None:
+def _get(value: Any, *names: str) -> Any:
     for name in names:
-        node = next((value for key, value in _members(node) if key.value == name), None)
-    return node
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def _items(node: yaml.Node | None) -> list[yaml.Node]:
-    """Return the items of a list, and nothing for anything else."""
-    return node.value if isinstance(node, yaml.SequenceNode) else []
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _members(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
-    """Return the names and values of a mapping, and nothing for anything else."""
-    return node.value if isinstance(node, yaml.MappingNode) else []
-
-
-def _text(node: yaml.Node | None) -> str:
-    return str(node.value) if isinstance(node, yaml.ScalarNode) and node.tag != NULL else ""
+def _text(value: Any) -> str:
+    """Return a value that is no list and no mapping as a text; "" for null."""
+    return "" if isinstance(value, dict | list | None) else str(value)
 
 
 PREFIX = "TOOLGATE_"

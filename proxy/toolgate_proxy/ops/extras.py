@@ -1,20 +1,16 @@
 """The extras of the distribution: are their packages installed, and how are they installed?
 
-The answer depends on where Toolgate came from: a clone, a wheel in a file, a repository or an
-index. Only a few packages of each extra are checked; pip installs them together.
+Only a few packages of each extra are checked; pip installs them together. It takes the requirements
+of an extra from the installation, wherever that came from.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from . import CommandFailed
 
@@ -48,14 +44,12 @@ def check(what: str, *extras: str) -> None:
 def install_command(*extras: str) -> str:
     """Return the shell command that adds the extras to this installation."""
     on_cpu = "backend" in extras and shutil.which("nvidia-smi") is None
-    clone = _clone()
+    clone = SOURCE if (SOURCE / "core" / "toolgate_core").is_dir() else None
     if clone is not None and Path(sys.prefix) == clone / ".venv":
         return f"make -C {shlex.quote(str(clone))} setup"  # chooses vLLM's build for the machine
     named = ",".join(f"{each}-cpu" if on_cpu and each == "backend" else each for each in extras)
-    if clone is None:
-        return package_command(_requirement(named), torch_on_cpu=on_cpu)
-    folders = [str(clone / folder) for extra, folder in FOLDERS.items() if extra in extras]
-    return package_command(f"{clone}[{named}]", *folders, torch_on_cpu=on_cpu)
+    folders = [str(clone / FOLDERS[each]) for each in extras if clone and each in FOLDERS]
+    return package_command(f"{clone or DISTRIBUTION}[{named}]", *folders, torch_on_cpu=on_cpu)
 
 
 def package_command(*packages: str, torch_on_cpu: bool = False) -> str:
@@ -73,36 +67,3 @@ def package_command(*packages: str, torch_on_cpu: bool = False) -> str:
     backend = ["--torch-backend", "cpu"] if torch_on_cpu else []
     options = ["--python", sys.executable, *backend]
     return first + shlex.join([*uv, "pip", "install", *options, *packages])
-
-
-def _clone() -> Path | None:
-    """Return the clone that Toolgate was installed from, or runs in."""
-    _, origin, path = _installed()
-    if "dir_info" in origin:
-        return path if (path / "pyproject.toml").exists() else None
-    return SOURCE if (SOURCE / "core" / "toolgate_core").is_dir() else None
-
-
-def _requirement(extras: str) -> str:
-    version, origin, path = _installed()
-    named, url = f"{DISTRIBUTION}[{extras}]", origin.get("url", "")
-    if "vcs_info" in origin:
-        vcs = origin["vcs_info"]
-        return f"{named} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
-    if "archive_info" in origin:
-        return f"{path}[{extras}]" if url.startswith("file:") else f"{named} @ {url}"
-    return f"{named}=={version}" if version else named
-
-
-def _installed() -> tuple[str, dict[str, Any], Path]:
-    """Return the distribution's version, or "", and where pip installed it from (PEP 610): nothing
-    for an index; and the path if that is a file or folder."""
-    try:
-        found = distribution(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "", {}, Path()
-    try:
-        origin = dict(json.loads(found.read_text("direct_url.json") or "{}"))
-    except (TypeError, ValueError):
-        origin = {}
-    return found.version, origin, Path(unquote(urlsplit(str(origin.get("url", ""))).path))

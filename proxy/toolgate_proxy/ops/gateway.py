@@ -11,15 +11,12 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
-from ..request_fields import nearest
 from ..settings import settings
 from . import CommandFailed
 
@@ -29,8 +26,6 @@ DEFAULT_URL = f"http://127.0.0.1:{PORT}"
 GET_SECONDS = 10.0
 POST_SECONDS = 600.0
 """Time limit for tools, which may be compiled."""
-LISTS = ("all-proxy-models", "all-team-models", "no-default-models")
-"""LiteLLM's names for lists of models."""
 
 Url = Annotated[str, typer.Option(help="URL of the gateway.")]
 Model = Annotated[str | None, typer.Option(help="Model name. Default: the gateway's only model.")]
@@ -163,9 +158,9 @@ def ask(url: str, key: str, path: str, content: object = None) -> dict[str, Any]
     raise CommandFailed(message or f"The gateway at {url} responded with status {status}. {hint}")
 
 
-def models(url: str, key: str, query: str = "") -> list[str]:
+def models(url: str, key: str) -> list[str]:
     """Return the names of the models that the gateway serves. Raises CommandFailed."""
-    listed = ask(url, key, f"/v1/models{query}").get("data")
+    listed = ask(url, key, "/v1/models").get("data")
     if not isinstance(listed, list):
         raise CommandFailed(f"The server at {url} lists no models. Check --url.")
     return [str(model["id"]) for model in listed]
@@ -181,21 +176,3 @@ def chosen_model(url: str, key: str, wanted: str | None) -> str:
     if wanted is None and len(names) != 1:
         raise CommandFailed(f"The gateway has {len(names)} models. Set --model to one of: {known}.")
     return wanted or names[0]
-
-
-def unserved(names: Sequence[str], url: str) -> Iterator[str]:
-    """Yield a warning for each model that the gateway does not serve. Nothing if it can't be asked:
-    keys can be created before the gateway runs."""
-    asked = [name for name in names if name not in LISTS]
-    if not asked or (key := find_master_key(url)) is None:
-        return
-    try:
-        served = models(url, key, "?include_model_access_groups=true")
-    except CommandFailed:
-        return
-    for name in asked:
-        if not any(fnmatchcase(name, each) or fnmatchcase(each, name) for each in served):
-            meant = nearest(name, served, 0.6)
-            hint = f"Did you mean {meant!r}? " if meant else ""
-            hint += f"It serves: {', '.join(served) or 'none'}."
-            yield f"Warning: the gateway at {url} serves no model {name!r}. {hint}"

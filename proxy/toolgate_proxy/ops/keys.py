@@ -7,7 +7,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,9 +22,8 @@ from ..keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, 
 from ..keys.limit_kinds import KINDS
 from ..keys.redis_store import KeyUsage, RedisStore, StoreConflict
 from ..settings import settings
-from ..yaml_nodes import BadFile
+from ..yaml_files import BadFile
 from . import CommandFailed
-from . import gateway as gateways
 from .cli import new_app, table
 
 ABOUT = "Manage virtual keys, their models and limits."
@@ -32,8 +31,6 @@ keys = new_app(name="keys", help=ABOUT, no_args_is_help=True)
 
 T = TypeVar("T")
 Name = Annotated[str, typer.Argument(help="Alias or id of the key.")]
-URL = "URL of a gateway. If it runs, there is a warning about models that it does not serve."
-Url = Annotated[str, typer.Option(help=URL)]
 YAML = "Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -124,7 +121,6 @@ def create(
     *,
     terms: dict[str, Any],
     yaml: Annotated[bool, typer.Option("--yaml", help=YAML)] = False,
-    url: Url = gateways.DEFAULT_URL,
     json_: Json = False,
 ) -> None:
     """Create a key, and print it.
@@ -134,7 +130,6 @@ def create(
     secret = new_key()
     made = {"id": new_id(), "alias": alias, "created": now(), "secrets": (_stored(secret),)}
     key = _valid(lambda: Key.model_validate({**made, "terms": Terms(**terms)}))
-    _warn_unserved(key.terms.models, url)
     if yaml:
         typer.echo(entry(key), nl=False)
         typer.echo(f"The key (shown only once): {secret}", err=True)
@@ -180,7 +175,6 @@ def update(
     name: Name,
     *,
     terms: dict[str, Any],
-    url: Url = gateways.DEFAULT_URL,
     block: Annotated[
         bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
     ] = None,
@@ -196,9 +190,7 @@ def update(
         new["limits"] = {kind: limit or None for kind, limit in limits.items()}
         return key.model_copy(update={"terms": _valid(lambda: Terms(**new))})
 
-    key = _change(name, changed)
-    _warn_unserved(terms.get("models", ()), url)
-    _show(key, json_)
+    _show(_change(name, changed), json_)
 
 
 @keys.command()
@@ -267,11 +259,6 @@ def _valid(make: Callable[[], T]) -> T:
         first = error.errors(include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise CommandFailed(f"Invalid value for `{place}`: {first['msg']}.") from error
-
-
-def _warn_unserved(models: Sequence[str], url: str) -> None:
-    for warning in gateways.unserved(models, url):
-        typer.echo(warning, err=True)
 
 
 def with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:

@@ -50,12 +50,12 @@ def prewarm(files: Files, url: gateways.Url = gateways.DEFAULT_URL, model: Model
     """Load the grammars of tools into the backends.
 
     Grammars that the gateways do not know are compiled. Requires TOOLGATE_MASTER_KEY. The exit
-    status is 1 unless all tools are ready."""
+    status is 1 unless all tools are loaded."""
     all_ready = True
-    for backend in _ask(url, "prewarm", _tools(files), model):
-        typer.echo(backend["backend"])
-        for tool in map(SchemaReport.model_validate, backend["tools"]):
-            all_ready &= tool.status == "ready"
+    for each in map(BackendSchemas.model_validate, _ask(url, "prewarm", _tools(files), model)):
+        typer.echo(each.backend)
+        for tool in each.tools:
+            all_ready &= tool.status in ("masked", "checked")
             typer.echo(f"  {tool.title}")
     raise typer.Exit(0 if all_ready else 1)
 

@@ -84,6 +84,9 @@ class Commands:
         value: bytes | None = self._get(key, bytes)
         return value
 
+    def do_getrange(self, key: bytes, first: bytes, last: bytes) -> bytes:
+        return (self._get(key, bytes) or b"")[int(first) : int(last) + 1]
+
     def do_mget(self, *keys: bytes) -> list[bytes | None]:
         return [self._get(key, bytes) for key in keys]
 
@@ -123,6 +126,9 @@ class Commands:
 
     def do_hgetall(self, key: bytes) -> list[bytes]:
         return [part for pair in (self._get(key, dict) or {}).items() for part in pair]
+
+    def do_hlen(self, key: bytes) -> int:
+        return len(self._get(key, dict) or {})
 
     def do_hset(self, key: bytes, *pairs: bytes) -> int:
         self._table(key).update(zip(pairs[::2], pairs[1::2], strict=True))
@@ -167,9 +173,6 @@ class Commands:
             ),
             key=lambda pair: (pair[1], pair[0]),
         )
-
-    def do_zrangebyscore(self, key: bytes, low: bytes, high: bytes, *_: bytes) -> list[bytes]:
-        return [part for m, s in self._between(key, low, high) for part in (m, b"%.17g" % s)]
 
     def do_zremrangebyscore(self, key: bytes, low: bytes, high: bytes) -> int:
         gone = [member for member, _ in self._between(key, low, high)]

@@ -16,7 +16,7 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.ops.admin.judgement import judge
-from toolgate_proxy.ops.admin.routes import prewarmed, report_by_backends, router
+from toolgate_proxy.ops.admin.routes import report_by_backends, router
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
@@ -133,8 +133,8 @@ async def test_prewarm_refuses_schemas_over_the_limits(backend):
     place = Deployments(Settings()).at(Placement("", backend.url, KEY))
     wide = entry("wide", properties={f"a{at}": {} for at in range(5_001)})
     [report] = await report_by_backends([place], [wide], Settings())
-    [found] = prewarmed(report)["tools"]
-    assert (found["name"], found["status"], found["code"]) == (
+    [found] = report.tools
+    assert (found.name, found.status, found.code) == (
         "wide", "refused", "schema_too_complex",
     )  # fmt: skip
     assert not backend.loads

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from tests.proxy.kit import listing
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.keys.key import new_key, now
@@ -14,21 +13,12 @@ from toolgate_proxy.keys.limit_kinds import KINDS
 from toolgate_proxy.keys.redis_store import KeyUsage
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.ops.keys import of_keys, short
-from toolgate_proxy.settings import settings
 
 
 @pytest.fixture
-def gateway():
-    with listing() as gateway:
-        gateway.names = ("small", "large", "openai/*")
-        yield gateway
-
-
-@pytest.fixture
-def keys(redis_at_hand, gateway, monkeypatch):
+def keys(redis_at_hand, monkeypatch):
     monkeypatch.setenv("TOOLGATE_REDIS_URL", redis_at_hand.url)
     monkeypatch.setenv("TOOLGATE_KEY_SECRET", KEY_SECRET)
-    monkeypatch.setenv("TOOLGATE_MASTER_KEY", gateway.key)
     return lambda *arguments: CliRunner().invoke(app, ["keys", *arguments])
 
 
@@ -105,25 +95,6 @@ def test_a_new_key_is_alone_on_standard_output(keys):
         assert secret.startswith("sk-tg-")
         assert secret not in result.stderr
         assert "rpm" in result.stderr
-
-
-def test_a_model_that_nobody_serves_is_a_warning(keys, gateway, monkeypatch):
-    url = gateway.url
-    result = keys("create", "a", "--model", "smal", "--model", "openai/gpt", "--url", url)
-    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
-    assert result.stderr.startswith(
-        f"Warning: the gateway at {url} serves no model 'smal'. Did you mean 'small'? "
-        "It serves: small, large, openai/*.\n"
-    )
-    assert result.stderr.count("Warning") == 1
-    result = keys("update", "a", "--model", "other", "--url", f"{url}/v1")
-    assert (result.exit_code, result.stderr.count("serves no model 'other'")) == (0, 1)
-    assert "Warning" not in keys("update", "a", "--model", "large", "--url", url).stderr
-    assert all("include_model_access_groups=true" in path for path in gateway.paths)
-    monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-wrong")  # the gateway does not answer
-    settings.cache_clear()
-    result = keys("create", "b", "--model", "x", "--url", url)
-    assert (result.exit_code, "Warning" in result.stderr) == (0, False)
 
 
 def test_a_full_table_fits_a_terminal():

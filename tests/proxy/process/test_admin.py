@@ -47,7 +47,7 @@ async def test_prewarm_reports_every_tool(http, backend):
 async def test_prewarm_without_a_model_covers_all_models(http, backend):
     answer = await http.post("/toolgate/prewarm", json={"tools": [entry("everywhere")]})
     statuses = [shown(report)["everywhere"] for report in answer.json()["backends"]]
-    assert sorted(statuses) == [("failed", "backend_unavailable"), ("ready", None)]
+    assert sorted(statuses) == [("failed", "backend_unavailable"), ("masked", None)]
 
 
 def test_prewarm_command_prints_the_report(gateway, backend, tmp_path, monkeypatch):
@@ -57,11 +57,11 @@ def test_prewarm_command_prints_the_report(gateway, backend, tmp_path, monkeypat
     bad.write_text(json.dumps([entry("refused_two")]))
     said = CliRunner().invoke(app, ["prewarm", str(good), "--url", gateway, "--model", "tiny"])
     assert said.exit_code == 0, said.output
-    assert "cold1: ready (fake, 1.0 ms)" in said.output
+    assert "cold1: masked (fake, 1.0 ms)" in said.output
     both = ["prewarm", str(good), str(bad), "--url", gateway, "--model", "tiny"]
     said = CliRunner().invoke(app, both)
     assert said.exit_code == 1
-    assert "cold1: ready (fake, 1.0 ms)" in said.output
+    assert "cold1: masked (fake, 1.0 ms)" in said.output
     assert "refused_two: refused (no `not`.)" in said.output
     nobody = f"http://127.0.0.1:{free_port()}"
     assert CliRunner().invoke(app, ["prewarm", str(good), "--url", nobody]).exit_code == 2

@@ -23,8 +23,8 @@ ENTRIES = [
     "no tool",
 ]
 EXPECTED = {
-    "warm1": ("ready", None),
-    "warm2": ("ready", None),
+    "warm1": ("masked", None),
+    "warm2": ("masked", None),
     "refused_one": ("refused", "schema_not_enforceable"),
     "no spaces": ("invalid", "invalid_tools"),
     "too_deep": ("refused", "schema_too_complex"),

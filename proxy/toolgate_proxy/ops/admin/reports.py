@@ -25,13 +25,12 @@ class SchemaReport(BaseModel):
 
     - masked: masks enforce the whole schema.
     - checked: `residual` keywords are validated before a call is sent. `strict: true` is refused.
-    - ready: one of both, in the response of a prewarming.
     - refused, invalid: requests with this tool get a 400.
     - failed: error of the backend.
     """
 
     name: str
-    status: Literal["masked", "checked", "ready", "refused", "invalid", "failed"]
+    status: Literal["masked", "checked", "refused", "invalid", "failed"]
     engine: str | None = None
     reason: str | None = None
     code: str | None = None

@@ -1,7 +1,8 @@
 """HTTP routes for the administrator.
 
-`POST /toolgate/prewarm`        `ToolsOfModel` → `{"backends": […]}` (`prewarmed`)
-`POST /toolgate/schema`         `ToolsOfModel` → `{"backends": [reports.BackendSchemas]}`
+`POST /toolgate/prewarm`, `POST /toolgate/schema`
+                                `ToolsOfModel`, which are loaded → `{"backends":
+                                [reports.BackendSchemas]}`
 `GET  /toolgate/status`         models, their backends, keys and limits (`status.status`)
 `GET  /toolgate/keys`           virtual keys and their use (`status.list_keys`)
 `GET  /toolgate/metrics`        Prometheus text format
@@ -86,12 +87,6 @@ router = APIRouter(
 
 
 @router.post("/prewarm")
-async def prewarm_route(request: Request) -> Response:
-    body = await _read(request, ToolsOfModel)
-    backends = await report_by_backends(_targets(body.model), body.tools, settings())
-    return JSONResponse({"backends": list(map(prewarmed, backends))})
-
-
 @router.post("/schema")
 async def schema_route(request: Request) -> Response:
     body = await _read(request, ToolsOfModel)
@@ -159,16 +154,6 @@ async def _reports(deployment: Deployment, tools: Sequence[Tool]) -> AsyncIterat
             continue
         for tool in batch:
             yield report_by_verdict(tool, verdicts[tool.hash])
-
-
-def prewarmed(backend: BackendSchemas) -> dict[str, Any]:
-    """Return what was loaded into a backend: each tool is ready, refused, invalid (not a tool
-    definition) or failed (error of the backend)."""
-    excluded = {"tools": {"__all__": {"residual", "forms", "corrected"}}}
-    loaded = backend.model_dump(exclude=excluded, exclude_none=True)
-    for tool in loaded["tools"]:
-        tool["status"] = "ready" if tool["status"] in ("masked", "checked") else tool["status"]
-    return loaded
 
 
 def _json(content: object) -> Response:
