@@ -150,7 +150,7 @@ def test_numbers_of_messages_of_any_size_keep_their_spelling(number):
 def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager):
     asked = parsed("messages", EAGER if eager else tools("messages"))
     answer, sent = answer_to(asked), events(call("look", LONG))
-    data = writer_of(asked).stream(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
+    data = writer_of(asked).response(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
     assert ("content_block_delta" in types(read_events(data))) is eager
 
 
@@ -200,7 +200,7 @@ def test_an_error_in_a_stream_ends_it(api, text):
     body = EAGER | {"thinking": THINKING} if api == "messages" else tools(api)
     asked = parsed(api, body)
     answer = answer_to(asked)
-    stream = writer_of(asked).stream(answer, "tiny")
+    stream = writer_of(asked).response(answer, "tiny")
     data = stream.events(fed(answer, events(text, finish="length")[:-2]))
     error = APIS[api].error(BackendLost("The backend is gone."), "req_1")["error"]
     *sent, failed = read_events(data + stream.failed(error))

@@ -104,24 +104,24 @@ def events(*texts, finish="stop", logprobs=False, reasoning_open=False):
 def responses(asked, sent, cuts, info=INFO, **options):
     """The chunks and the whole response made from the batches. The last chunk has the usage.
     `options`: of the writer."""
-    answer, writer = answer_to(asked, info), ChatWriter(asked, **options)
-    chunks, whole = writer.chunks(answer), writer.whole(answer)
+    answer, writer = answer_to(asked, info), ChatWriter(asked, include_usage=True, **options)
+    stream, whole = (writer.response(answer, answer.head.model) for _ in range(2))
     streamed = []
     for pieces in batches(answer, sent, cuts):
         whole.add(pieces)
-        streamed += chunks.from_events(pieces)
-    streamed.append(chunks.usage())
-    return streamed, whole.body()
+        streamed += stream.shown(pieces)
+    assert stream.body() == whole.body()
+    return [*streamed, *stream.last()], whole.body()
 
 
 def answered(asked, sent, cuts=(), info=INFO):
     """The stream and the whole response to a request that was read, made of the backend's events in
     batches."""
     answer, writer = answer_to(asked, info), WRITERS[asked.request_id]
-    stream, whole = writer.stream(answer, "tiny"), writer.whole(answer, "tiny")
+    made = writer.response(answer, "tiny")
+    made.logged = True
     data = b""
     for pieces in batches(answer, sent, cuts):
         if pieces:
-            data += stream.events(pieces)
-        whole.add(pieces)
-    return data + stream.end(), whole.body()
+            data += made.events(pieces)
+    return data + made.end(), made.body()
