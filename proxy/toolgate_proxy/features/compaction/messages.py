@@ -18,7 +18,6 @@ from toolgate_core.context_edits import (
 )
 from toolgate_core.errors import InvalidRequest
 
-from ...api.messages.blocks import block_delta, block_start, block_stop
 from ...api.messages.content import check_fields
 from ...api.messages.feature import Block, Event, MessagesFeature, Output
 from ...api.shared.history import Turns
@@ -104,11 +103,10 @@ class CompactionInMessages(MessagesFeature):
         }
 
 
-@dataclass(frozen=True)
-class CompactionBlock:
+@dataclass
+class CompactionBlock(Block):
     """The block before which, or for which, the conversation was compacted."""
 
-    index: int
     summary: str
     sealed: str
     """The compacted conversation."""
@@ -116,14 +114,14 @@ class CompactionBlock:
     def begin(self) -> Iterator[Event]:
         """All of the text is in one event."""
         empty = {"type": BLOCK, "content": None, "encrypted_content": None}
-        yield block_start(self.index, empty)
-        yield block_delta(self.index, {**self.body(), "type": "compaction_delta"})
-
-    def end(self) -> Iterator[Event]:
-        yield block_stop(self.index)
+        yield self.start(empty)
+        yield self.delta("compaction_delta", **self._content())
 
     def body(self) -> dict[str, Any]:
-        return {"type": BLOCK, "content": self.summary, "encrypted_content": self.sealed}
+        return {"type": BLOCK, **self._content()}
+
+    def _content(self) -> dict[str, Any]:
+        return {"content": self.summary, "encrypted_content": self.sealed}
 
 
 def _blocks(message: object) -> Sequence[object]:
