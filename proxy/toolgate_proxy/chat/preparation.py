@@ -20,14 +20,24 @@ from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.text_size import IMAGE, check_token_ids
 
+from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE
-from ..context import RequestContext
-from ..routing.deployments import Deployment
+from ..context import Notes
 from ..settings import Settings
+from ..validation.service import ValidationService
 from .images import Images, without_images_in_results
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Values of `reasoning_effort`, in ascending order."""
+
+
+class Engine:
+    """What the requests of a process share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.images = Images(fetch=settings.image_urls)
+        self.validators = ValidationService()
 
 
 @dataclass(frozen=True)
@@ -52,33 +62,21 @@ class Prepared:
         )
 
 
-class Preparation:
-    """Fetches the images of requests, by the settings of the gateway."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._images = Images(fetch=settings.image_urls)
-
-    async def prepared(self, request: ChatRequest, deployment: Deployment) -> Prepared:
-        """Raise ToolgateError if the request is refused or the backend fails."""
-        request = await self.with_images(request, deployment)
-        return prepared(request, await deployment.backend.info())
-
-    async def with_images(
-        self, request: ChatRequest, deployment: Deployment, context: RequestContext | None = None
-    ) -> ChatRequest:
-        """Return the request with all images as data. For a model that takes text only, those in
-        results of calls are left out, which is noted in `context`. Raise ToolgateError."""
-        if IMAGE not in request.part_types:
-            return request
-        info = await deployment.backend.info()
-        messages, places = request.messages, tuple[int, ...]()
-        if not info.images:
-            messages, places = without_images_in_results(messages)
-        if context is not None:
-            paths = (request.message_paths[at] for at in places)
-            context.notes.note_changes(HistoryChange("image", path) for path in paths)
-        messages = await self._images.inlined(messages, accepts_images=info.images)
-        return replace(request, messages=messages)
+async def with_images(
+    request: ChatRequest, images: Images, backend: Backend, notes: Notes
+) -> ChatRequest:
+    """Return the request with all images as data. For a model that takes text only, those in
+    results of calls are left out, which is noted. Raise ToolgateError."""
+    if IMAGE not in request.part_types:
+        return request
+    info = await backend.info()
+    messages, places = request.messages, tuple[int, ...]()
+    if not info.images:
+        messages, places = without_images_in_results(messages)
+    paths = (request.message_paths[at] for at in places)
+    notes.note_changes(HistoryChange("image", path) for path in paths)
+    messages = await images.inlined(messages, accepts_images=info.images)
+    return replace(request, messages=messages)
 
 
 def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:

@@ -14,6 +14,7 @@ from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.output import ChatWriter
 from toolgate_proxy.api.surface import Reading
 from toolgate_proxy.chat.calls import CallCheck
+from toolgate_proxy.chat.preparation import Prepared
 from toolgate_proxy.chat.response import ChatResponse
 from toolgate_proxy.validation.service import ValidationService
 
@@ -53,7 +54,8 @@ def request(n=1, choice="auto", stop=(), parallel=True, stop_ids=(), **more):
 
 def answer_to(asked, info=INFO):
     plan = make_plan(asked, QWEN3)
-    return ChatResponse(asked, plan, QWEN3, info, CallCheck(plan.candidates, (), VALIDATORS))
+    found = Prepared(asked, info, QWEN3, plan)
+    return ChatResponse(found, CallCheck(plan.candidates, (), VALIDATORS))
 
 
 def fed(answer, sent):
@@ -94,10 +96,9 @@ def events(*texts, finish="stop", logprobs=False, reasoning_open=False):
                     )
                 )
     for choice in range(len(turns)):
-        reason = finish
-        sent.append(wire.EndEvent(choice=choice, finish_reason=reason))
-    total = sum(map(len, turns))
-    sent.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
+        sent.append(wire.EndEvent(choice=choice, finish_reason=finish))
+    tokens = sum(map(len, turns))
+    sent.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=tokens, cached_tokens=2))
     return sent
 
 

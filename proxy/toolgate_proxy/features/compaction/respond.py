@@ -243,7 +243,7 @@ async def _compacted(
     )
     made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
     run.keep(generation)
-    response = generation.response(run.engine.validators, caller.sender, 0)
+    response = run.response(generation)
     response.request, response.earlier = request, writing.counts
     return made, response
 
