@@ -31,10 +31,9 @@ from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
-from .preparation import Engine, Prepared, prepared, with_images
+from .preparation import Engine, Prepared, fitted, prepared, with_images
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
-from .shortening import edited, fitted
 
 MAX_SENDS = 3
 """Maximum number of times a request is sent to a backend that described itself: again if new
@@ -63,16 +62,14 @@ class Run:
     async def begin(self, request: ChatRequest) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
         _check_trace(request, self.context)
-        images, backend = self.engine.images, self.deployment.backend
-        request = await with_images(request, images, backend, self.context.notes)
-        request = await self.edited(request)
+        request = await self.with_images(request)
         try:
             generation = await self.generate(request)
         except ContextLengthExceeded:
-            if not request.shortening.drop_oldest:
+            if not request.drop_oldest:
                 raise
-            info = await backend.info()
-            shorter = await fitted(request, self._count, info.limits.max_model_len)
+            info = await self.deployment.backend.info()
+            shorter = await fitted(request, self.count, info.limits.max_model_len)
             self.context.notes.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter)
         return self.response(generation), generation
@@ -165,31 +162,22 @@ class Run:
             )
         return generation
 
+    @asked_again
     async def count(self, request: ChatRequest) -> int:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        return await self._count(await self.edited(request))
-
-    async def edited(self, request: ChatRequest) -> ChatRequest:
-        """Return the request with its context edits applied. Raise ToolgateError."""
-        if not request.shortening.edits:
-            return request
-        info = await self.deployment.backend.info()
-        request = await edited(request, self._count, info.limits.max_model_len)
-        cleared = sum(edit.tokens for edit in request.shortening.applied)
-        self.context.notes.cleared_tokens = cleared
-        return request
-
-    @asked_again
-    async def _count(self, request: ChatRequest) -> int:
         found = await self.constraints.offered(await self._prepared(request))
         return await self.deployment.backend.count(found.count_message())
 
     async def _prepared(self, request: ChatRequest) -> Prepared:
-        backend = self.deployment.backend
-        request = await with_images(request, self.engine.images, backend, self.context.notes)
-        return prepared(request, await backend.info())
+        request = await self.with_images(request)
+        return prepared(request, await self.deployment.backend.info())
+
+    async def with_images(self, request: ChatRequest) -> ChatRequest:
+        """Return the request with all images as data. Raise ToolgateError."""
+        backend, notes = self.deployment.backend, self.context.notes
+        return await with_images(request, self.engine.images, backend, notes)
 
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:

@@ -72,7 +72,10 @@ class Failover:
 
         @asynccontextmanager
         async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
-            yield await Run(self._engine, deployment, context).count(request)
+            run = Run(self._engine, deployment, context)
+            if request.shortener is not None:
+                request = await request.shortener.edited(run, request)
+            yield await run.count(request)
 
         async with self._begun(begin, request, first, alternatives) as tokens:
             return tokens
@@ -131,7 +134,7 @@ async def _begin(
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
-    respond = request.responds or tool_loop.respond
+    respond = tool_loop.respond if request.shortener is None else request.shortener.respond
     async with respond(Run(engine, deployment, context, answers), request) as (response, events):
         arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.

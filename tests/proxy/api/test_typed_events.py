@@ -2,7 +2,6 @@
 calls begin and end, what a cut call and an error leave, usage, fields that repeat the request."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from orjson import dumps
@@ -13,12 +12,11 @@ from tests.support.apis.messages_api import SEAL, BlockGrammar
 from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import check_event, check_response
 from tests.support.servers.script import call
-from toolgate_core.chat_request import Shortening
-from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.opaque import verified
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES
+from toolgate_proxy.features.compaction.edits import AppliedEdit, ClearThinking, ClearToolUses
 from toolgate_proxy.litellm_host.response_forms import completion_of
 
 from .kit import APIS, each_api, field_of, function, parsed, rows, writer_of
@@ -235,8 +233,9 @@ def test_applied_edits_are_shown():
     )
     _, whole = answered(asked, events("Hello"))
     assert whole["context_management"] == {"applied_edits": []}
-    edited = replace(asked, shortening=Shortening(applied=applied))
-    data, whole = answered(edited, events("Hello"))
+    [feature] = writer_of(asked).features
+    feature.shortening.applied = applied
+    data, whole = answered(asked, events("Hello"))
     assert whole["context_management"]["applied_edits"] == [
         {"type": thinking, "cleared_thinking_turns": 2, "cleared_input_tokens": 100},
         {"type": uses, "cleared_tool_uses": 3, "cleared_input_tokens": 5000},

@@ -107,6 +107,7 @@ def responses(asked, sent, cuts, info=INFO, **options):
     `options`: of the writer."""
     answer, writer = answer_to(asked, info), ChatWriter(asked, include_usage=True, **options)
     stream, whole = (writer.response(answer, answer.head.model) for _ in range(2))
+    stream.logged = whole.logged = True
     streamed = []
     for pieces in batches(answer, sent, cuts):
         whole.add(pieces)
