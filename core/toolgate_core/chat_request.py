@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from . import wire
-from .context_edits import AppliedEdit, ContextEdit
 from .gateway_tools import GatewayTool, PendingCall
 from .tools import Tool
 
@@ -54,13 +53,14 @@ class HistoryChange:
     """In the request's body."""
 
 
-@dataclass(frozen=True)
-class Shortening:
-    drop_oldest: bool = False
-    """Whether the oldest turns are dropped if the prompt exceeds the context."""
-    edits: tuple[ContextEdit, ...] = ()
-    """Edits of the messages, in their order, that are not applied yet."""
-    applied: tuple[AppliedEdit, ...] = ()
+class Shortener(Protocol):
+    """Shortens the conversation of a request at a backend. The requests that it makes have none."""
+
+    async def edited(self, run: Any, request: ChatRequest) -> ChatRequest:
+        """Return the request whose prompt is counted. Raise ToolgateError."""
+
+    def respond(self, run: Any, request: ChatRequest) -> AbstractAsyncContextManager[Any]:
+        """Respond in place of the loop of tools, which has the same arguments."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class ChatRequest:
     """Most calls that the gateway runs in the response."""
     optional_tools: frozenset[str] = frozenset()
     """The names of tools that are left out if invalid, since the client did not write them."""
-    shortening: Shortening = Shortening()
-    responds: Callable[..., AbstractAsyncContextManager[Any]] | None = None
-    """Responds in place of the loop of tools, with the arguments of that."""
+    drop_oldest: bool = False
+    """Whether the oldest turns are dropped if the prompt exceeds the context."""
+    shortener: Shortener | None = None
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
     reasoning: wire.ReasoningMode = "default"

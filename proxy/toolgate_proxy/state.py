@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .api.surfaces import RequestReader
-from .chat.engine import Engine
 from .chat.failover import Failover
+from .chat.preparation import Engine
 from .kept_reasoning import KeptReasoning
 from .kept_values import MemoryValues, RedisValues
 from .keys.sync import KeySync

@@ -8,7 +8,7 @@ all surfaces. Code that several surfaces need is in `shared/`: surfaces do not i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -91,10 +91,6 @@ class Client:
         """Return the sender with something that the operator provides."""
         return replace(self, provided={**self.provided, kind: provision})
 
-    def without_store(self) -> Client:
-        """Return the sender for a response that is not stored."""
-        return replace(self, responses=None)
-
 
 ANY_CLIENT = Client()
 
@@ -130,35 +126,43 @@ class Counting:
     removed, if the request has edits."""
 
 
-class Stream(Protocol):
-    """A response that is streamed."""
+class ApiResponse:
+    """A response in the form of its API. What is streamed and the whole object are made of the same
+    events, so they have the same content."""
+
+    logged = False
+    """Whether the object is needed of a response that is streamed."""
+
+    def shown(self, events: Iterable[ResponseEvent]) -> Iterator[dict[str, Any]]:
+        """Take events. Yield those of the API's stream."""
+        raise NotImplementedError
+
+    def add(self, events: Iterable[ResponseEvent]) -> None:
+        """Take events of a response that is not streamed."""
+        for _ in self.shown(events):
+            pass
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
-        """Return the bytes to send for these events. The result may be empty."""
+        """Take events. Return the bytes to send for them, which may be none."""
+        raise NotImplementedError
 
     async def keep(self) -> None:
-        """Store the response if the API stores responses. Called after the last event, before
-        `end`."""
+        """Store the response if the API stores responses. Called after the last event, before `end`
+        or `body`."""
         return  # most APIs store nothing
 
     def end(self) -> bytes:
         """Return the bytes to send after the last event."""
+        raise NotImplementedError
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
         """Return the bytes to send instead of further events. `error` is the object that the
         surface returns for the error, without the object around it."""
+        raise NotImplementedError
 
-
-class Whole(Protocol):
-    """A response that is sent as one JSON object."""
-
-    def add(self, events: Iterable[ResponseEvent]) -> None: ...
-
-    async def keep(self) -> None:
-        """Store the response if the API stores responses. Called before `body`."""
-        return  # most APIs store nothing
-
-    def body(self) -> dict[str, Any]: ...
+    def body(self) -> dict[str, Any]:
+        """Return the object with the events so far."""
+        raise NotImplementedError
 
 
 @dataclass
@@ -179,12 +183,11 @@ class Writer:
 
         Raise ToolgateError."""
 
-    def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
-        """Return the response as a stream. `model` is the name that the client sent. The response
-        is stored for `client`."""
-        raise NotImplementedError
-
-    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
+    def response(
+        self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> ApiResponse:
+        """Return the response to send. `model` is the name that the client sent. The response is
+        stored for `client`."""
         raise NotImplementedError
 
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:

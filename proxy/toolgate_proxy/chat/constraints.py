@@ -17,10 +17,9 @@ from toolgate_core.tools import Tool
 from ..context import RequestContext
 from ..grammars.service import NeededGrammars
 from ..routing.deployments import Deployment
-from ..settings import Settings
-from ..validation.service import ValidationService
+from .calls import CallCheck
 from .invalid_tools import LeftOut, without
-from .preparation import Prepared
+from .preparation import Engine, Prepared
 from .resampling_state import Resample, resample_request
 
 NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.NeededGrammar, ...])
@@ -79,60 +78,57 @@ class Constraints:
         return resample_request(message, self.resample) if self.resample else message
 
 
+@dataclass(frozen=True)
 class ConstraintLoader:
-    def __init__(self, settings: Settings) -> None:
-        self.validators = ValidationService()
-        self._omits_invalid = settings.invalid_tools == "omit"
-        self._open_objects = settings.open_objects
+    """What constrains one request at one backend."""
 
-    async def load(
-        self,
-        prepared: Prepared,
-        deployment: Deployment,
-        context: RequestContext,
-        resample: Resample | None,
-    ) -> Constraints:
+    engine: Engine
+    deployment: Deployment
+    context: RequestContext
+
+    async def load(self, found: Prepared, resample: Resample | None) -> Constraints:
         """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
         if the settings omit them. Raise ToolgateError."""
-        needed, prepared = await self._needed(prepared.plan.grammars, prepared, deployment, context)
-        context.notes.note_grammars(len(needed.keys), new=bool(needed.unknown))
-        return Constraints(prepared, needed, resample, self._open_objects)
+        needed, found = await self._needed(found.plan.grammars, found)
+        self.context.notes.note_grammars(len(needed.keys), new=bool(needed.unknown))
+        return Constraints(found, needed, resample, self.engine.settings.open_objects)
 
-    async def offered(
-        self, prepared: Prepared, deployment: Deployment, context: RequestContext
-    ) -> Prepared:
+    async def offered(self, found: Prepared) -> Prepared:
         """Return the request without the tools that `load` leaves out. New grammars are loaded, but
         only if the settings omit tools. Raise ToolgateError."""
-        if not self._omits_invalid and not prepared.request.optional_tools:
-            return prepared
-        tools = prepared.plan.candidates
-        needed, offered = await self._needed(tools, prepared, deployment, context)
+        if self.engine.settings.invalid_tools != "omit" and not found.request.optional_tools:
+            return found
+        tools = found.plan.candidates
+        needed, offered = await self._needed(tools, found)
         if needed.unknown:
             new = [tool for tool in tools if needed.keys.get(tool.hash) in needed.unknown]
-            await deployment.grammars.prepare(new)
-            _, offered = await self._needed(tools, prepared, deployment, context)
+            await self.deployment.grammars.prepare(new)
+            _, offered = await self._needed(tools, found)
         return offered
 
+    def check(self, loaded: Constraints) -> CallCheck:
+        """Return what validates the calls of a generation."""
+        tools, residual = loaded.prepared.plan.grammars, loaded.needed.residual
+        names = [tool.name for tool in tools if tool.hash in residual]
+        return CallCheck(tools, names, self.engine.validators, self.context.caller.sender)
+
     async def _needed(
-        self,
-        tools: Sequence[Tool],
-        prepared: Prepared,
-        deployment: Deployment,
-        context: RequestContext,
+        self, tools: Sequence[Tool], found: Prepared
     ) -> tuple[NeededGrammars, Prepared]:
         """Return the grammars of `tools`, and the request without those that are left out."""
-        owner, optional = context.caller.sender, prepared.request.optional_tools
-        invalid = LeftOut(context.notes, omit=self._omits_invalid, optional=optional)
-        needed = await deployment.grammars.needed(tools, prepared.info, owner, invalid.leave_out)
+        notes, owner = self.context.notes, self.context.caller.sender
+        omit, optional = self.engine.settings.invalid_tools == "omit", found.request.optional_tools
+        invalid = LeftOut(notes, omit=omit, optional=optional)
+        grammars = self.deployment.grammars
+        needed = await grammars.needed(tools, found.info, owner, invalid.leave_out)
         schemas = [tool for tool in tools if TEXT not in tool.parameters]
         checked = [tool for tool in schemas if tool.hash in needed.keys]
-        await self.validators.prepare(checked, owner, invalid.leave_out)
+        await self.engine.validators.prepare(checked, owner, invalid.leave_out)
         if not invalid.errors:
-            return needed, prepared
+            return needed, found
         needed = needed.without(tool.hash for tool in tools if tool.name in invalid.errors)
-        request = without(prepared.request, invalid.errors, context.notes)
-        plan = make_plan(request, prepared.dialect)
-        return needed, replace(prepared, request=request, plan=plan)
+        request = without(found.request, invalid.errors, notes)
+        return needed, replace(found, request=request, plan=make_plan(request, found.dialect))
 
 
 def _grammars(

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
@@ -28,15 +27,13 @@ from toolgate_core.errors import (
 from ..backend_client.faults import asked_again
 from ..context import RequestContext
 from ..routing.deployments import Deployment
-from ..settings import Settings
 from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
-from .preparation import Preparation, prepared
+from .preparation import Engine, Prepared, fitted, prepared, with_images
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
-from .shortening import edited, fitted
 
 MAX_SENDS = 3
 """Maximum number of times a request is sent to a backend that described itself: again if new
@@ -46,26 +43,6 @@ NO_VERDICT = (
     "The backend doesn't say which grammars of this request it can enforce. Install the same "
     "Toolgate version on the gateway and the backend."
 )
-
-
-class Engine:
-    def __init__(self, settings: Settings) -> None:
-        self.preparation = Preparation(settings)
-        self.constraints = ConstraintLoader(settings)
-        self.validators = self.constraints.validators
-        self.resamples = settings.resamples
-
-    def at(
-        self, deployment: Deployment, context: RequestContext, answers: Answers | None = None
-    ) -> Run:
-        return Run(self, deployment, context, answers)
-
-    @asked_again
-    async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
-        """Generate without enforcement, from the same prompt as `Run.generate`. Raise ToolgateError
-        if the request is refused or the backend fails."""
-        found = await self.preparation.prepared(request, deployment)
-        return await begun_unconstrained(found, deployment)
 
 
 @dataclass(frozen=True)
@@ -78,24 +55,35 @@ class Run:
     answers: Answers | None = None
     """Those that are kept; None: there is no response cache."""
 
+    @property
+    def constraints(self) -> ConstraintLoader:
+        return ConstraintLoader(self.engine, self.deployment, self.context)
+
     async def begin(self, request: ChatRequest) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
         _check_trace(request, self.context)
-        preparation, context = self.engine.preparation, self.context
-        request = await preparation.with_images(request, self.deployment, context)
-        request = await self.edited(request)
+        request = await self.with_images(request)
         try:
             generation = await self.generate(request)
         except ContextLengthExceeded:
-            if not request.shortening.drop_oldest:
+            if not request.drop_oldest:
                 raise
             info = await self.deployment.backend.info()
-            shorter = await fitted(request, self._count, info.limits.max_model_len)
-            context.notes.dropped_messages = len(request.messages) - len(shorter.messages)
+            shorter = await fitted(request, self.count, info.limits.max_model_len)
+            self.context.notes.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter)
-        engine = self.engine
-        made = generation.response(engine.validators, context.caller.sender, engine.resamples)
-        return made, generation
+        return self.response(generation), generation
+
+    def response(self, generation: Generation) -> ChatResponse:
+        """Return the response that a generation begins."""
+        check = self.constraints.check(generation.constraints)
+        return ChatResponse(generation.prepared, check, self.engine.settings.resamples)
+
+    @asked_again
+    async def unconstrained(self, request: ChatRequest) -> Unconstrained:
+        """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
+        the request is refused or the backend fails."""
+        return await begun_unconstrained(await self._prepared(request), self.deployment)
 
     @asked_again
     async def generate(
@@ -107,15 +95,9 @@ class Run:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
         deployment, context = self.deployment, self.context
-        load = partial(
-            self.engine.constraints.load,
-            deployment=deployment,
-            context=context,
-            resample=resample,
-        )
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
-            constraints = await load(found)
+            constraints = await self.constraints.load(found, resample)
             plan = constraints.prepared.plan
             answers = None if request.extras.trace else self.answers
             try:
@@ -128,7 +110,7 @@ class Run:
             try:
                 verdicts = await generation.verdicts()
                 deployment.grammars.learn(verdicts, plan.grammars, found.info)
-                known = await load(found)
+                known = await self.constraints.load(found, resample)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
             except BaseException:
@@ -180,27 +162,22 @@ class Run:
             )
         return generation
 
+    @asked_again
     async def count(self, request: ChatRequest) -> int:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        return await self._count(await self.edited(request))
-
-    async def edited(self, request: ChatRequest) -> ChatRequest:
-        """Return the request with its context edits applied. Raise ToolgateError."""
-        if not request.shortening.edits:
-            return request
-        info = await self.deployment.backend.info()
-        request = await edited(request, self._count, info.limits.max_model_len)
-        cleared = sum(edit.tokens for edit in request.shortening.applied)
-        self.context.notes.cleared_tokens = cleared
-        return request
-
-    @asked_again
-    async def _count(self, request: ChatRequest) -> int:
-        found = await self.engine.preparation.prepared(request, self.deployment)
-        found = await self.engine.constraints.offered(found, self.deployment, self.context)
+        found = await self.constraints.offered(await self._prepared(request))
         return await self.deployment.backend.count(found.count_message())
+
+    async def _prepared(self, request: ChatRequest) -> Prepared:
+        request = await self.with_images(request)
+        return prepared(request, await self.deployment.backend.info())
+
+    async def with_images(self, request: ChatRequest) -> ChatRequest:
+        """Return the request with all images as data. Raise ToolgateError."""
+        backend, notes = self.deployment.backend, self.context.notes
+        return await with_images(request, self.engine.images, backend, notes)
 
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:

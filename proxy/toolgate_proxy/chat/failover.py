@@ -20,7 +20,8 @@ from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
 from . import metrics, tool_loop
 from .answers import Answers
-from .engine import Engine
+from .engine import Run
+from .preparation import Engine
 from .response import ChatResponse, ResponseEvent
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,10 @@ class Failover:
 
         @asynccontextmanager
         async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
-            yield await self._engine.at(deployment, context).count(request)
+            run = Run(self._engine, deployment, context)
+            if request.shortener is not None:
+                request = await request.shortener.edited(run, request)
+            yield await run.count(request)
 
         async with self._begun(begin, request, first, alternatives) as tokens:
             return tokens
@@ -130,8 +134,8 @@ async def _begin(
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
-    respond = request.responds or tool_loop.respond
-    async with respond(engine.at(deployment, context, answers), request) as (response, events):
+    respond = tool_loop.respond if request.shortener is None else request.shortener.respond
+    async with respond(Run(engine, deployment, context, answers), request) as (response, events):
         arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.
         at_once = request.stream or request.gateway_tools or request.pending_calls

@@ -16,9 +16,7 @@ from ..backend_client.client import Backend
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..routing.deployments import Deployment
-from ..validation.service import ValidationService
 from .answers import Answers, KeptAnswer, kept_answer, name_of
-from .calls import CallCheck
 from .constraints import Constraints
 from .preparation import Prepared
 from .resampling_state import choice_events
@@ -42,25 +40,6 @@ class Generation:
     @property
     def prepared(self) -> Prepared:
         return self.constraints.prepared
-
-    def response(self, validators: ValidationService, owner: str, resamples: int) -> ChatResponse:
-        """Return the response in progress. `owner`: the key of the request, among which workers are
-        divided. `resamples`: how often a choice may be sampled again."""
-        found, check = self.prepared, self._check(validators, owner)
-        return ChatResponse(found.request, found.plan, found.dialect, found.info, check, resamples)
-
-    def continue_response(
-        self, response: ChatResponse, validators: ValidationService, owner: str
-    ) -> None:
-        """Continue a response after calls that the gateway ran. `validators` and `owner`: as in
-        `response`."""
-        check = self._check(validators, owner)
-        response.begin_round(self.prepared.request, self.prepared.plan, check)
-
-    def _check(self, validators: ValidationService, owner: str) -> CallCheck:
-        tools, residual = self.prepared.plan.grammars, self.constraints.needed.residual
-        names = [tool.name for tool in tools if tool.hash in residual]
-        return CallCheck(tools, names, validators, owner)
 
     async def read(
         self, response: ChatResponse, context: RequestContext

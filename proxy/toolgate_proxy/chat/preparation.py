@@ -8,26 +8,38 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.dialects.dialect import CallIds, Dialect, Switch
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.errors import BackendFailed
+from toolgate_core.errors import BackendFailed, ContextLengthExceeded
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.text_size import IMAGE, check_token_ids
+from toolgate_core.toolset import definitions
 
+from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE
-from ..context import RequestContext
-from ..routing.deployments import Deployment
+from ..context import Notes
 from ..settings import Settings
+from ..validation.service import ValidationService
 from .images import Images, without_images_in_results
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Values of `reasoning_effort`, in ascending order."""
+
+
+class Engine:
+    """What the requests of a process share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.images = Images(fetch=settings.image_urls)
+        self.validators = ValidationService()
 
 
 @dataclass(frozen=True)
@@ -52,33 +64,21 @@ class Prepared:
         )
 
 
-class Preparation:
-    """Fetches the images of requests, by the settings of the gateway."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._images = Images(fetch=settings.image_urls)
-
-    async def prepared(self, request: ChatRequest, deployment: Deployment) -> Prepared:
-        """Raise ToolgateError if the request is refused or the backend fails."""
-        request = await self.with_images(request, deployment)
-        return prepared(request, await deployment.backend.info())
-
-    async def with_images(
-        self, request: ChatRequest, deployment: Deployment, context: RequestContext | None = None
-    ) -> ChatRequest:
-        """Return the request with all images as data. For a model that takes text only, those in
-        results of calls are left out, which is noted in `context`. Raise ToolgateError."""
-        if IMAGE not in request.part_types:
-            return request
-        info = await deployment.backend.info()
-        messages, places = request.messages, tuple[int, ...]()
-        if not info.images:
-            messages, places = without_images_in_results(messages)
-        if context is not None:
-            paths = (request.message_paths[at] for at in places)
-            context.notes.note_changes(HistoryChange("image", path) for path in paths)
-        messages = await self._images.inlined(messages, accepts_images=info.images)
-        return replace(request, messages=messages)
+async def with_images(
+    request: ChatRequest, images: Images, backend: Backend, notes: Notes
+) -> ChatRequest:
+    """Return the request with all images as data. For a model that takes text only, those in
+    results of calls are left out, which is noted. Raise ToolgateError."""
+    if IMAGE not in request.part_types:
+        return request
+    info = await backend.info()
+    messages, places = request.messages, tuple[int, ...]()
+    if not info.images:
+        messages, places = without_images_in_results(messages)
+    paths = (request.message_paths[at] for at in places)
+    notes.note_changes(HistoryChange("image", path) for path in paths)
+    messages = await images.inlined(messages, accepts_images=info.images)
+    return replace(request, messages=messages)
 
 
 def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
@@ -202,3 +202,67 @@ class _Renaming:
 
     def _has_form(self, text: str) -> bool:
         return re.fullmatch(f"[A-Za-z0-9]{{{self._ids.length}}}", text) is not None
+
+
+ROOM = 1024
+"""Tokens left for a response whose length the request does not limit; at most a quarter of the
+context."""
+HEAD = ("system", "developer")
+
+
+async def fitted(
+    request: ChatRequest, count: Callable[[ChatRequest], Awaitable[int]], context: int
+) -> ChatRequest:
+    """The request without as many of its oldest turns as necessary. `count` returns the tokens of a
+    prompt, or raises ContextLengthExceeded. `context`: in tokens. A conversation whose newest part
+    exceeds the context keeps only that part."""
+    most = context - (request.sampling.max_tokens or min(ROOM, context // 4))
+    units = droppable(request.messages)
+    low, high = 0, len(units)
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            is_short = await count(_without(request, units[:middle])) <= most
+        except ContextLengthExceeded:
+            is_short = False
+        low, high = (low, middle) if is_short else (middle + 1, high)
+    return _without(request, units[:low])
+
+
+def droppable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
+    """The indexes of messages that are dropped together, the first ones first: whole turns except
+    the last one, and of that one the messages after the user's, except the newest. A call stays
+    with its results. The first system messages are not among them, and neither are turns that
+    define tools, which can still be called."""
+    heads = takewhile(lambda message: message["role"] in HEAD, messages)
+    begin = sum(1 for _ in heads)
+    users = [at for at, message in enumerate(messages) if message["role"] == "user"]
+    last = users[-1] if users else begin - 1
+    turns = _divided(messages, range(begin, last), lambda role: role == "user")
+    steps = _divided(messages, range(last + 1, len(messages)), lambda role: role != "tool")
+    return [
+        unit for unit in (*turns, *steps[:-1]) if not any(definitions(messages[at]) for at in unit)
+    ]
+
+
+def _divided(
+    messages: Sequence[dict[str, Any]], span: range, begins: Callable[[str], bool]
+) -> list[list[int]]:
+    """The indexes in groups. `begins`: whether a message of a role begins a group."""
+    groups: list[list[int]] = []
+    for at in span:
+        if begins(messages[at]["role"]) or not groups:
+            groups.append([])
+        groups[-1].append(at)
+    return groups
+
+
+def _without(request: ChatRequest, units: Sequence[Sequence[int]]) -> ChatRequest:
+    dropped = {at for unit in units for at in unit}
+    kept = [at for at in range(len(request.messages)) if at not in dropped]
+    paths = request.message_paths
+    return replace(
+        request,
+        messages=tuple(request.messages[at] for at in kept),
+        message_paths=tuple(paths[at] for at in kept) if paths else paths,
+    )

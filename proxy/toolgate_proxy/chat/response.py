@@ -10,7 +10,6 @@ from functools import lru_cache
 from itertools import groupby
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
@@ -19,14 +18,13 @@ from toolgate_core.deltas import (
     InputDelta,
     ReasoningDelta,
 )
-from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import BackendFailed
-from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
 from ..backend_client.faults import SAME_RELEASE
 from .calls import CallCheck, CallIds, HeldCalls
 from .choice import Choice, ChoiceEvent, Traced
+from .preparation import Prepared
 from .resampling_state import Resample, ResamplingState
 
 Delta = ContentDelta | ReasoningDelta | ArgumentsDelta | InputDelta
@@ -79,20 +77,17 @@ class ChatResponse:
 
     def __init__(
         self,
-        request: ChatRequest,
-        plan: EnforcementPlan,
-        dialect: Dialect,
-        info: wire.Info,
+        found: Prepared,
         check: CallCheck,
         resamples: int = 0,
     ) -> None:
         """`resamples`: maximum number of times a choice is sampled again."""
+        request, info, self._dialect = found.request, found.info, found.dialect
         response_id = request.answer_id or request.request_id
         self.head = ResponseHead(response_id, int(time.time()), request.model, fingerprint(info))
         self.request = request
-        self._dialect = dialect
         self._marks = info.marks
-        self._call_ids = CallIds(info, request, dialect)
+        self._call_ids = CallIds(info, request, found.dialect)
         self._ids: dict[int, tuple[CallStart, str]] = {}
         """By `id` of the event. The event is stored, so that its `id` is not reused."""
         self._begun = False
@@ -107,17 +102,17 @@ class ChatResponse:
         """Of the summary of the conversation, if it was compacted before the response."""
         self.context_length = info.limits.max_model_len
         self._max_resamples = resamples
-        self.begin_round(request, plan, check)
+        self.begin_round(found, check)
 
-    def begin_round(self, request: ChatRequest, plan: EnforcementPlan, check: CallCheck) -> None:
+    def begin_round(self, found: Prepared, check: CallCheck) -> None:
         """Take the events of one generation from here on. Those after the first one continue the
         response after calls that the gateway ran. Their requests have one choice."""
         if self._begun:
             self._earlier = self.counts
             self._earlier_calls += self._choices[0].calls
         self._begun = True
-        self.sent, self._plan, self._check = request, plan, check
-        self._schemas = {tool.name: tool.parameters for tool in plan.candidates}
+        self.sent, self._plan, self._check = found.request, found.plan, check
+        self._schemas = {tool.name: tool.parameters for tool in found.plan.candidates}
         self._choices: list[Choice] = []
         self._prompt_tokens = 0
         self._cached_tokens = 0

@@ -207,8 +207,8 @@ async def _rounds(
         except ContextLengthExceeded:  # the results fill the context
             yield [ResponseEvent(0, Finish("length"))]
             return
-        sender = run.context.caller.sender
-        generation.continue_response(response, run.engine.validators, sender)
+        check = run.constraints.check(generation.constraints)
+        response.begin_round(generation.prepared, check)
 
 
 async def _after_pending(run: Run, request: ChatRequest) -> ChatRequest:

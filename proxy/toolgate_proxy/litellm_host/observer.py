@@ -3,16 +3,15 @@ observes; that of the others is in request_events.py."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
-from ..api.surface import Stream, Whole
+from ..api.surface import ApiResponse
 from ..chat.failover import Events
-from ..chat.response import ResponseEvent
 from .router import Row, Taken
 
 
@@ -59,12 +58,8 @@ class Observer:
     async def answers(self, row: Row, *, stream: bool) -> None:
         """Note the deployment that answers, and LiteLLM's headers of a stream."""
 
-    def begin(self, whole: Callable[[], Whole]) -> None:
-        """Note that a backend responds. `whole` makes the response, to which the events are
-        added."""
-
-    def note(self, pieces: Iterable[ResponseEvent]) -> None:
-        """Keep events of a streamed response for the log event."""
+    def begin(self, response: ApiResponse) -> None:
+        """Note that a backend responds."""
 
     async def with_cost(self, events: bytes) -> bytes:
         """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
@@ -72,12 +67,12 @@ class Observer:
         return events
 
     def frames(
-        self, stream: Stream, events: Events, request: ChatRequest
+        self, stream: ApiResponse, events: Events, request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         """Yield a stream that hooks read, as they leave it. Raise ToolgateError."""
         raise AssertionError("no hook reads the response")
 
-    async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
+    async def shown(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
         """Return the body of a whole response as the hooks leave it, and store it. Raise
         ToolgateError."""
         await whole.keep()

@@ -38,7 +38,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         call, context = read_call(kwargs, stream=False), current()
         with errors_raised(call.placement.model):
             async with _responding(call) as (writer, answer, events):
-                whole = writer.whole(answer)
+                whole = writer.response(answer, answer.head.model)
                 async for pieces in events:
                     whole.add(pieces)
             context.meter.complete = True
@@ -48,15 +48,15 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         call, context = read_call(kwargs, stream=True), current()
         with errors_raised(call.placement.model):
             async with _responding(call) as (writer, answer, events):
-                chunks, whole = writer.chunks(answer), writer.whole(answer)
+                made = writer.response(answer, answer.head.model)
+                made.logged = True
                 async for pieces in events:
-                    whole.add(pieces)
-                    for chunk in chunks.from_events(pieces):
+                    for chunk in made.shown(pieces):
                         yield ModelResponseStream(**_kept(chunk))
             context.meter.complete = True
-            for chunk in chunks.last():
+            for chunk in made.last():
                 yield ModelResponseStream(**chunk)
-            note_whole(call.logging, ModelResponse(**whole.body()))
+            note_whole(call.logging, ModelResponse(**made.body()))
 
     async def aembedding(self, *_: Any, **__: Any) -> Any:
         raise _unsupported("embeddings")

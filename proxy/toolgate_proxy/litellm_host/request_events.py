@@ -14,7 +14,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Iterable,
     Mapping,
     MutableMapping,
     Sequence,
@@ -29,7 +28,7 @@ from litellm.types.utils import CallTypes
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
-from ..api.surface import Stream, Surface, Whole, is_streamed
+from ..api.surface import ApiResponse, Surface, is_streamed
 from ..background import in_background
 from ..chat.response import ResponseEvent
 from ..context import RequestContext
@@ -79,10 +78,8 @@ class RequestEvents(Observer):
         """LiteLLM's router chose the deployment."""
         self._of_fallback: Mapping[str, Any] | None = None
         """The body for the fallback at which the request is, once the hooks got it."""
-        self._whole: Callable[[], Whole] | None = None
-        """Makes the response, once a backend responds."""
-        self._pieces: list[ResponseEvent] = []
-        """The events of a streamed response."""
+        self._response: ApiResponse | None = None
+        """With the events so far, once a backend responds."""
         self._made: Any = None
         """LiteLLM's object of a whole response, once it has its cost."""
         self._failure_hook_done = False
@@ -166,23 +163,20 @@ class RequestEvents(Observer):
         if stream:
             await self.describe()
 
-    def begin(self, whole: Callable[[], Whole]) -> None:
-        self._whole = whole
-
-    def note(self, pieces: Iterable[ResponseEvent]) -> None:
-        self._pieces += pieces
+    def begin(self, response: ApiResponse) -> None:
+        self._response, response.logged = response, True
 
     async def with_cost(self, events: bytes) -> bytes:
         return await self._data.with_cost(events, self._model)
 
     def frames(
-        self, stream: Stream, events: AsyncIterator[list[ResponseEvent]], request: ChatRequest
+        self, stream: ApiResponse, events: AsyncIterator[list[ResponseEvent]], request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         assert self._guard is not None  # hooks read the response
         own = self._own_frames(stream, events)
-        return self._guard.stream(own, self._collected, self._model, request)
+        return self._guard.stream(own, stream, self._model, request)
 
-    async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
+    async def shown(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
         body: Mapping[str, Any]
         if self._guard is None:
             body = await super().shown(whole, request)
@@ -236,7 +230,7 @@ class RequestEvents(Observer):
             )
 
     def restart(self) -> None:
-        self._whole, self._pieces = None, []
+        self._response = None
 
     async def goes_on(self, failed: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request is at a fallback. LiteLLM
@@ -255,9 +249,9 @@ class RequestEvents(Observer):
         if fallbacks.is_litellms:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
-        if self._whole is not None and (failed is None or left):
+        if self._response is not None and (failed is None or left):
             shown = self._guard and self._guard.shown
-            event = self._succeeded(shown or self._collected().body())
+            event = self._succeeded(shown or self._response.body())
         elif failed is not None:
             event = self._failed(failed)
         else:
@@ -266,19 +260,11 @@ class RequestEvents(Observer):
             database.leave_budget_to_event(self._data.caller)
         in_background(event)
 
-    def _collected(self) -> Whole:
-        """Return the response with the events so far."""
-        assert self._whole is not None  # it has begun
-        whole = self._whole()
-        whole.add(self._pieces)
-        return whole
-
     async def _own_frames(
-        self, stream: Stream, events: AsyncIterator[list[ResponseEvent]]
+        self, stream: ApiResponse, events: AsyncIterator[list[ResponseEvent]]
     ) -> AsyncGenerator[bytes, None]:
-        """Keep the events of a stream and yield its bytes."""
+        """Yield the bytes of a stream."""
         async for pieces in events:
-            self.note(pieces)
             if data := stream.events(pieces):
                 yield data
         self._data.context.meter.complete = True

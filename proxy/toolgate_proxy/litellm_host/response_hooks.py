@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError, ToolSchemaViolation
 
-from ..api.surface import Whole
+from ..api.surface import ApiResponse
 from ..background import without_owner
 from ..state import gateway
 from .errors import HostRefused, own_error, own_errors
@@ -82,7 +82,7 @@ class ResponseHooks:
             self.has_refused = True
             raise
 
-    async def body(self, whole: Whole, model: str, request: ChatRequest) -> Mapping[str, Any]:
+    async def body(self, whole: ApiResponse, model: str, request: ChatRequest) -> Mapping[str, Any]:
         """Return the body of a whole response as the hooks leave it. It is stored if they change
         nothing. `model`: its name in the router. Raise ToolgateError."""
         with self.noting_refusals():
@@ -97,19 +97,19 @@ class ResponseHooks:
     async def stream(
         self,
         frames: AsyncGenerator[bytes, None],
-        whole: Callable[[], Whole],
+        whole: ApiResponse,
         model: str,
         request: ChatRequest,
     ) -> AsyncGenerator[bytes, None]:
-        """Yield a stream as the hooks leave it. `whole` makes the whole response at its end. It is
-        stored if they change nothing. Raise ToolgateError."""
+        """Yield a stream as the hooks leave it. `whole`: the response, which is stored if they
+        change nothing. Raise ToolgateError."""
         with self.noting_refusals():
             await self._require_moderated()
         if not acts_on_response(await self._data.prepared()):
             async with aclosing(frames) as parts:
                 async for part in parts:
                     yield part
-            await whole().keep()
+            await whole.keep()
             return
         with self.noting_refusals():
             data = await self._described(model, stream=True)
@@ -129,9 +129,9 @@ class ResponseHooks:
                     else:
                         yield frame
             for guardrail in () if source.is_cut else guardrails:
-                await self._require_passed(guardrail, whole().body(), data, sent)
+                await self._require_passed(guardrail, whole.body(), data, sent)
             if sent == source.taken:
-                await whole().keep()
+                await whole.keep()
             else:
                 taken = self._streamed(source.taken)
                 await self._require_valid(request, taken, self._streamed(sent))

@@ -36,6 +36,8 @@ BROKEN = b"\0"
 
 
 class RedisResponses:
+    """It neither opens responses nor knows what they contain."""
+
     def __init__(self, redis: SharedRedis, sealer: Sealer, settings: Settings) -> None:
         self._redis = redis
         self._sealer = sealer
@@ -66,6 +68,8 @@ class RedisResponses:
         return min(RESPONSE_MAX_BYTES, size) if count else 0
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
+        """Store a response. If the owner's quota is reached, the responses that were used least
+        recently are dropped. Return why it was not stored."""
         if not self.most:
             return "disabled"
         if len(response.record) > self.most:
@@ -85,6 +89,8 @@ class RedisResponses:
         return None if stored else "exists"
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
+        """Return the record and those that it continues, the newest first: at most `most`. If they
+        have more than `size` bytes, the last one is empty. Raise ResponsesUnavailable."""
         names = _Names(self._sealer, owner)
         digest = names.digest(response_id)
         reply = await self.run(READ, [names.index], names.prefix, digest, most, size, DIGEST)
@@ -92,6 +98,7 @@ class RedisResponses:
         return [record and (record[DIGEST:] or BROKEN) for record in cast(list[bytes], reply)]
 
     async def delete(self, owner: str, response_id: str) -> bool:
+        """Return whether there was such a response. Raise ResponsesUnavailable."""
         names = _Names(self._sealer, owner)
         reply = await self.run(DELETE, names.all_of(response_id), names.digest(response_id))
         return bool(reply)
@@ -234,3 +241,6 @@ class MemoryResponses:
             return
         owned.drop(next(iter(owned.responses)))
         metrics.RESPONSES_DROPPED.inc()
+
+
+SealedResponses = RedisResponses | MemoryResponses

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from .. import metrics
 from ..sealing import SealBroken, Sealer
@@ -17,13 +17,12 @@ from .record import (
     Kept,
     NotStored,
     RecordTooLarge,
-    SealedResponse,
     StoredResponse,
     apart,
     open_record,
     sealed,
 )
-from .sealed_stores import MemoryResponses, RedisResponses
+from .sealed_stores import MemoryResponses, RedisResponses, SealedResponses
 
 logger = logging.getLogger(__name__)
 
@@ -46,29 +45,8 @@ class Conversation:
         return [item for turn in self.turns for item in turn.items]
 
 
-class SealedStore(Protocol):
-    """Neither opens responses nor knows what they contain. Its methods raise
-    ResponsesUnavailable if it can't tell what it has."""
-
-    @property
-    def kept(self) -> Kept: ...
-
-    async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
-        """Store a response. If the owner's quota is reached, the responses that were used least
-        recently are dropped. Return why it was not stored."""
-
-    async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
-        """Return the record and those that it continues, the newest first: at most `most`. If they
-        have more than `size` bytes, the last one is empty."""
-
-    async def delete(self, owner: str, response_id: str) -> bool:
-        """Return whether there was such a response."""
-
-    async def aclose(self) -> None: ...
-
-
 class ResponseStore:
-    def __init__(self, store: SealedStore, sealer: Sealer, settings: Settings) -> None:
+    def __init__(self, store: SealedResponses, sealer: Sealer, settings: Settings) -> None:
         self._store = store
         self.sealer = sealer
         self._max_bytes = settings.max_body_bytes

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Send
 from toolgate_core.errors import RequestTimeout, ToolgateError
 
 from ..api.shared.output import COMMENT, data_event
-from ..api.surface import Stream, Writer
+from ..api.surface import ApiResponse, Writer
 from ..context import RequestContext
 from ..keys.access import Header
 
@@ -58,7 +58,7 @@ class Reply:
         """Further headers of the response."""
         self.writer: Writer | None = None
         """Of the request, once it was read. Errors name its fields as the client sent them."""
-        self.stream: Stream | None = None
+        self.stream: ApiResponse | None = None
         """What the client requested."""
 
     def restart(self) -> None:

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from starlette.types import Receive
@@ -14,7 +13,7 @@ from starlette.types import Receive
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
-from ..api.surface import Client, Counting, Stream, Whole, Writer
+from ..api.surface import ApiResponse, Client, Counting, Writer
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
 from ..litellm_host.response_cache import kept_answers
@@ -80,19 +79,16 @@ class Sending:
             await self._answers(stream=request.stream)
             if here.settings.keep_reasoning:
                 events = here.kept_reasoning.keeping(events, answer, model, client.seal)
-            whole = partial(writer.whole, answer, model, client)
+            made = writer.response(answer, model, client)
+            observer.begin(made)
             if not request.stream:
-                await self._whole(whole(), events, request)
+                await self._whole(made, events, request)
                 return
-            observer.begin(whole)
-            stream = writer.stream(
-                answer, model, client.without_store() if observer.reads else client
-            )
-            self.reply.stream = stream
+            self.reply.stream = made
             if observer.reads:
-                last = await self._read_stream(stream, events, request)
+                last = await self._read_stream(made, events, request)
             else:
-                last = await self._stream(stream, events)
+                last = await self._stream(made, events)
         await self.reply.end(await observer.with_cost(last))
 
     async def count(self, counting: Counting, request: ChatRequest) -> None:
@@ -111,9 +107,8 @@ class Sending:
             context.notes.host_headers = {"x-litellm-model-id": deployment_id}
         await self.host.observer.answers(row, stream=stream)
 
-    async def _whole(self, whole: Whole, events: Events, request: ChatRequest) -> None:
+    async def _whole(self, whole: ApiResponse, events: Events, request: ChatRequest) -> None:
         """Send one JSON object."""
-        self.host.observer.begin(lambda: whole)
         async for pieces in events:
             whole.add(pieces)
         self.host.context.meter.complete = True
@@ -121,10 +116,9 @@ class Sending:
         self.disconnect.ignore()
         await self.reply.json(shown)
 
-    async def _stream(self, stream: Stream, events: Events) -> bytes:
+    async def _stream(self, stream: ApiResponse, events: Events) -> bytes:
         """Send all events but the last ones, which are returned."""
         async for pieces in events:
-            self.host.observer.note(pieces)
             if data := stream.events(pieces):
                 await self._event(data)
         self.host.context.meter.complete = True
@@ -132,7 +126,9 @@ class Sending:
         await stream.keep()
         return stream.end()
 
-    async def _read_stream(self, stream: Stream, events: Events, request: ChatRequest) -> bytes:
+    async def _read_stream(
+        self, stream: ApiResponse, events: Events, request: ChatRequest
+    ) -> bytes:
         """Send all events but the last ones, which are returned, as hooks leave them."""
         async with aclosing(self.host.observer.frames(stream, events, request)) as frames:
             async for data in frames:

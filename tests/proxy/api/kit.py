@@ -72,7 +72,7 @@ def names(asked):
 
 def field_of(asked, name):
     """A field of a request, of what it consists of, or of what only its API needs of it."""
-    parts = (asked, asked.shortening, asked.options, asked.extras, writer_of(asked))
+    parts = (asked, asked.shortener, asked.options, asked.extras, writer_of(asked))
     return next(getattr(part, name) for part in parts if hasattr(part, name))
 
 

@@ -3,6 +3,7 @@ What they add up to is in test_answers.py."""
 
 import json
 from dataclasses import replace
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -68,6 +69,12 @@ BATCHES = st.lists(
 )
 
 
+def with_start(each):
+    """An event, and the begin of the call that it belongs to."""
+    in_call = isinstance(each.event, ArgumentsDelta | CallEnd)
+    return [replace(each, event=CallStart(each.event.index, "a")), each] if in_call else [each]
+
+
 def parsed(data):
     return [json.loads(payload) for payload in SseParser().feed(data)]
 
@@ -99,8 +106,9 @@ def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done
     """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
     given_to = plain_answer(prompt_token_ids=prompt)
     writer = ChatWriter(request(), legacy=legacy, continuous_usage=continuous, call_done=call_done)
-    chunks, stream = writer.chunks(given_to), writer.stream(given_to, "asked-for")
-    shaped = [chunk for batch in batches for chunk in chunks.from_events(batch)]
+    chunks, stream = (writer.response(given_to, "asked-for") for _ in range(2))
+    batches = [[*chain.from_iterable(map(with_start, batch))] for batch in batches]
+    shaped = [chunk for batch in batches for chunk in chunks.shown(batch)]
     expected = [as_litellm_writes(chunk, "asked-for") for chunk in shaped]
     written = b"".join(stream.events(batch) for batch in batches)
     assert [*map(without_null_content, parsed(written))] == expected
@@ -108,13 +116,13 @@ def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done
 
 
 def test_the_events_of_a_batch_are_encoded_together_and_end_with_the_requested_usage():
-    stream = WRITER.stream(plain_answer(), "m")
+    stream = WRITER.response(plain_answer(), "m")
     deltas = [(0, ContentDelta("a")), (0, ReasoningDelta("b")), (1, Finish("stop"))]
     assert len(parsed(stream.events([ResponseEvent(at, each) for at, each in deltas]))) == 5
     assert stream.events([ResponseEvent(0, CallEnd(0))]) == b""
     assert stream.events([]) == server_sent([]) == b""
-    assert WRITER.stream(plain_answer(), "m").end() == DONE
-    end = ChatWriter(request(), include_usage=True).stream(plain_answer(), "m").end()
+    assert WRITER.response(plain_answer(), "m").end() == DONE
+    end = ChatWriter(request(), include_usage=True).response(plain_answer(), "m").end()
     assert end.endswith(DONE)
     [event] = parsed(end.removesuffix(DONE))
     assert (event["model"], event["choices"]) == ("m", [])
@@ -127,7 +135,7 @@ def test_a_text_with_line_separators_stays_in_one_line(character):
     server-sent events."""
     text = f"a{character}b{character * 2}c"
     sent = [ResponseEvent(0, ContentDelta(text))]
-    written = WRITER.stream(plain_answer(), "m").events(sent)
+    written = WRITER.response(plain_answer(), "m").events(sent)
     lines = [line for line in written.decode().splitlines() if line]
     assert all(line.startswith("data: ") for line in lines)
     deltas = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
@@ -135,17 +143,9 @@ def test_a_text_with_line_separators_stays_in_one_line(character):
 
 
 def test_the_model_is_named_as_the_client_named_it():
-    sent = [ResponseEvent(0, ContentDelta("a"))]
-    for chunks, name in (
-        (WRITER.chunks(plain_answer(), "b"), "b"),
-        (WRITER.chunks(plain_answer()), "backend-model"),
-    ):
-        assert {chunk["model"] for chunk in chunks.from_events(sent)} == {name}
-    answer = answer_to(request())
-    pieces = fed(answer, events("Hello"))
-    for whole, name in ((WRITER.whole(answer, "alias"), "alias"), (WRITER.whole(answer), "tiny")):
-        whole.add(pieces)
-        assert whole.body()["model"] == name
+    made = WRITER.response(plain_answer(), "b")
+    [_, chunk] = made.shown([ResponseEvent(0, ContentDelta("a"))])
+    assert chunk["model"] == made.body()["model"] == "b"
 
 
 def arguments_of(chunks):
@@ -211,8 +211,8 @@ def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
     """A custom tool is known where a message alone defines it."""
     body = {"messages": [{"role": "user", "content": "hi"}, ADDED]}
     _, writer = COMPLETIONS.read(body, Reading("tiny"))
-    chunks = replace(writer, legacy=legacy, call_done=True).chunks(plain_answer())
-    *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
+    chunks = replace(writer, legacy=legacy, call_done=True).response(plain_answer(), "m")
+    *_, last = chunks.shown([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
     assert choice["delta"] == delta
     assert choice["toolgate"] == {"call_done": True}
@@ -221,7 +221,7 @@ def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
 @pytest.mark.parametrize("text", [call("look", {}), ""])
 def test_a_first_token_without_text_starts_the_stream(text):
     answer = answer_to(request())
-    [first] = WRITER.chunks(answer).from_events(fed(answer, events(text)[:2]))
+    [first] = WRITER.response(answer, "m").shown(fed(answer, events(text)[:2]))
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": None}
 
 

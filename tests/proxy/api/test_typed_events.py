@@ -2,7 +2,6 @@
 calls begin and end, what a cut call and an error leave, usage, fields that repeat the request."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from orjson import dumps
@@ -13,12 +12,11 @@ from tests.support.apis.messages_api import SEAL, BlockGrammar
 from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import check_event, check_response
 from tests.support.servers.script import call
-from toolgate_core.chat_request import Shortening
-from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.opaque import verified
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES
+from toolgate_proxy.features.compaction.edits import AppliedEdit, ClearThinking, ClearToolUses
 from toolgate_proxy.litellm_host.response_forms import completion_of
 
 from .kit import APIS, each_api, field_of, function, parsed, rows, writer_of
@@ -150,7 +148,7 @@ def test_numbers_of_messages_of_any_size_keep_their_spelling(number):
 def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager):
     asked = parsed("messages", EAGER if eager else tools("messages"))
     answer, sent = answer_to(asked), events(call("look", LONG))
-    data = writer_of(asked).stream(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
+    data = writer_of(asked).response(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
     assert ("content_block_delta" in types(read_events(data))) is eager
 
 
@@ -200,7 +198,7 @@ def test_an_error_in_a_stream_ends_it(api, text):
     body = EAGER | {"thinking": THINKING} if api == "messages" else tools(api)
     asked = parsed(api, body)
     answer = answer_to(asked)
-    stream = writer_of(asked).stream(answer, "tiny")
+    stream = writer_of(asked).response(answer, "tiny")
     data = stream.events(fed(answer, events(text, finish="length")[:-2]))
     error = APIS[api].error(BackendLost("The backend is gone."), "req_1")["error"]
     *sent, failed = read_events(data + stream.failed(error))
@@ -235,8 +233,9 @@ def test_applied_edits_are_shown():
     )
     _, whole = answered(asked, events("Hello"))
     assert whole["context_management"] == {"applied_edits": []}
-    edited = replace(asked, shortening=Shortening(applied=applied))
-    data, whole = answered(edited, events("Hello"))
+    [feature] = writer_of(asked).features
+    feature.shortening.applied = applied
+    data, whole = answered(asked, events("Hello"))
     assert whole["context_management"]["applied_edits"] == [
         {"type": thinking, "cleared_thinking_turns": 2, "cleared_input_tokens": 100},
         {"type": uses, "cleared_tool_uses": 3, "cleared_input_tokens": 5000},

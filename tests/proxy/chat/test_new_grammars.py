@@ -28,7 +28,8 @@ from toolgate_core.errors import (
     ToolSchemaViolation,
 )
 from toolgate_core.tools import Place, Tool, content_format
-from toolgate_proxy.chat.engine import Engine
+from toolgate_proxy.chat.engine import Run
+from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.settings import Settings
@@ -56,7 +57,7 @@ class Gateway:
         self.context = RequestContext()
         messages = ({"role": "user", "content": text},)
         request = ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
-        run = self.engine.at(self.deployment, self.context, self.answers)
+        run = Run(self.engine, self.deployment, self.context, self.answers)
         response, generation = await run.begin(request)
         batches = run.events(response, generation)
         return [each.event async for batch in batches for each in batch]

@@ -27,6 +27,7 @@ from toolgate_core.plan import make_plan
 from toolgate_core.pointer import escape
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.chat.calls import CallCheck, InvalidCall
+from toolgate_proxy.chat.preparation import Prepared
 from toolgate_proxy.chat.resampling_state import (
     Resample,
     ResamplingState,
@@ -50,11 +51,10 @@ CUTS = st.lists(st.integers(0, 60), max_size=10)
 def answer(
     stop: tuple[str, ...] = (), tools: tuple[Tool, ...] = TOOLS, resamples: int = 2
 ) -> ChatResponse:
-    asked = replace(request(stop=stop), tools=tools)
-    asked = replace(asked, sampling=asked.sampling.model_copy(update={"max_tokens": 500}))
-    plan = make_plan(asked, QWEN3)
+    asked = replace(request(stop=stop), tools=tools, sampling=wire.Sampling(max_tokens=500))
+    found = Prepared(asked, INFO, QWEN3, make_plan(asked, QWEN3))
     residual = ["look"] if tools is TOOLS else ["set_tags"]
-    return ChatResponse(asked, plan, QWEN3, INFO, CallCheck(tools, residual, VALIDATORS), resamples)
+    return ChatResponse(found, CallCheck(tools, residual, VALIDATORS), resamples)
 
 
 def feed(

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, Shortening
-from toolgate_core.context_edits import ClearThinking, ClearToolUses, ContextEdit
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.wire import TOOL_DEFINITIONS
-from toolgate_proxy.chat.shortening import (
+from toolgate_proxy.chat.preparation import droppable, fitted
+from toolgate_proxy.features.compaction.edits import (
     BYTES_PER_TOKEN,
     CLEARED,
-    droppable,
+    ClearThinking,
+    ClearToolUses,
     edited,
-    fitted,
     without_old_reasoning,
     without_old_results,
 )
@@ -60,11 +60,9 @@ def contents(messages: Sequence[Message]) -> str:
     return "".join("-" if content == CLEARED else "+" for content in results)
 
 
-def asked(messages: Sequence[Message], *edits: ContextEdit, output: int = 10) -> ChatRequest:
+def asked(messages: Sequence[Message], output: int = 10) -> ChatRequest:
     sampling = wire.Sampling(max_tokens=output)
-    return ChatRequest(
-        "x", "tiny", tuple(messages), sampling=sampling, shortening=Shortening(edits=edits)
-    )
+    return ChatRequest("x", "tiny", tuple(messages), sampling=sampling)
 
 
 class Counter:
@@ -75,7 +73,6 @@ class Counter:
         self.asked: list[int] = []
 
     async def __call__(self, request: ChatRequest) -> int:
-        assert not request.shortening.edits
         tokens = sum(len(str(message["content"])) for message in request.messages)
         self.asked.append(tokens)
         if tokens > self.context:
@@ -193,34 +190,32 @@ SAVED = 3 * (len(LONG) - len(CLEARED))
 )
 async def test_an_edit_applies_when_it_is_due(fields, output, applies):
     edit = ClearToolUses(USES, keep=1, **fields)
-    made = await edited(asked(HISTORY, edit, output=output), Counter(), 10**6)
-    assert made.shortening.edits == ()
+    made, found = await edited(asked(HISTORY, output=output), (edit,), Counter(), 10**6)
     if not applies:
-        assert (made.messages, made.shortening.applied) == (tuple(HISTORY), ())
+        assert (made.messages, found) == (tuple(HISTORY), [])
         return
     assert contents(made.messages) == "---+"
-    [applied] = made.shortening.applied
+    [applied] = found
     assert (applied.edit, applied.cleared, applied.tokens) == (edit, 3, SAVED)
 
 
 async def test_a_prompt_beyond_the_context_is_edited_and_its_tokens_are_estimated():
     edit = ClearToolUses(USES, keep=1, at_least=100)
-    made = await edited(asked(HISTORY, edit), Counter(2000), 2000)
-    [applied] = made.shortening.applied
+    _, [applied] = await edited(asked(HISTORY), (edit,), Counter(2000), 2000)
     assert applied.tokens == SAVED // BYTES_PER_TOKEN
 
 
 async def test_edits_apply_one_after_the_other_and_cost_no_count_if_they_are_not_due():
     edits = (ClearThinking(THINKING), ClearToolUses(USES, trigger=0))
     counter = Counter()
-    made = await edited(asked([*THOUGHTS, *HISTORY], *edits), counter, 10**6)
-    assert [(each.edit.type, each.cleared) for each in made.shortening.applied] == [
+    _, made = await edited(asked([*THOUGHTS, *HISTORY]), edits, counter, 10**6)
+    assert [(each.edit.type, each.cleared) for each in made] == [
         (THINKING, 3), (USES, 3)
     ]  # fmt: skip
     assert len(counter.asked) == 3, "before, between and after"
     counter = Counter()
-    made = await edited(asked([user(), *turn("look"), user()], *edits), counter, 10**6)
-    assert (counter.asked, made.shortening.applied) == ([], ())
+    _, made = await edited(asked([user(), *turn("look"), user()]), edits, counter, 10**6)
+    assert (counter.asked, made) == ([], [])
 
 
 turns = st.lists(
@@ -239,8 +234,8 @@ turns = st.lists(
 async def test_calls_and_results_stay_together(turns, keep, inputs):
     messages = [message for each in turns for message in each]
     edits = (ClearThinking(THINKING, keep), ClearToolUses(USES, 0, keep=keep, inputs=inputs))
-    first = await edited(asked(messages, *edits), Counter(), 10**6)
-    assert await edited(asked(messages, *edits), Counter(), 10**6) == first
+    first, made = await edited(asked(messages), edits, Counter(), 10**6)
+    assert await edited(asked(messages), edits, Counter(), 10**6) == (first, made)
     assert len(first.messages) == len(messages)
     for before, after in zip(messages, first.messages, strict=True):
         assert before["role"] == after["role"]

@@ -14,8 +14,8 @@ from tests.support.servers.fake_backend import KEY as KEY_OF_BACKEND
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.surfaces import MESSAGES, RESPONSES
-from toolgate_proxy.chat.shortening import CLEARED
 from toolgate_proxy.features.compaction.compacted import shown
+from toolgate_proxy.features.compaction.edits import CLEARED
 from toolgate_proxy.features.compaction.respond import asked
 from toolgate_proxy.litellm_host.response_forms import completion_of
 

@@ -14,6 +14,7 @@ from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.output import ChatWriter
 from toolgate_proxy.api.surface import Reading
 from toolgate_proxy.chat.calls import CallCheck
+from toolgate_proxy.chat.preparation import Prepared
 from toolgate_proxy.chat.response import ChatResponse
 from toolgate_proxy.validation.service import ValidationService
 
@@ -53,7 +54,8 @@ def request(n=1, choice="auto", stop=(), parallel=True, stop_ids=(), **more):
 
 def answer_to(asked, info=INFO):
     plan = make_plan(asked, QWEN3)
-    return ChatResponse(asked, plan, QWEN3, info, CallCheck(plan.candidates, (), VALIDATORS))
+    found = Prepared(asked, info, QWEN3, plan)
+    return ChatResponse(found, CallCheck(plan.candidates, (), VALIDATORS))
 
 
 def fed(answer, sent):
@@ -94,34 +96,34 @@ def events(*texts, finish="stop", logprobs=False, reasoning_open=False):
                     )
                 )
     for choice in range(len(turns)):
-        reason = finish
-        sent.append(wire.EndEvent(choice=choice, finish_reason=reason))
-    total = sum(map(len, turns))
-    sent.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
+        sent.append(wire.EndEvent(choice=choice, finish_reason=finish))
+    tokens = sum(map(len, turns))
+    sent.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=tokens, cached_tokens=2))
     return sent
 
 
 def responses(asked, sent, cuts, info=INFO, **options):
     """The chunks and the whole response made from the batches. The last chunk has the usage.
     `options`: of the writer."""
-    answer, writer = answer_to(asked, info), ChatWriter(asked, **options)
-    chunks, whole = writer.chunks(answer), writer.whole(answer)
+    answer, writer = answer_to(asked, info), ChatWriter(asked, include_usage=True, **options)
+    stream, whole = (writer.response(answer, answer.head.model) for _ in range(2))
+    stream.logged = whole.logged = True
     streamed = []
     for pieces in batches(answer, sent, cuts):
         whole.add(pieces)
-        streamed += chunks.from_events(pieces)
-    streamed.append(chunks.usage())
-    return streamed, whole.body()
+        streamed += stream.shown(pieces)
+    assert stream.body() == whole.body()
+    return [*streamed, *stream.last()], whole.body()
 
 
 def answered(asked, sent, cuts=(), info=INFO):
     """The stream and the whole response to a request that was read, made of the backend's events in
     batches."""
     answer, writer = answer_to(asked, info), WRITERS[asked.request_id]
-    stream, whole = writer.stream(answer, "tiny"), writer.whole(answer, "tiny")
+    made = writer.response(answer, "tiny")
+    made.logged = True
     data = b""
     for pieces in batches(answer, sent, cuts):
         if pieces:
-            data += stream.events(pieces)
-        whole.add(pieces)
-    return data + stream.end(), whole.body()
+            data += made.events(pieces)
+    return data + made.end(), made.body()

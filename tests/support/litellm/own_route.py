@@ -16,7 +16,6 @@ from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.api.surfaces import RequestReader
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.chat.constraints import ConstraintLoader
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.litellm_host.context import current
@@ -113,9 +112,7 @@ class Gateway:
         here = self.here
         here.settings = here.settings.model_copy(update=changes)
         here.reader = RequestReader(here.settings, here.sealer)
-        constraints = ConstraintLoader(here.settings)
-        constraints.validators = here.engine.validators
-        here.engine.constraints = constraints
+        here.engine.settings = here.settings
 
     async def ask(
         self,

@@ -8,7 +8,8 @@ from pydantic import SecretStr
 from tests.support.servers.fake_backend import ASKED, KEY
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.chat.engine import Engine
+from toolgate_proxy.chat.engine import Run
+from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.settings import Settings
@@ -32,7 +33,7 @@ class Gateway:
         [form] = [tool for tool in tools if not tool.name] or [None]
         request = ChatRequest("chatcmpl-1", "tiny", messages, tools=named, content_format=form)
         context = RequestContext()
-        generation = await self.engine.at(self.deployment, context).generate(request)
+        generation = await Run(self.engine, self.deployment, context).generate(request)
         await generation.aclose()
         return "new" if context.notes.has_new_grammars else "known"
 

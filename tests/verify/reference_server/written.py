@@ -22,14 +22,14 @@ FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls", "stop_seque
 
 
 def whole(asked, reply):
-    made = asked.writer.whole(_answer(asked, reply), reply.model)
+    made = asked.writer.response(_answer(asked, reply), reply.model)
     made.add(_events(asked, reply, reply.text, lambda call: pieces(call.text)))
     return made.body()
 
 
 def events(asked, reply):
     """The name and the data of each event."""
-    stream = asked.writer.stream(_answer(asked, reply), reply.model)
+    stream = asked.writer.response(_answer(asked, reply), reply.model)
     made = _events(asked, reply, reply.parts, lambda call: call.parts)
     data = b"".join([*(stream.events([each]) for each in made), stream.end()])
     for block in data.decode().split("\n\n")[:-1]:

@@ -6,9 +6,8 @@ docs/api/chat.md describes the fields beyond OpenAI's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import orjson
@@ -26,7 +25,7 @@ from toolgate_core.deltas import (
 from toolgate_core.errors import ToolgateError
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
-from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
+from ...chat.response import ChatResponse, ResponseEvent
 from ...features.feature import outputs
 from ..shared.output import (
     data_event,
@@ -35,7 +34,7 @@ from ..shared.output import (
     token_logprobs,
     with_escaped_line_ends,
 )
-from ..surface import ANY_CLIENT, Client, Stream, Whole, Writer
+from ..surface import ANY_CLIENT, ApiResponse, Client, Writer
 from .feature import CallForm, ChatFeature, Output
 from .messages import in_order_of_request
 
@@ -71,20 +70,6 @@ def logprobs_of(events: Iterable[ChoiceEvent]) -> dict[str, Any] | None:
     return body if content or reasoning or calls else None
 
 
-def finish_reason(finish: Finish, *, legacy: bool) -> str:
-    return "function_call" if legacy and finish.reason == "tool_calls" else finish.reason
-
-
-def usage(counts: TokenCounts) -> dict[str, Any]:
-    return {
-        "prompt_tokens": counts.prompt,
-        "completion_tokens": counts.completion,
-        "total_tokens": counts.prompt + counts.completion,
-        "prompt_tokens_details": {"cached_tokens": counts.cached},
-        "completion_tokens_details": {"reasoning_tokens": counts.reasoning},
-    }
-
-
 Chunk = dict[str, Any]
 
 DONE = b"data: [DONE]\n\n"
@@ -96,129 +81,81 @@ def call_form(features: Iterable[Output], start: CallStart) -> CallForm:
     return next((form for form in found if form is not None), FUNCTION)
 
 
-class Chunks:
-    """The chunks of one response. The first chunk of a choice has its role, the last one its
-    finish_reason. `model` is the name that the client sent."""
+class ChatCompletion(ApiResponse):
+    """A chat.completion object, or the stream of its chunks. `model` is the name that the client
+    sent."""
 
-    def __init__(
-        self, response: ChatResponse, writer: ChatWriter, model: str | None = None
-    ) -> None:
-        self._response, self._writer = response, writer
-        self._features = outputs(writer.features, response)
+    def __init__(self, response: ChatResponse, writer: ChatWriter, model: str) -> None:
+        self.response, self.writer = response, writer
+        self.features = outputs(writer.features, response)
         head = response.head
         self._head = {
             "id": head.id,
             "object": "chat.completion.chunk",
             "created": head.created,
-            "model": model or head.model,
+            "model": model,
             "system_fingerprint": head.system_fingerprint,
         }
-        self._calls: dict[tuple[int, int], tuple[int, CallForm]] = {}
-        """The numbers and forms of the calls, by choice and the index of the call in it. The client
-        does not see all calls."""
-        self._started: set[int] = set()
-        self._role_only: set[int] = set()
-        """Choices that have sent their role and nothing else."""
+        self._choices: dict[int, _Choice] = {}
         self._prompt_sent = False
 
-    def from_events(self, events: Iterable[ResponseEvent]) -> Iterator[Chunk]:
-        for response_event in events:
-            choice, event = response_event.choice, response_event.event
-            if choice not in self._started:
-                self._started.add(choice)
-                self._role_only.add(choice)
-                first = _first_delta(event)
-                for feature in self._features:
-                    first |= feature.at_start()
-                yield self._chunk(choice, first)
-            elif choice in self._role_only and isinstance(event, Finish):
-                yield self._chunk(choice, {"content": ""})
-            if any(feature.take(event) for feature in self._features):
-                continue
-            if not isinstance(event, Traced | ChoiceStarted):
-                self._role_only.discard(choice)
-            logprobs = logprobs_of([event]) if getattr(event, "logprobs", None) else None
-            if isinstance(event, CallStart):
-                number = sum(at == choice for at, _ in self._calls)
-                self._calls[choice, event.index] = number, call_form(self._features, event)
-            match event:
-                case CallEnd(index) if self._writer.call_done:
-                    last, done = self._more(choice, index, ""), {"call_done": True}
-                    yield self._chunk(choice, last, logprobs=logprobs, toolgate=done)
-                case Traced(tokens):
-                    trace = [token.model_dump() for token in tokens]
-                    yield self._chunk(choice, {}, toolgate={"trace": trace})
-                case TokenIds(ids):
-                    yield self._chunk(choice, {}, token_ids=list(ids))
-                case Finish() as finish:
-                    reason = finish_reason(finish, legacy=self._writer.legacy)
-                    last_delta: dict[str, Any] = {}
-                    for feature in self._features:
-                        last_delta |= feature.at_end()
-                    yield self._chunk(choice, last_delta, reason, **finish_fields(finish))
-                case _ if (delta := self._delta(choice, event)) is not None:
-                    yield self._chunk(choice, delta, logprobs=logprobs)
-                case _ if logprobs:
-                    yield self._chunk(choice, {}, logprobs=logprobs)
+    def shown(self, events: Iterable[ResponseEvent]) -> Iterator[Chunk]:
+        """Yield chunks. The first chunk of a choice has its role, the last one its
+        finish_reason."""
+        for part in self._parts(events):
+            yield self._chunk([part], **(self._usage() if self.writer.continuous_usage else {}))
 
-    def usage(self) -> Chunk:
-        """The last chunk of a stream with `include_usage`."""
-        return self._body([], usage=usage(self._response.counts))
+    def add(self, events: Iterable[ResponseEvent]) -> None:
+        for _ in self._parts(events):
+            pass
 
-    def last(self) -> Iterator[Chunk]:
-        """Yield the chunks without choices at the end of a stream: the usage, if the request asks
+    def last(self) -> list[Chunk]:
+        """Return the chunks without choices at the end of a stream: the usage, if the request asks
         for it."""
-        if self._writer.include_usage:
-            yield self.usage()
+        return [self._chunk([], **self._usage())] if self.writer.include_usage else []
 
-    def _delta(self, choice: int, event: ChoiceEvent) -> dict[str, Any] | None:
-        match event:
-            case ContentDelta(text):
-                return {"content": text}
-            case ReasoningDelta(text):
-                return {"reasoning_content": text}
-            case CallStart(index, name):
-                number, form = self._calls[choice, index]
-                called = {"name": name, form.text: ""}
-                if self._writer.legacy:
-                    return {"function_call": called}
-                call = {"id": self._response.call_id(event), "type": form.type, form.type: called}
-                return {"tool_calls": [{"index": number, **call}]}
-            case ArgumentsDelta(index, text) | InputDelta(index, text):
-                return self._more(choice, index, text)
-            case _:
-                return None  # CallEnd: unless asked for, the next call or finish_reason implies it
+    def events(self, events: Iterable[ResponseEvent]) -> bytes:
+        return server_sent(self.shown(events))
 
-    def _more(self, choice: int, index: int, text: str) -> dict[str, Any]:
-        """A delta that adds text to a call."""
-        number, form = self._calls.get((choice, index), (index, FUNCTION))
-        if self._writer.legacy:
-            return {"function_call": {form.text: text}}
-        return {"tool_calls": [{"index": number, form.type: {form.text: text}}]}
+    def end(self) -> bytes:
+        return server_sent(self.last()) + DONE
 
-    def _chunk(
-        self,
-        choice: int,
-        delta: dict[str, Any],
-        finish_reason: str | None = None,
-        *,
-        logprobs: dict[str, Any] | None = None,
-        **extensions: Any,
-    ) -> Chunk:
-        shaped: dict[str, Any] = {"index": choice, "delta": delta, "finish_reason": finish_reason}
-        if logprobs:
-            shaped["logprobs"] = logprobs
-        if extensions:
-            shaped |= extensions
-        if self._writer.continuous_usage:
-            return self._body([shaped], usage=usage(self._response.counts))
-        return self._body([shaped])
+    def failed(self, error: Mapping[str, Any]) -> bytes:
+        return data_event(orjson.dumps({"error": error}))
 
-    def _body(self, choices: list[dict[str, Any]], **more: Any) -> Chunk:
+    def body(self) -> dict[str, Any]:
+        return {
+            **self._head,
+            "object": "chat.completion",
+            "choices": [self._choices[at].body() for at in sorted(self._choices)],
+            **self._usage(),
+            **prompt_fields(self.response),
+        }
+
+    def _parts(self, events: Iterable[ResponseEvent]) -> Iterator[dict[str, Any]]:
+        for each in events:
+            choice = self._choices.get(each.choice)
+            if choice is None:
+                choice = self._choices[each.choice] = _Choice(each.choice, self)
+            yield from choice.add(each.event)
+
+    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> Chunk:
         if not self._prompt_sent:
             self._prompt_sent = True
-            more |= prompt_fields(self._response)
+            more |= prompt_fields(self.response)
         return {**self._head, "choices": choices, **more}
+
+    def _usage(self) -> dict[str, Any]:
+        counts = self.response.counts
+        return {
+            "usage": {
+                "prompt_tokens": counts.prompt,
+                "completion_tokens": counts.completion,
+                "total_tokens": counts.prompt + counts.completion,
+                "prompt_tokens_details": {"cached_tokens": counts.cached},
+                "completion_tokens_details": {"reasoning_tokens": counts.reasoning},
+            }
+        }
 
 
 def server_sent(chunks: Iterable[Chunk]) -> bytes:
@@ -227,18 +164,12 @@ def server_sent(chunks: Iterable[Chunk]) -> bytes:
     return with_escaped_line_ends(events)
 
 
-def _first_delta(event: ChoiceEvent) -> dict[str, Any]:
-    """The first delta of a choice. Its content is null if the choice starts with another event."""
-    return {
-        "role": "assistant",
-        "content": "" if isinstance(event, ContentDelta | Finish) else None,
-    }
-
-
 @dataclass
 class _Call:
-    name: str
+    number: int
+    """Its number for the client, who does not see all calls."""
     id: str
+    name: str
     form: CallForm
     arguments: list[str] = field(default_factory=list)
     """Their parts."""
@@ -248,114 +179,113 @@ class _Call:
         return {"id": self.id, "type": self.form.type, self.form.type: called}
 
 
-@dataclass
 class _Choice:
-    content: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    calls: list[_Call] = field(default_factory=list)
-    call_id: Callable[[CallStart], str] = field(kw_only=True)
-    form: Callable[[CallStart], CallForm] = field(kw_only=True)
-    with_logprobs: list[ChoiceEvent] = field(default_factory=list)
-    token_ids: list[int] | None = None
-    finish: Finish | None = None
+    """What a choice has so far, and the parts of chunks that announce it."""
 
-    def add(self, event: ChoiceEvent) -> None:
-        if getattr(event, "logprobs", None):
-            self.with_logprobs.append(event)
+    def __init__(self, index: int, of: ChatCompletion) -> None:
+        self._index, self._of, self._writer = index, of, of.writer
+        self._content, self._reasoning = list[str](), list[str]()
+        self._calls: dict[int, _Call] = {}
+        self._with_logprobs: list[ChoiceEvent] = []
+        self._token_ids: list[int] = []
+        self._finish: Finish | None = None
+        self._begun = False
+        self._role_only = True
+        """The client got its role and nothing else."""
+
+    def add(self, event: ChoiceEvent) -> Iterator[dict[str, Any]]:
+        if not self._begun:
+            self._begun = True
+            # The content is null if the choice starts with another event.
+            content = "" if isinstance(event, ContentDelta | Finish) else None
+            first: dict[str, Any] = {"role": "assistant", "content": content}
+            for feature in self._of.features:
+                first |= feature.at_start()
+            yield self._part(first)
+        elif self._role_only and isinstance(event, Finish):
+            yield self._part({"content": ""})
+        if any(feature.take(event) for feature in self._of.features):
+            return
+        if not isinstance(event, Traced | ChoiceStarted):
+            self._role_only = False
+        more: dict[str, Any] = {}
+        if getattr(event, "logprobs", None) and (logprobs := logprobs_of([event])):
+            more["logprobs"] = logprobs
+            if self._of.logged or not self._writer.request.stream:
+                self._with_logprobs.append(event)
         match event:
             case ContentDelta(text):
-                self.content.append(text)
+                self._content.append(text)
+                yield self._part({"content": text}, **more)
             case ReasoningDelta(text):
-                self.reasoning.append(text)
-            case CallStart(_, name):
-                self.calls.append(_Call(name, self.call_id(event), self.form(event)))
-            case ArgumentsDelta(_, text) | InputDelta(_, text):
-                self.calls[-1].arguments.append(text)
+                self._reasoning.append(text)
+                yield self._part({"reasoning_content": text}, **more)
+            case CallStart(index, name):
+                form = call_form(self._of.features, event)
+                call = _Call(len(self._calls), self._of.response.call_id(event), name, form)
+                self._calls[index], begun = call, call.shaped()
+                delta: dict[str, Any] = {"tool_calls": [{"index": call.number, **begun}]}
+                if self._writer.legacy:
+                    delta = {"function_call": begun["function"]}
+                yield self._part(delta, **more)
+            case ArgumentsDelta(index, text) | InputDelta(index, text):
+                self._calls[index].arguments.append(text)
+                yield self._part(self._more(index, text), **more)
+            case CallEnd(index) if self._writer.call_done:
+                yield self._part(self._more(index, ""), **more, toolgate={"call_done": True})
+            case Traced(tokens):
+                yield self._part({}, toolgate={"trace": [each.model_dump() for each in tokens]})
             case TokenIds(ids):
-                self.token_ids = [*(self.token_ids or ()), *ids]
+                self._token_ids += ids
+                yield self._part({}, token_ids=list(ids))
             case Finish():
-                self.finish = event
-
-
-class WholeResponse(Whole):
-    """A chat.completion object. `model` is the name that the client sent."""
-
-    def __init__(
-        self, response: ChatResponse, writer: ChatWriter, model: str | None = None
-    ) -> None:
-        self._response, self._legacy = response, writer.legacy
-        self._features = outputs(writer.features, response)
-        self._model = model or response.head.model
-        self._choices: dict[int, _Choice] = {}
-
-    def add(self, events: Iterable[ResponseEvent]) -> None:
-        for response_event in events:
-            choice = self._choices.get(response_event.choice)
-            if choice is None:
-                form = partial(call_form, self._features)
-                choice = _Choice(call_id=self._response.call_id, form=form)
-                self._choices[response_event.choice] = choice
-            if not any(each.take(response_event.event) for each in self._features):
-                choice.add(response_event.event)
+                self._finish = event
+                last: dict[str, Any] = {}
+                for feature in self._of.features:
+                    last |= feature.at_end()
+                yield self._part(last, **self._ended())
+            case _ if more:  # the end of a call, which the next call or finish_reason implies
+                yield self._part({}, **more)
 
     def body(self) -> dict[str, Any]:
-        response = self._response
-        return {
-            "id": response.head.id,
-            "object": "chat.completion",
-            "created": response.head.created,
-            "model": self._model,
-            "system_fingerprint": response.head.system_fingerprint,
-            "choices": [self._shaped(at, self._choices[at]) for at in sorted(self._choices)],
-            "usage": usage(response.counts),
-            **prompt_fields(response),
-        }
-
-    def _shaped(self, index: int, choice: _Choice) -> dict[str, Any]:
-        reason = finish_reason(choice.finish, legacy=self._legacy) if choice.finish else None
-        shaped: dict[str, Any] = {
-            "index": index,
-            "message": self._message(choice),
-            "logprobs": logprobs_of(choice.with_logprobs),
-            "finish_reason": reason,
-        }
-        if choice.finish is not None:
-            shaped |= finish_fields(choice.finish)
-        if choice.token_ids is not None:
-            shaped["token_ids"] = choice.token_ids
-        return shaped
-
-    def _message(self, choice: _Choice) -> dict[str, Any]:
-        other = choice.calls or choice.reasoning
+        other = self._calls or self._reasoning
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": "".join(choice.content) or (None if other else ""),
+            "content": "".join(self._content) or (None if other else ""),
             "refusal": None,
         }
-        if choice.reasoning:
-            message["reasoning_content"] = "".join(choice.reasoning)
-        if choice.calls and self._legacy:
-            message["function_call"] = choice.calls[0].shaped()["function"]
-        elif choice.calls:
-            message["tool_calls"] = [call.shaped() for call in choice.calls]
-        for feature in self._features:
+        if self._reasoning:
+            message["reasoning_content"] = "".join(self._reasoning)
+        calls = [call.shaped() for call in self._calls.values()]
+        if calls and self._writer.legacy:
+            message["function_call"] = calls[0]["function"]
+        elif calls:
+            message["tool_calls"] = calls
+        for feature in self._of.features:
             for name, value in (*feature.at_start().items(), *feature.at_end().items()):
                 message[name] = {**message.get(name, {}), **value}
-        return message
+        logprobs = logprobs_of(self._with_logprobs)
+        shaped = {"index": self._index, "message": message, "logprobs": logprobs}
+        shaped |= {"finish_reason": None, **self._ended()}
+        return {**shaped, "token_ids": self._token_ids} if self._token_ids else shaped
 
+    def _ended(self) -> dict[str, Any]:
+        """Return the members that report why the choice ended."""
+        if (finish := self._finish) is None:
+            return {}
+        calls = self._writer.legacy and finish.reason == "tool_calls"
+        reason = "function_call" if calls else finish.reason
+        return {"finish_reason": reason, **finish_fields(finish)}
 
-class ChatCompletionStream(Stream):
-    def __init__(self, chunks: Chunks) -> None:
-        self._chunks = chunks
+    def _more(self, index: int, text: str) -> dict[str, Any]:
+        """A delta that adds text to a call."""
+        number, form = self._calls[index].number, self._calls[index].form
+        if self._writer.legacy:
+            return {"function_call": {form.text: text}}
+        return {"tool_calls": [{"index": number, form.type: {form.text: text}}]}
 
-    def events(self, events: Iterable[ResponseEvent]) -> bytes:
-        return server_sent(self._chunks.from_events(events))
-
-    def end(self) -> bytes:
-        return server_sent(self._chunks.last()) + DONE
-
-    def failed(self, error: Mapping[str, Any]) -> bytes:
-        return data_event(orjson.dumps({"error": error}))
+    def _part(self, delta: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"index": self._index, "delta": delta, "finish_reason": None, **more}
 
 
 @dataclass
@@ -372,18 +302,10 @@ class ChatWriter(Writer):
     call_done: bool = False
     """Whether a stream marks the end of each call."""
 
-    def chunks(self, response: ChatResponse, model: str | None = None) -> Chunks:
-        return Chunks(response, self, model)
-
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> ChatCompletionStream:
-        return ChatCompletionStream(self.chunks(response, model))
-
-    def whole(
-        self, response: ChatResponse, model: str | None = None, client: Client = ANY_CLIENT
-    ) -> WholeResponse:
-        return WholeResponse(response, self, model)
+    def response(
+        self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> ChatCompletion:
+        return ChatCompletion(answer, self, model)
 
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
         return in_order_of_request(error.body(), self.request.message_paths)

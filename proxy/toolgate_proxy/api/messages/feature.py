@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from ...features import feature as features
 from ...features.feature import Feature
@@ -26,14 +26,27 @@ class Use:
     """Further members."""
 
 
-class Block(Protocol):
-    """A block of a message, with the events that announce it."""
+@dataclass
+class Block:
+    """A block of a message, with the events that announce it. It is sent as a whole."""
 
-    def begin(self) -> Iterator[Event]: ...
+    index: int
 
-    def end(self) -> Iterator[Event]: ...
+    def begin(self) -> Iterator[Event]:
+        yield self.start(self.body())
 
-    def body(self) -> dict[str, Any]: ...
+    def end(self) -> Iterator[Event]:
+        yield {"type": "content_block_stop", "index": self.index}
+
+    def body(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def start(self, block: dict[str, Any]) -> Event:
+        return {"type": "content_block_start", "index": self.index, "content_block": block}
+
+    def delta(self, kind: str, **more: Any) -> Event:
+        delta = {"type": kind, **more}
+        return {"type": "content_block_delta", "index": self.index, "delta": delta}
 
 
 CLIENTS, GATEWAYS = Use("tool_use"), Use("server_tool_use", "srv")

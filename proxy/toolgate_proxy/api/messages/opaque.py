@@ -16,7 +16,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 
 from toolgate_core.errors import InvalidRequest
 
@@ -61,11 +61,10 @@ PURPOSE = "thinking"
 
 
 def signer(seal: OwnerSeal | None) -> Callable[[str], str]:
-    """Return the function that signs thinking. The stream and the log event of one response have
-    the same signatures."""
+    """Return the function that signs thinking."""
     if seal is None:
         return lambda _: ""
-    return lru_cache(maxsize=8)(partial(seal.seal_text, purpose=PURPOSE))
+    return partial(seal.seal_text, purpose=PURPOSE)
 
 
 def verified(seal: OwnerSeal | None, text: str, signature: str, path: str) -> str | None:

@@ -6,7 +6,7 @@ The engine and the backends name the parameters of chat completions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ...features.feature import outputs
 from ..shared.output import prompt_fields, typed_events
-from ..surface import ANY_CLIENT, Client, Stream, Whole, Writer
+from ..surface import ANY_CLIENT, ApiResponse, Client, Writer
 from .blocks import Content, ThinkingBlock
 from .feature import Event, MessagesFeature
 
@@ -39,15 +39,32 @@ def stop(content: Content) -> dict[str, Any]:
     return {"stop_reason": "end_turn", "stop_sequence": None}
 
 
-class WholeMessage(Whole):
-    """A message object. `model` is the name that the client sent."""
+class Message(ApiResponse):
+    """A message object, or its server-sent events. Each has its type in `event:` and in its data.
+    `model` is the name that the client sent."""
+
+    _begun = False
 
     def __init__(self, response: ChatResponse, model: str, content: Content) -> None:
         self._response, self._model, self._content = response, model, content
 
-    def add(self, events: Iterable[ResponseEvent]) -> None:
-        for _ in self._content.add(events):
-            pass
+    def shown(self, events: Iterable[ResponseEvent]) -> Iterator[Event]:
+        if not self._begun:
+            self._begun = True
+            message = self._made([], {"stop_reason": None, "stop_sequence": None})
+            yield {"type": "message_start", "message": message}
+        yield from self._content.add(events)
+
+    def events(self, events: Iterable[ResponseEvent]) -> bytes:
+        return typed_events(self.shown(events))
+
+    def end(self) -> bytes:
+        ended = {"container": None, "stop_details": None, **stop(self._content)}
+        delta = {"type": "message_delta", "delta": ended, **self._at_end({})}
+        return typed_events([delta, {"type": "message_stop"}])
+
+    def failed(self, error: Mapping[str, Any]) -> bytes:
+        return typed_events([{"type": "error", "error": error}])
 
     def body(self) -> dict[str, Any]:
         body = self._made(self._content.blocks(), stop(self._content))
@@ -87,28 +104,6 @@ class WholeMessage(Whole):
         if response.request.extras.return_token_ids:
             fields["token_ids"] = content.token_ids
         return fields | prompt_fields(response)
-
-
-class MessageStream(WholeMessage, Stream):
-    """The server-sent events of one message. Each has its type in `event:` and in its data."""
-
-    _begun = False
-
-    def events(self, events: Iterable[ResponseEvent]) -> bytes:
-        made: list[Event] = []
-        if not self._begun:
-            self._begun = True
-            message = self._made([], {"stop_reason": None, "stop_sequence": None})
-            made.append({"type": "message_start", "message": message})
-        return typed_events([*made, *self._content.add(events)])
-
-    def end(self) -> bytes:
-        ended = {"container": None, "stop_details": None, **stop(self._content)}
-        delta = {"type": "message_delta", "delta": ended, **self._at_end({})}
-        return typed_events([delta, {"type": "message_stop"}])
-
-    def failed(self, error: Mapping[str, Any]) -> bytes:
-        return typed_events([{"type": "error", "error": error}])
 
 
 def usage_of(counts: TokenCounts) -> dict[str, Any]:
@@ -157,24 +152,15 @@ class MessagesWriter(Writer):
     part_paths: Sequence[Sequence[str]] = ()
     """The paths of the parts of each message's content."""
 
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> MessageStream:
-        return MessageStream(response, model, self._content(response))
-
-    def whole(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> WholeMessage:
-        return WholeMessage(response, model, self._content(response))
-
-    def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
-        return error_body(error, request_id, self)
-
-    def _content(self, response: ChatResponse) -> Content:
+    def response(self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Message:
         def thinking(index: int) -> ThinkingBlock:
             return ThinkingBlock(index, self.sign, self.omits_thinking)
 
-        return Content(response, outputs(self.features, response), self.eager, thinking)
+        features = outputs(self.features, answer)
+        return Message(answer, model, Content(answer, features, self.eager, thinking))
+
+    def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
+        return error_body(error, request_id, self)
 
 
 TYPES = {

@@ -24,7 +24,7 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ...features.feature import outputs
 from ..shared.output import finish_fields, prompt_fields, typed_events
 from ..shared.tools import Shown
-from ..surface import ANY_CLIENT, Client, Whole, Writer
+from ..surface import ANY_CLIENT, ApiResponse, Client, Writer
 from .body import (
     OutputItems,
     Status,
@@ -48,8 +48,13 @@ ENDS = {
 """The type of the last event by the response's status."""
 
 
-class WholeResponse(Whole):
-    """A response object. `model` is the name that the client sent."""
+class Response(ApiResponse):
+    """A response object, or its server-sent events. Each has its type in `event:` and in its data,
+    and a sequence number. `model` is the name that the client sent."""
+
+    _sent = 0
+    _tools: Mapping[str, Any] | None = None
+    """Those of the request as JSON, which are in three events."""
 
     def __init__(
         self, writer: ResponsesWriter, response: ChatResponse, model: str, client: Client
@@ -61,9 +66,8 @@ class WholeResponse(Whole):
         self._store = partial(store, given=writer.input, client=client)
         self._kept: dict[str, Any] | None = None
 
-    def add(self, events: Iterable[ResponseEvent]) -> None:
-        for _ in self._output.add(events):
-            pass
+    def shown(self, events: Iterable[ResponseEvent]) -> Iterator[Event]:
+        return self._output.add(events)
 
     async def keep(self) -> None:
         self._kept = await self._store(self._at_end())
@@ -93,22 +97,13 @@ class WholeResponse(Whole):
     def _usage(self) -> dict[str, Any]:
         return {"usage": usage_of(self._response.all_counts)}
 
-
-class ResponseStream(WholeResponse):
-    """The server-sent events of one response. Each has its type in `event:` and in its data, and a
-    sequence number."""
-
-    _sent = 0
-    _tools: Mapping[str, Any] | None = None
-    """Those of the request as JSON, which are in three events."""
-
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         first: list[bytes] = []
         if not self._sent:
             start = self._made("in_progress")
             self._tools = {"tools": orjson.Fragment(orjson.dumps(start["tools"]))}
             first = self._numbered(first_events({**start, **self._tools}))
-        return b"".join((*first, *self._numbered(self._output.add(events))))
+        return b"".join((*first, *self._numbered(self.shown(events))))
 
     def end(self) -> bytes:
         return b"".join(self._numbered([last_event({**self.body(), **(self._tools or {})})]))
@@ -168,16 +163,15 @@ def failed_events(error: Mapping[str, Any]) -> bytes:
     return error_event(error) + b"".join(numbered([last_event({**body, **failure(error)})], 1))
 
 
-class CompactedResponse(Whole):
+class CompactedResponse(ApiResponse):
     """A `response.compaction` object."""
 
     def __init__(self, response: ChatResponse, output: OutputItems, items: Sequence[Any]) -> None:
         """`items`: of the conversation."""
         self._response, self._output, self._items = response, output, items
 
-    def add(self, events: Iterable[ResponseEvent]) -> None:
-        for _ in self._output.add(events):
-            pass
+    def shown(self, events: Iterable[ResponseEvent]) -> Iterator[Event]:
+        return self._output.add(events)
 
     def body(self) -> dict[str, Any]:
         response = self._response
@@ -247,13 +241,10 @@ class ResponsesWriter(Writer):
             queued = response_object(response_id, int(time.time()), model, "queued", shown)
             await client.background.queue(client.owner, turn_of(queued, self.input))
 
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> ResponseStream:
-        return ResponseStream(self, response, model, client)
-
-    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
-        return WholeResponse(self, response, model, client)
+    def response(
+        self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> ApiResponse:
+        return Response(self, answer, model, client)
 
     def error(self, error: ToolgateError, request_id: str | None = None) -> dict[str, Any]:
         return in_own_words(error.body(), self.request)
@@ -267,9 +258,11 @@ class ResponsesWriter(Writer):
 class CompactWriter(ResponsesWriter):
     """Of the operation that only compacts a conversation."""
 
-    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
+    def response(
+        self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> ApiResponse:
         items = self.values.get("input")
-        return CompactedResponse(response, self.output(response, REASONING), items or ())
+        return CompactedResponse(answer, self.output(answer, REASONING), items or ())
 
 
 NAMES = {

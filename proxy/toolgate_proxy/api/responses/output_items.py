@@ -56,7 +56,7 @@ class Item:
         raise NotImplementedError
 
     def event(self, kind: str, **more: Any) -> Event:
-        return {"type": kind, "output_index": self.index, "item_id": self.id, **more}
+        return {"type": kind, "item_id": self.id, "output_index": self.index, **more}
 
 
 @dataclass
@@ -198,7 +198,7 @@ class TextItem(Item):
     def begin(self) -> Iterator[Event]:
         empty = self._item([])
         yield item_added(self.index, empty)
-        yield self._part_event(self.kind.part_added, self._part())
+        yield self._text_event(self.kind.part_added, {"part": self._part()})
 
     def add(self, event: ContentDelta | ReasoningDelta) -> Iterator[Event]:
         self._texts.append(event.text)
@@ -212,8 +212,10 @@ class TextItem(Item):
 
     def end(self, status: Status) -> Iterator[Event]:
         self.status = status
-        for annotation in self.annotate("".join(self._texts)):
-            yield self._annotation(annotation)
+        for at, annotation in enumerate(self.annotate("".join(self._texts))):
+            self._annotations.append(annotation)
+            added = {"annotation_index": at, "annotation": annotation}
+            yield self._text_event("response.output_text.annotation.added", added)
         part = self._part()
         if self.seal is not None:
             self._sealed = self.seal(part["text"])
@@ -221,7 +223,7 @@ class TextItem(Item):
         if self.kind is MESSAGE:
             more["logprobs"] = token_logprobs(self._logprobs)
         yield self._text_event(self.kind.text_done, more)
-        yield self._part_event(self.kind.part_done, part)
+        yield self._text_event(self.kind.part_done, {"part": part})
         yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
@@ -239,21 +241,8 @@ class TextItem(Item):
             part["logprobs"] = token_logprobs(self._logprobs)
         return part
 
-    def _annotation(self, annotation: Event) -> Event:
-        self._annotations.append(annotation)
-        index = {"annotation_index": len(self._annotations) - 1}
-        return self._text_event(
-            "response.output_text.annotation.added", {**index, "annotation": annotation}
-        )
-
-    def _place(self) -> Event:
-        return {"item_id": self.id, "output_index": self.index, self.kind.index: 0}
-
-    def _part_event(self, kind: str, part: dict[str, Any]) -> Event:
-        return {"type": kind, **self._place(), "part": part}
-
     def _text_event(self, kind: str, more: Event) -> Event:
-        return {"type": kind, **self._place(), **more}
+        return self.event(kind, **{self.kind.index: 0}, **more)
 
 
 @dataclass(frozen=True)
@@ -297,26 +286,14 @@ class CallItem(Call):
         return item_id(self.kind.prefix, self.response_id, self.index)
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
-        self._arguments.append(event.text)
+        yield from super().add(event)
         if event.text:
-            yield {
-                "type": self.kind.text_delta,
-                "item_id": self.id,
-                "output_index": self.index,
-                "delta": event.text,
-            }
+            yield self.event(self.kind.text_delta, delta=event.text)
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
-        self.status = "completed"
-        yield {
-            "type": self.kind.text_done,
-            "item_id": self.id,
-            "output_index": self.index,
-            **({"name": self.name} if self.kind.named else {}),
-            self.kind.text: self.arguments,
-        }
-        yield item_done(self.index, self.body())
+        named = {"name": self.name} if self.kind.named else {}
+        yield self.event(self.kind.text_done, **named, **{self.kind.text: self.arguments})
+        yield from super().end()
 
     def body(self) -> dict[str, Any]:
         return {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest, Shortening
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParameter
 
 from ...features.all import RESPONSES
@@ -133,7 +133,7 @@ class Responses(Surface):
             given, values.get("instructions"), used, reader.define_all, recalled=recalled
         )
         if values.get("truncation") == "auto":
-            parsed.request["shortening"] = Shortening(drop_oldest=True)
+            parsed.request["drop_oldest"] = True
         formats = {FORMAT: values.get("text", {}).get("format")}
         choice = reader.choice(values.get("tool_choice"))
         form = content_format(values, formats, read_text_format, reading.open_objects)

@@ -13,7 +13,7 @@ from typing import Any
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 from ...chat.choice import FeatureEvent
-from ...chat.shortening import HEAD, droppable
+from ...chat.preparation import HEAD, droppable
 from ...sealing import OwnerSeal, SealBroken
 
 PAUSED = "compaction"

@@ -5,27 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import Shortening
-from toolgate_core.context_edits import (
-    AppliedEdit,
-    ClearThinking,
-    ClearToolUses,
-    Compaction,
-    ContextEdit,
-)
 from toolgate_core.errors import InvalidRequest
 
-from ...api.messages.blocks import block_delta, block_start, block_stop
 from ...api.messages.content import check_fields
 from ...api.messages.feature import Block, Event, MessagesFeature, Output
 from ...api.shared.history import Turns
 from ...api.shared.value_types import Anything, Choice, Flag, Integer, Object, Text, Texts
 from ...request_fields import Fields
 from .compacted import PAUSED, Compacted, opened, sealed
-from .respond import respond
+from .edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
+from .respond import Compaction, Shortening
 
 BLOCK = "compaction"
 CONTEXT = "context_management"
@@ -53,7 +44,7 @@ class _Output(Output):
     def members(self) -> Mapping[str, Any]:
         if CONTEXT not in self.feature.asked.values:
             return {}
-        applied = map(_shown, self.response.request.shortening.applied)
+        applied = map(_shown, self.feature.shortening.applied)
         return {CONTEXT: {"applied_edits": list(applied)}}
 
 
@@ -61,6 +52,8 @@ class CompactionInMessages(MessagesFeature):
     ITEMS = (BLOCK,)
     OUTPUT = _Output
     PARAMETERS = (CONTEXT, "compaction")
+    shortening = Shortening()
+    """As the parameters ask for it."""
     _block: object = None
     """The last block with a summary. The messages before it are no part of the conversation."""
     _made: Compacted | None = None
@@ -98,17 +91,14 @@ class CompactionInMessages(MessagesFeature):
 
     def fields(self) -> Mapping[str, Any]:
         edits, rule = read_edits(self.asked.values)
-        return {
-            "shortening": Shortening(edits=edits),
-            "responds": None if rule is None else partial(respond, rule),
-        }
+        self.shortening = Shortening(rule, edits)
+        return {"shortener": self.shortening if edits or rule else None}
 
 
-@dataclass(frozen=True)
-class CompactionBlock:
+@dataclass
+class CompactionBlock(Block):
     """The block before which, or for which, the conversation was compacted."""
 
-    index: int
     summary: str
     sealed: str
     """The compacted conversation."""
@@ -116,14 +106,14 @@ class CompactionBlock:
     def begin(self) -> Iterator[Event]:
         """All of the text is in one event."""
         empty = {"type": BLOCK, "content": None, "encrypted_content": None}
-        yield block_start(self.index, empty)
-        yield block_delta(self.index, {**self.body(), "type": "compaction_delta"})
-
-    def end(self) -> Iterator[Event]:
-        yield block_stop(self.index)
+        yield self.start(empty)
+        yield self.delta("compaction_delta", **self._content())
 
     def body(self) -> dict[str, Any]:
-        return {"type": BLOCK, "content": self.summary, "encrypted_content": self.sealed}
+        return {"type": BLOCK, **self._content()}
+
+    def _content(self) -> dict[str, Any]:
+        return {"content": self.summary, "encrypted_content": self.sealed}
 
 
 def _blocks(message: object) -> Sequence[object]:
@@ -175,7 +165,7 @@ SUMMARY = Object(
 
 def read_edits(values: Mapping[str, Any]) -> tuple[tuple[ContextEdit, ...], Compaction | None]:
     """Return the edits that shorten the conversation where the tokens of a prompt can be counted
-    (chat/shortening.py), and the compaction, which is done after them. Raise InvalidRequest and
+    (edits.py), and the compaction, which is done after them. Raise InvalidRequest and
     UnsupportedParameter."""
     path, given = f"{CONTEXT}.edits", values.get(CONTEXT, {}).get("edits", ())
     edits = [_edit(Fields.of(edit, f"{path}[{at}]")) for at, edit in enumerate(given)]

@@ -6,20 +6,36 @@ error, before its first event.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from toolgate_core.chat_request import ChatRequest, Extras, Shortening
-from toolgate_core.context_edits import ClearToolUses, Compaction
+from toolgate_core.chat_request import ChatRequest, Extras, Shortener
 from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.errors import CompactionFailed, ContextLengthExceeded, InvalidRequest
 
 from ...chat import tool_loop
 from ...chat.engine import Run
+from ...chat.preparation import HEAD
 from ...chat.response import ChatResponse, ResponseEvent
-from ...chat.shortening import HEAD
 from .compacted import PAUSED, Compacted, Division, Message, divided, divided_whole, text_after
+from .edits import AppliedEdit, ClearToolUses, ContextEdit, edited
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Replace the conversation so far by a summary that the model writes."""
+
+    trigger: int | None = None
+    """A prompt with more tokens is compacted, and one that leaves no room for the response. None:
+    each prompt."""
+    pauses: bool = False
+    """Whether the response has the summary only."""
+    keeps_users: bool = False
+    """Whether the client keeps the messages of users. They then stay before the summary."""
+    instructions: str = ""
+    """What the summary must have besides."""
+
 
 ASKED = """\
 The conversation so far takes too much room. A summary will replace it, which you write now. You \
@@ -102,8 +118,7 @@ def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: in
         request,
         messages=tuple(messages),
         message_paths=(*paths[:end], *paths[end - 1 : end])[: len(messages)],
-        shortening=Shortening(drop_oldest=True, edits=(ROOM,)),
-        responds=None,
+        drop_oldest=True,
         gateway_tools={},
         tool_choice="none",
         reasoning="off",
@@ -163,32 +178,51 @@ def _failed(reason: str) -> CompactionFailed:
 Events = AsyncIterator[list[ResponseEvent]]
 
 
-@asynccontextmanager
-async def respond(
-    rule: Compaction, run: Run, request: ChatRequest
-) -> AsyncIterator[tuple[ChatResponse, Events]]:
-    """Yield the response and its events in batches, as `tool_loop.respond` does. The first event
-    is Compacted if the conversation was compacted. `rule`: when it is."""
-    meter = run.context.meter
-    meter.begin_counting()
-    request = await run.edited(request)
-    context = (await run.deployment.backend.info()).limits.max_model_len
-    limit = limit_of(rule, request, context)
-    division = await _division(rule, run, request, limit)
-    if division is None:
-        async with tool_loop.respond(run, request) as responding:
-            yield responding
-        return
-    tokens = summary_tokens(request, limit, context)
-    made, response = await _compacted(rule, run, request, division, tokens)
-    if rule.pauses:
-        yield response, _alone(made)
-        return
-    meter.begin_generation()
-    used = response.earlier
-    async with tool_loop.respond(run, _continued(request, made)) as (response, events):
-        response.earlier = used
-        yield response, _preceded(made, events)
+@dataclass
+class Shortening(Shortener):
+    """Shortens the conversation of one request: by edits, and then by a summary."""
+
+    rule: Compaction | None = None
+    """When the conversation is compacted; None: never."""
+    edits: Sequence[ContextEdit] = ()
+    applied: Sequence[AppliedEdit] = ()
+    """Those that shortened the prompt."""
+
+    async def edited(self, run: Run, request: ChatRequest) -> ChatRequest:
+        request = await run.with_images(replace(request, shortener=None))
+        if self.edits:
+            context = (await run.deployment.backend.info()).limits.max_model_len
+            request, self.applied = await edited(request, self.edits, run.count, context)
+            run.context.notes.cleared_tokens = sum(edit.tokens for edit in self.applied)
+        return request
+
+    @asynccontextmanager
+    async def respond(
+        self, run: Run, request: ChatRequest
+    ) -> AsyncIterator[tuple[ChatResponse, Events]]:
+        """Yield the response and its events in batches, as `tool_loop.respond` does. The first
+        event is Compacted if the conversation was compacted."""
+        meter, rule, division = run.context.meter, self.rule, None
+        request = await self.edited(run, request)
+        if rule is not None:
+            meter.begin_counting()
+            context = (await run.deployment.backend.info()).limits.max_model_len
+            limit = limit_of(rule, request, context)
+            division = await _division(rule, run, request, limit)
+        if rule is None or division is None:
+            async with tool_loop.respond(run, request) as responding:
+                yield responding
+            return
+        tokens = summary_tokens(request, limit, context)
+        made, response = await _compacted(rule, run, request, division, tokens)
+        if rule.pauses:
+            yield response, _alone(made)
+            return
+        meter.begin_generation()
+        used = response.earlier
+        async with tool_loop.respond(run, _continued(request, made)) as (response, events):
+            response.earlier = used
+            yield response, _preceded(made, events)
 
 
 async def _division(
@@ -228,6 +262,8 @@ async def _compacted(
     asked, caller = summary_request(request, rule, division.end, tokens), run.context.caller
     if not rule.pauses:
         asked = replace(asked, request_id=f"{request.request_id}-summary")
+    context = (await run.deployment.backend.info()).limits.max_model_len
+    asked, _ = await edited(asked, (ROOM,), run.count, context)
     writing, generation = await run.begin(asked)
     events: list[ResponseEvent] = []
     async with aclosing(generation.read(writing, run.context)) as batches:
@@ -243,7 +279,7 @@ async def _compacted(
     )
     made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
     run.keep(generation)
-    response = generation.response(run.engine.validators, caller.sender, 0)
+    response = run.response(generation)
     response.request, response.earlier = request, writing.counts
     return made, response
 

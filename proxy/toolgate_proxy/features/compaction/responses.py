@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
-from toolgate_core.context_edits import Compaction
 from toolgate_core.errors import InvalidRequest
 
 from ...api.responses.feature import Output, ResponsesFeature
@@ -17,7 +15,7 @@ from ...api.responses.turns import ItemTurns
 from ...api.shared.value_types import Choice, Integer, Object
 from ...request_fields import Fields
 from .compacted import Compacted, opened, sealed
-from .respond import respond
+from .respond import Compaction, Shortening
 
 ITEM = "compaction"
 PARAMETER = "context_management"
@@ -56,7 +54,7 @@ class CompactionInResponses(ResponsesFeature):
         given = self.asked.values.get("input")
         items = given[self.asked.recalled :] if isinstance(given, list) else ()
         rule = read_compaction(self.asked.values, items)
-        return {"responds": None if rule is None else partial(respond, rule)}
+        return {"shortener": None if rule is None else Shortening(rule)}
 
 
 @dataclass

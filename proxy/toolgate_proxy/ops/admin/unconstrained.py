@@ -12,6 +12,7 @@ from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
 
 from ...api.chat_completions.output import DONE, server_sent
 from ...api.surfaces import COMPLETIONS
+from ...chat.engine import Run
 from ...chat.generation import Unconstrained
 from ...context import RequestContext
 from ...litellm_host.router import placements
@@ -31,7 +32,8 @@ async def begin(body: dict[str, Any]) -> Unconstrained:
     request = await state.reader.completed(request, MASTER_KEY, context)
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")
-    return await state.engine.unconstrained(request, state.deployments.at(placement))
+    deployment = state.deployments.at(placement)
+    return await Run(state.engine, deployment, context).unconstrained(request)
 
 
 async def events(generation: Unconstrained) -> AsyncIterator[bytes]:

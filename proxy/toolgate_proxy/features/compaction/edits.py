@@ -1,5 +1,5 @@
-"""Shortens a conversation: edits clear the results of old calls and the reasoning of old turns, and
-truncation drops the oldest turns.
+"""Edits that shorten a conversation before its prompt is rendered: they clear the results of old
+calls and the reasoning of old turns. The client keeps the whole conversation.
 
 Edits clear only the content of messages. A call stays with its result, and each message stays in
 its place, so that errors name it as the client sent it.
@@ -7,14 +7,12 @@ its place, so that errors name it as the client sent it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
 from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 from toolgate_core.toolset import definitions
@@ -27,18 +25,68 @@ Count = Callable[[ChatRequest], Awaitable[int]]
 """Returns the tokens of a prompt, or raises ContextLengthExceeded."""
 
 
-async def edited(request: ChatRequest, count: Count, context: int) -> ChatRequest:
-    """Return the request with its edits applied. `context`: the model's, in tokens. The same
-    conversation is always edited in the same way. Raise ToolgateError if `count` does."""
-    pending = request.shortening.edits
-    prompt = _Prompt(_with(request, edits=()), count)
-    for edit in pending:
-        prompt = await _applied(edit, prompt, context)
-    return prompt.request
+@dataclass(frozen=True)
+class ClearThinking:
+    """Leave out the reasoning of all turns of the assistant but the latest ones."""
+
+    type: str
+    """As the client wrote it."""
+    keep: int | None = 1
+    """Number of turns that keep theirs. None: all."""
 
 
-def _with(request: ChatRequest, **changes: Any) -> ChatRequest:
-    return replace(request, shortening=replace(request.shortening, **changes))
+@dataclass(frozen=True)
+class ClearToolUses:
+    """Replace the results of all calls but the latest ones by a short text."""
+
+    type: str
+    """As the client wrote it."""
+    trigger: int = 100_000
+    """The edit applies to a conversation with more than this number of `unit`."""
+    unit: Literal["input_tokens", "tool_uses"] = "input_tokens"
+    keep: int = 3
+    """Number of calls that keep their results."""
+    at_least: int = 0
+    """The edit applies only if it removes this number of tokens."""
+    excluded: frozenset[str] = frozenset()
+    """Names of tools whose calls keep their results."""
+    inputs: bool | frozenset[str] = False
+    """Whether the arguments of these calls are cleared as well, or the names of the tools whose
+    arguments are."""
+
+
+ContextEdit = ClearThinking | ClearToolUses
+
+
+@dataclass(frozen=True)
+class AppliedEdit:
+    edit: ContextEdit
+    cleared: int
+    """Number of turns or of calls."""
+    tokens: int
+    """How much shorter the prompt is."""
+
+
+async def edited(
+    request: ChatRequest, edits: Iterable[ContextEdit], count: Count, context: int
+) -> tuple[ChatRequest, list[AppliedEdit]]:
+    """Return the request after the edits that apply, with these. `context`: the model's, in tokens.
+    The same conversation is always edited in the same way. Raise ToolgateError if `count` does."""
+    prompt, applied = _Prompt(request, count), list[AppliedEdit]()
+    for edit in edits:
+        messages = prompt.request.messages
+        if isinstance(edit, ClearThinking):
+            messages, cleared = without_old_reasoning(messages, edit)
+        else:
+            messages, cleared = without_old_results(messages, edit)
+        if not cleared or not await _is_due(edit, prompt, context):
+            continue
+        shorter = _Prompt(replace(prompt.request, messages=messages), count)
+        saved = await _saved(prompt, shorter)
+        if isinstance(edit, ClearThinking) or saved >= edit.at_least:
+            prompt = shorter
+            applied.append(AppliedEdit(edit, cleared, saved))
+    return prompt.request, applied
 
 
 class _Prompt:
@@ -57,24 +105,6 @@ class _Prompt:
                 self._tokens = await self.count(self.request)
             self._counted = True
         return self._tokens
-
-
-async def _applied(edit: ContextEdit, prompt: _Prompt, context: int) -> _Prompt:
-    """Return the prompt after an edit: the same one if the edit does not apply."""
-    request = prompt.request
-    if isinstance(edit, ClearThinking):
-        messages, cleared = without_old_reasoning(request.messages, edit)
-    else:
-        messages, cleared = without_old_results(request.messages, edit)
-    if not cleared or not await _is_due(edit, prompt, context):
-        return prompt
-    shorter = _Prompt(replace(request, messages=messages), prompt.count)
-    saved = await _saved(prompt, shorter)
-    if isinstance(edit, ClearToolUses) and saved < edit.at_least:
-        return prompt
-    applied = (*request.shortening.applied, AppliedEdit(edit, cleared, saved))
-    shorter.request = _with(shorter.request, applied=applied)
-    return shorter
 
 
 async def _is_due(edit: ContextEdit, prompt: _Prompt, context: int) -> bool:
@@ -210,67 +240,3 @@ def _without_reasoning(message: Message) -> Message:
     if not kept.get("tool_calls") and kept.get("content") is None:
         kept["content"] = ""
     return kept
-
-
-ROOM = 1024
-"""Tokens left for a response whose length the request does not limit; at most a quarter of the
-context."""
-HEAD = ("system", "developer")
-
-
-async def fitted(
-    request: ChatRequest, count: Callable[[ChatRequest], Awaitable[int]], context: int
-) -> ChatRequest:
-    """The request without as many of its oldest turns as necessary. `count` returns the tokens of a
-    prompt, or raises ContextLengthExceeded. `context`: in tokens. A conversation whose newest part
-    exceeds the context keeps only that part."""
-    most = context - (request.sampling.max_tokens or min(ROOM, context // 4))
-    units = droppable(request.messages)
-    low, high = 0, len(units)
-    while low < high:
-        middle = (low + high) // 2
-        try:
-            is_short = await count(_without(request, units[:middle])) <= most
-        except ContextLengthExceeded:
-            is_short = False
-        low, high = (low, middle) if is_short else (middle + 1, high)
-    return _without(request, units[:low])
-
-
-def droppable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
-    """The indexes of messages that are dropped together, the first ones first: whole turns except
-    the last one, and of that one the messages after the user's, except the newest. A call stays
-    with its results. The first system messages are not among them, and neither are turns that
-    define tools, which can still be called."""
-    heads = takewhile(lambda message: message["role"] in HEAD, messages)
-    begin = sum(1 for _ in heads)
-    users = [at for at, message in enumerate(messages) if message["role"] == "user"]
-    last = users[-1] if users else begin - 1
-    turns = _divided(messages, range(begin, last), lambda role: role == "user")
-    steps = _divided(messages, range(last + 1, len(messages)), lambda role: role != "tool")
-    return [
-        unit for unit in (*turns, *steps[:-1]) if not any(definitions(messages[at]) for at in unit)
-    ]
-
-
-def _divided(
-    messages: Sequence[dict[str, Any]], span: range, begins: Callable[[str], bool]
-) -> list[list[int]]:
-    """The indexes in groups. `begins`: whether a message of a role begins a group."""
-    groups: list[list[int]] = []
-    for at in span:
-        if begins(messages[at]["role"]) or not groups:
-            groups.append([])
-        groups[-1].append(at)
-    return groups
-
-
-def _without(request: ChatRequest, units: Sequence[Sequence[int]]) -> ChatRequest:
-    dropped = {at for unit in units for at in unit}
-    kept = [at for at in range(len(request.messages)) if at not in dropped]
-    paths = request.message_paths
-    return replace(
-        request,
-        messages=tuple(request.messages[at] for at in kept),
-        message_paths=tuple(paths[at] for at in kept) if paths else paths,
-    )
