@@ -67,7 +67,7 @@ def _check_choice(reply: Reply, body: dict[str, Any]) -> list[str]:
 
 def _check_content(reply: Reply, body: dict[str, Any]) -> list[str]:
     wrong: list[str] = []
-    content = reply.answer.text
+    answer, content = reply.answer, reply.answer.text
     stops = body.get("stop") or []
     for stop in [stops] if isinstance(stops, str) else stops:
         if stop in content:
@@ -77,7 +77,7 @@ def _check_content(reply: Reply, body: dict[str, Any]) -> list[str]:
         if content.rstrip("�") not in spelled.decode(errors="replace"):
             wrong.append("logprobs that do not match the content")
     form = body.get("response_format")
-    if form is None or reply.answer.finish != "stop" or reply.stopped_by is not None:
+    if form is None or answer.finish != "stop" or answer.calls or reply.stopped_by is not None:
         return wrong
     schema = {"type": "object"}
     if form["type"] == "json_schema":
