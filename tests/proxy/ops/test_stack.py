@@ -101,7 +101,7 @@ def test_a_signal_leaves_no_processes_and_no_files(tmp_path, number):
     assert status == (-signal.SIGKILL if number == signal.SIGKILL else 0)
     deadline = time.monotonic() + SECONDS
     while (processes(tmp_path) or [*tmp_path.iterdir()]) and time.monotonic() < deadline:
-        assert number == signal.SIGKILL, "must be clean when the process has exited"
+        assert number == signal.SIGKILL or not [*tmp_path.iterdir()], "only processes may be ending"
         time.sleep(0.05)
     assert not processes(tmp_path)
     assert not [*tmp_path.iterdir()]
