@@ -134,10 +134,8 @@ async def test_messages_for_guardrails_have_the_form_of_openai(gateway, monkeypa
 
 
 NAMES = part([*GUARDRAILS], 16)
-MODES = ["pre_call", "during_call", "post_call"]
-BROKEN = ("lasso", "during_call")
-"""LiteLLM calls it without an argument that it needs: each request is a 500, with LiteLLM, too."""
-GUARDS = [each for each in product(NAMES, MODES if NIGHTLY else MODES[:1]) if each != BROKEN]
+MODES = ["pre_call", "during_call", "post_call"][: 3 if NIGHTLY else 1]
+GUARDS = [each for each in product(NAMES, MODES) if [*each] not in DATA["broken"]]
 CALLBACKS = {
     name: kind for name, kind in callbacks.hooking().items() if name not in callbacks.NOT_RUN
 }
@@ -145,10 +143,10 @@ HOOKS = [*GUARDS, *((name, "callback") for name in part(sorted(CALLBACKS), 8))]
 
 
 def bodies(api, at):
-    """Yield requests with all parameters by night, and with some by day, others for each guardrail.
-    Each response has ended."""
+    """Yield requests with some of all parameters, others for each guardrail, and more by night."""
     yield {"tools": tools_of(api)}
-    for _, row, path in part([case for case in CASES if case[0] == api], len(HOOKS) * 12, at):
+    one_in = 8 if NIGHTLY else len(HOOKS) * 12
+    for _, row, path in [c for c in CASES if c[0] == api][(SAMPLE + at) % one_in :: one_in]:
         for example in examples(api, row):
             if example.path == path and path != "background":
                 yield beside(api, path) | {row.name: example.value}
@@ -158,7 +156,9 @@ def bodies(api, at):
 async def test_callbacks_that_pass_change_nothing(gateway, monkeypatch, service, api):
     known, changed = {}, []
     for at, (name, mode) in enumerate(HOOKS):
-        given = {json.dumps(body): body for body in bodies(api, at)}
+        left_out = "stream" if name in DATA["not_streamed"] else None
+        tried = [body for body in bodies(api, at) if left_out not in body]
+        given = {json.dumps(body): body for body in tried}
         use_callback(monkeypatch)
         for key in given.keys() - known.keys():
             known[key] = await outcome(gateway, api, given[key])
