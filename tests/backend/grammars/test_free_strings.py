@@ -2,7 +2,7 @@
 
 import json
 import random
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from tests.backend.grammars.kit import CODECS, TEXT, grammar, model, parameters
 from tests.support.effort import rotating
 from tests.support.grammars.graph_walks import Pair, graphs_of, walk
-from toolgate_backend.grammars.graph.value_places import reader_of, value_of
+from toolgate_backend.grammars.graph.value_places import JSON, reader_of, value_of
 from toolgate_backend.grammars.text_kinds import (
     JSON_IN_LLGUIDANCE,
     JSON_IN_XGRAMMAR,
@@ -348,6 +348,7 @@ CALL_BEGUN = {
 def test_a_text_that_is_read_in_parts_has_the_same_place(dialect):
     form = model(dialect).vocabulary.form
     reader, rng = reader_of(form), random.Random(5)
+    assert [JSON.ends(each) for each in (b'a": [', b'[a"')] == [True, False]
     quote = units(form.marks.encode('<|"|>'), form.marks)
     namespace = units(form.marks.encode("]<]minimax[>["), form.marks)
     pieces = [b'"', b"'", b"\\", b"[", b"]", b"{", b"}", b"a1", b"1", b".5", b", ", b"<|", quote]
@@ -357,7 +358,6 @@ def test_a_text_that_is_read_in_parts_has_the_same_place(dialect):
     for _ in range(400):
         parts = rng.choices(pieces, k=20)
         place = reader.begin
-        for count, part in enumerate(parts, 1):
+        for part, text in zip(parts, accumulate(parts), strict=True):
             place = reader.after(place, part, tags)
-            text = b"".join(parts[:count])
             assert value_of(place) == value_of(reader.after(reader.begin, text, tags)), text
