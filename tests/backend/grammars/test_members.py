@@ -17,17 +17,9 @@ CASES = json.loads(Path(__file__).with_name("members.json").read_text())
 # --- members ---
 OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 INNER = CASES["inner"]
-ENGINES = {
-    "plain": "xgrammar",
-    "open": "llguidance",
-    # An object without names, in which values are objects that have an order.
-    "map": "llguidance",
-    "undeclared": "llguidance",
-    # An object that has to satisfy two schemas, one of which contains it.
-    "whole": "llguidance",
-}
-"""The engines that compile the schemas."""
-SCHEMAS = {name: (CASES[name], engine) for name, engine in ENGINES.items()}
+SCHEMAS = {name: (CASES[name], engine) for name, engine in CASES["engines"].items()}
+"""With the engines that compile them. `map` has values in which order matters, `whole` an object
+that has to satisfy two schemas, one of which contains it."""
 
 
 def compiled(compiler, schema, engine, name="t"):
