@@ -281,7 +281,7 @@ async def test_without_a_valid_mark_a_starting_gateway_accepts_no_keys(
     sent = new_key()
     key = key_of(sent)
     await put(redis_at_hand.url, key)
-    for mark in (None, b"0" * 64 + b"\n{}"):
+    for mark in (None, b"", b"0" * 64 + b"\n{}"):
         client.delete(MARK)
         if mark is not None:
             client.set(MARK, mark)

@@ -248,7 +248,7 @@ class KeySync:
         if (replies := await redis.run([("GET", MARK)])) is None:
             return None
         sealed = _checked(MARK, replies[0], bytes)
-        if (mark := sealed and Mark.open(self._hasher, sealed)) is None:
+        if not sealed or (mark := Mark.open(self._hasher, sealed)) is None:
             raise BadKeyData(
                 f"{MARK} is missing, or was not sealed with TOOLGATE_KEY_SECRET, so earlier "
                 "records could not be told from the newest. Check the keys with `toolgate keys "
