@@ -208,14 +208,13 @@ ROOM = 1024
 """Tokens left for a response whose length the request does not limit; at most a quarter of the
 context."""
 HEAD = ("system", "developer")
+Count = Callable[[ChatRequest], Awaitable[int]]
+"""Returns the tokens of a prompt, or raises ContextLengthExceeded."""
 
 
-async def fitted(
-    request: ChatRequest, count: Callable[[ChatRequest], Awaitable[int]], context: int
-) -> ChatRequest:
-    """The request without as many of its oldest turns as necessary. `count` returns the tokens of a
-    prompt, or raises ContextLengthExceeded. `context`: in tokens. A conversation whose newest part
-    exceeds the context keeps only that part."""
+async def fitted(request: ChatRequest, count: Count, context: int) -> ChatRequest:
+    """The request without as many of its oldest turns as necessary. `context`: in tokens. A
+    conversation whose newest part exceeds the context keeps only that part."""
     most = context - (request.sampling.max_tokens or min(ROOM, context // 4))
     units = droppable(request.messages)
     low, high = 0, len(units)

@@ -7,7 +7,7 @@ its place, so that errors name it as the client sent it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -17,12 +17,12 @@ from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 from toolgate_core.toolset import definitions
 
+from ...chat.preparation import Count
+
 CLEARED = "[Old tool result cleared to save context]"
 NO_ARGUMENTS = "{}"
 Message = dict[str, Any]
 Messages = tuple[Message, ...]
-Count = Callable[[ChatRequest], Awaitable[int]]
-"""Returns the tokens of a prompt, or raises ContextLengthExceeded."""
 
 
 @dataclass(frozen=True)
