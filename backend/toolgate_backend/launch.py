@@ -4,8 +4,8 @@ that Toolgate needs.
 The equivalent commands without the launcher:
 
 - adapter structured_output: VLLM_PLUGINS=toolgate vllm serve MODEL
-- adapter logits_processor: VLLM_PLUGINS=toolgate VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL
-  --logits-processors toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor
+- adapter logits_processor: VLLM_PLUGINS=toolgate vllm serve MODEL --logits-processors
+  toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ QUIET_FLAGS = (
     "/health,/metrics,/ping,/v1/toolgate/info,/v1/toolgate/status",
 )
 """Probes, which each gateway and each scraper sends all the time, are not in vLLM's access log."""
-# With these flags, vLLM drops logits processors or refuses them late. Nothing would be enforced.
+# With these flags, the V1 model runner drops logits processors. Nothing would be enforced.
 SPECULATIVE_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
 
 
@@ -103,7 +103,6 @@ def address_flags(flags: Sequence[str], current: Mapping[str, str]) -> list[str]
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
     """Raises LaunchError if vLLM would run without masks."""
     speculative_flag = _speculative_flag(flags)
-    runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
     chosen = wanted
     if wanted == "auto":
         with_drafts = speculative_flag is not None
@@ -114,18 +113,11 @@ def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str
                 "--logits-processors is set by Toolgate. Remove the flag, or set "
                 "TOOLGATE_ADAPTER=structured_output."
             )
-        if speculative_flag is not None:
+        if speculative_flag is not None and not _v2(current):
             raise LaunchError(
-                f"{speculative_flag} is not supported with TOOLGATE_ADAPTER=logits_processor: vLLM "
-                "runs no logits processors with speculative decoding, so nothing would be "
-                "enforced. Set TOOLGATE_ADAPTER=structured_output."
-            )
-        if runner not in ("", "0"):
-            raise LaunchError(
-                f"VLLM_USE_V2_MODEL_RUNNER={runner} is not supported with "
-                "TOOLGATE_ADAPTER=logits_processor: the V2 model runner does not accept V1 logits "
-                "processors. Unset VLLM_USE_V2_MODEL_RUNNER, or set "
-                "TOOLGATE_ADAPTER=structured_output."
+                f"{speculative_flag} is not supported with TOOLGATE_ADAPTER=logits_processor on "
+                "vLLM's V1 model runner, which runs no logits processors with speculative "
+                "decoding, so nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
             )
     return chosen
 
@@ -145,8 +137,8 @@ def draft_flags(flags: Sequence[str], current: Mapping[str, str], settings: Sett
         )
     if settings.adapter == "logits_processor":
         raise LaunchError(
-            f"{setting} is not supported with TOOLGATE_ADAPTER=logits_processor: vLLM runs no "
-            "logits processors with drafts. Unset one of the two."
+            f"{setting} is not supported with TOOLGATE_ADAPTER=logits_processor: the scheduler "
+            "drafts with the masks of structured_output. Unset one of the two."
         )
     if not _v2(current):
         raise LaunchError(
@@ -181,10 +173,6 @@ def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
         # silence, which can happen while a request is on its way.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": current.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75"),
     }
-    if adapter == "logits_processor":
-        wanted["VLLM_USE_V2_MODEL_RUNNER"] = (
-            "0"  # the V2 runner has another interface for processors
-        )
     return wanted | cpu_environment(current)
 
 

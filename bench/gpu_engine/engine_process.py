@@ -33,6 +33,8 @@ PROFILED_STEPS = 3
 """Blocks' length of a profiled block."""
 FREE_MEMORY = 0.2
 """Share of the GPU's memory that has to be free when an engine starts. It may take more."""
+PROCESSOR_METHODS = {False: ("update_state",), True: ("add_request", "apply_staged_writes")}
+"""By whether the model runner is V2. Beside `apply`."""
 READY = "ready"
 Responses = Mapping[Text, Sequence[Sequence[int]]]
 
@@ -190,7 +192,9 @@ def _bytes_per_token(config: Any) -> int:
 def _watch_processors(runner: Any, times: Any) -> None:
     from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 
-    for processor in runner.input_batch.logitsprocs.all:
+    is_v2 = hasattr(runner, "req_states")
+    found = runner.sampler.logits_processors if is_v2 else runner.input_batch.logitsprocs.all
+    for processor in found:
         if isinstance(processor, EnforcementLogitsProcessor):
-            times.watch(processor, "update_state", "worker")
-            times.watch(processor, "apply", "worker")
+            for method in (*PROCESSOR_METHODS[is_v2], "apply"):
+                times.watch(processor, method, "worker")

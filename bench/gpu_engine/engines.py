@@ -26,6 +26,11 @@ class EngineSetup:
     """Whether it has Toolgate's logits processor."""
     drafts: int = 0
 
+    @property
+    def on_v2(self) -> bool:
+        """Whether it has vLLM's V2 model runner, on a GPU."""
+        return "VLLM_USE_V2_MODEL_RUNNER" not in self.environment
+
 
 ENGINES = {
     each.name: each
@@ -38,8 +43,9 @@ ENGINES = {
             {"TOOLGATE_FORCED_DRAFTS": str(DRAFTS)},
             drafts=DRAFTS,
         ),
+        EngineSetup("logits_processor", ("free", "logits_processor"), processor=True),
         EngineSetup(
-            "logits_processor",
+            "logits_processor_v1",
             ("free", "logits_processor"),
             {"VLLM_USE_V2_MODEL_RUNNER": "0"},
             processor=True,

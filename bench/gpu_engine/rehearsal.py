@@ -34,7 +34,7 @@ def prepare(setup: EngineSetup) -> None:
         if there.isdisjoint(map(_normal, packages))
     }
     sys.meta_path[:] = [_Present(hidden) if each is PathFinder else each for each in sys.meta_path]
-    if not setup.processor:
+    if setup.on_v2:
         v2_on_cpu.install()
 
 

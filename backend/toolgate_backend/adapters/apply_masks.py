@@ -20,17 +20,16 @@ def make_table(
     *,
     forces: bool,
     slots: int = SLOTS,
-    pin_memory: bool = False,
     types: Iterable[torch.dtype] = (torch.float32,),
 ) -> RowTable:
     """`forces`: a row with a single token forces this token whatever its logit was: a ban by a
-    logits processor before must not leave the sequence without any token. `pin_memory`: copy to the
-    device from page-locked memory. `types`: those of the logits."""
+    logits processor before must not leave the sequence without any token. `types`: those of the
+    logits."""
     if device.type == "cpu":
         return ListedMasks(vocabulary_size, forces=forces)
     from .device_masks import DeviceMasks  # imports Triton, which machines without a GPU may lack
 
-    table = DeviceMasks(device, vocabulary_size, forces=forces, slots=slots, pin_memory=pin_memory)
+    table = DeviceMasks(device, vocabulary_size, forces=forces, slots=slots)
     table.prepare(types)
     return table
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 import triton
 import triton.language as tl
+from vllm.platforms import current_platform
 
 from ..tokens.masks import BitmaskRow, BitmaskRows, words_per_row
 from .row_numbers import SLOTS, Numbers, RowTable, tokens_of
@@ -28,10 +29,9 @@ class DeviceMasks(RowTable):
         *,
         forces: bool,
         slots: int = SLOTS,
-        pin_memory: bool = False,
     ) -> None:
         self._device, self._vocabulary_size, self._forces = device, vocabulary_size, forces
-        self._pin_memory = pin_memory and device.type == "cuda"
+        self._pin_memory = device.type == "cuda" and current_platform.is_pin_memory_available()
         self._words = words_per_row(vocabulary_size)
         self._table = torch.zeros((slots, self._words + 1), dtype=torch.int32, device=device)
         """The last column is the only token that a row allows if it is forced, else `NO_TOKEN`."""

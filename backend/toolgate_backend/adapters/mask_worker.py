@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from vllm.logger import init_logger
-from vllm.platforms import current_platform
 
 from toolgate_core.host_probe import find, find_problems
 
@@ -90,7 +89,6 @@ def _keep_rows(worker: Any, slots: int) -> None:
         model.get_vocab_size(),
         forces=False,
         slots=slots,
-        pin_memory=current_platform.is_pin_memory_available(),
         types=(model.dtype, torch.float32),
     )
     hook(owner, read_v2 if is_v2 else read_v1, table)

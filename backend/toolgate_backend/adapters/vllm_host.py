@@ -69,10 +69,10 @@ def detect_adapter(config: Any, wanted: str) -> AdapterName:
             f"adapter {detected}. Start the server with `toolgate backend`, which sets the flags "
             "for the adapter."
         )
-    if ours and (config.speculative_config is not None or config.use_v2_model_runner):
+    if ours and config.speculative_config is not None and not config.use_v2_model_runner:
         raise IncompatibleServer(
-            "vLLM runs no V1 logits processors with speculative decoding or on the V2 model "
-            "runner, so nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
+            "vLLM's V1 model runner runs no logits processors with speculative decoding, so "
+            "nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
         )
     if not ours:
         probe.check(STRUCTURED_OUTPUT, ", or set TOOLGATE_ADAPTER=logits_processor")

@@ -1,4 +1,4 @@
-"""The V1 adapter over vLLM's own batch updates: rows come, go, move, are preempted, and fail."""
+"""The logits processor in the calls of both model runners: rows come, go, are preempted, fail."""
 
 import time
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ from vllm import SamplingParams
 from vllm.v1.sample.logits_processor.interface import BatchUpdate
 
 from tests import tools
+from tests.support.slots import context, slot_states, write_tokens
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.adapters.structured_output import MAX_SLOW
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
@@ -18,22 +19,62 @@ from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
+ROWS, MAX_LENGTH = 8, 256
 
-# --- logits processor ---
-@pytest.fixture(scope="module")
-def made(model_config):
+
+class V1:
+    """The calls of vLLM's V1 model runner. Requests have rows, and share the lists of output."""
+
+    def __init__(self, config):
+        self.processor = EnforcementLogitsProcessor(config, torch.device("cpu"), False)
+
+    def update(self, added=(), removed=()):
+        added = [(row, given, None, output) for row, given, output in added]
+        self.processor.update_state(BatchUpdate(ROWS, removed=removed, added=added, moved=[]))
+
+    def apply(self, logits):
+        return self.processor.apply(logits)
+
+
+class V2:
+    """The calls of vLLM's V2 model runner. Requests have slots, which are rows here, with another
+    length of the prompt each, and nothing tells of their end."""
+
+    def __init__(self, config):
+        self.states = slot_states(ROWS, MAX_LENGTH)
+        self.processor = EnforcementLogitsProcessor(config, self.states)
+        self.outputs = {}
+
+    def update(self, added=(), removed=()):
+        for row, given, output in added:
+            self.outputs[row] = output
+            self.states.prompt_len.np[row] = 3 * row
+            enforced = self.processor.add_request(row, given)
+            assert enforced == bool(given.extra_args)
+        for row in removed:
+            del self.outputs[row]
+
+    def apply(self, logits):
+        for row, output in self.outputs.items():
+            write_tokens(self.states, row, [*[7] * 3 * row, *output])
+        self.processor.apply_staged_writes()
+        return self.processor.apply(logits, context([(row, [0]) for row in range(len(logits))]))
+
+
+@pytest.fixture(scope="module", params=[V1, V2])
+def made(request, model_config):
     config = SimpleNamespace(
         model_config=model_config,
-        scheduler_config=SimpleNamespace(max_num_seqs=8),
+        scheduler_config=SimpleNamespace(max_num_seqs=ROWS),
         num_speculative_tokens=0,
     )
-    return EnforcementLogitsProcessor(config, torch.device("cpu"), False)
+    return request.param(config)
 
 
 @pytest.fixture
 def processor(made):
     """Without rows."""
-    made._sequences.clear()
+    made.processor._sequences.clear()
     return made
 
 
@@ -53,17 +94,6 @@ def params(**spec):
     return SamplingParams(extra_args=Spec(**spec).to_extra_args())
 
 
-def update(processor, added=None, removed=None, moved=None):
-    processor.update_state(
-        BatchUpdate(
-            batch_size=8,
-            removed=removed or [],
-            added=[(row, given, None, output) for row, given, output in added or []],
-            moved=moved or [],
-        )
-    )
-
-
 def allowed(processor, vocabulary):
     """What each of four rows may sample."""
     logits = processor.apply(torch.zeros(4, vocabulary.size))
@@ -71,7 +101,7 @@ def allowed(processor, vocabulary):
 
 
 def test_only_enforced_requests_are_masked(processor, vocabulary, key):
-    update(processor, [(0, SamplingParams(), []), (1, params(choice="required", keys=(key,)), [])])
+    processor.update([(0, SamplingParams(), []), (1, params(choice="required", keys=(key,)), [])])
     free, forced, *_ = allowed(processor, vocabulary)
     assert len(free) == vocabulary.size
     assert forced == {vocabulary.marks.tokens["<tool_call>"]}
@@ -81,15 +111,15 @@ def test_a_resumed_sequence_is_rebuilt_after_preemption(processor, vocabulary, k
     text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
     tokens = [vocabulary.marks.tokens["<tool_call>"], *text]
     wanted = {"choice": "required", "keys": (key,)}
-    update(processor, [(0, params(**wanted), tokens)])
-    update(processor, [(1, params(**wanted, accepted=tuple(tokens[:4])), output := tokens[4:])])
+    processor.update([(0, params(**wanted), tokens)])
+    processor.update([(1, params(**wanted, accepted=tuple(tokens[:4])), output := tokens[4:])])
     heir = params(**wanted, accepted=tuple(tokens[:4]))
-    update(processor, [(2, heir, [])])
+    processor.update([(2, heir, [])])
     rows = allowed(processor, vocabulary)
     assert rows[0] == rows[1]
     assert tokens[4] in rows[2]
-    update(processor, removed=[2])
-    update(processor, [(3, heir, output)])
+    processor.update(removed=[2])
+    processor.update([(3, heir, output)])
     assert allowed(processor, vocabulary)[3] == rows[0]
 
 
@@ -101,8 +131,7 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
     output = [vocabulary.marks.tokens["<tool_call>"]] if trouble == "fewer tokens" else []
     accepted = (5, 6) if trouble == "wrong beginning" else ()
     keys_ = ("gone",) if trouble == "no grammar" else (key,)
-    update(
-        processor,
+    processor.update(
         [
             (0, params(choice="required", keys=keys_, accepted=accepted), output),
             (1, params(choice="none"), []),
@@ -113,15 +142,15 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
         output[:] = [] if output else vocabulary.encode("a")[:1]
     if trouble == "matcher breaks":
         output.append(vocabulary.marks.tokens["<tool_call>"])
-        processor._sequences[0].grammar.automaton.accept = lambda token: 1 / 0
+        processor.processor._sequences[0].grammar.automaton.accept = lambda token: 1 / 0
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}
     assert len(neighbour) > 1000
 
 
 def test_slow_masks_end_their_sequence(processor, vocabulary, slow_masks):
-    update(processor, [(0, params(choice="none"), []), (1, params(choice="none"), [])])
-    slow_masks(processor._sequences[0].grammar.automaton, 60.0)
+    processor.update([(0, params(choice="none"), []), (1, params(choice="none"), [])])
+    slow_masks(processor.processor._sequences[0].grammar.automaton, 60.0)
     for _ in range(MAX_SLOW - 1):
         slow_one, neighbour, *_ = allowed(processor, vocabulary)
         assert slow_one == neighbour
@@ -137,10 +166,10 @@ WITHOUT_SEED = {"choice": "auto", "keys": [], "stop_ids": [], "accepted": [], "b
 def test_client_set_extra_args_are_rejected_without_affecting_others(processor, vocabulary, sent):
     given = SamplingParams(extra_args={EXTRA_ARG: sent}, seed=1)
     with pytest.raises(ValueError, match="vllm_xargs"):
-        processor.validate_params(given)
-    processor.validate_params(SamplingParams())
-    processor.validate_params(params(choice="none"))
-    update(processor, [(0, given, []), (1, SamplingParams(), [])])
+        processor.processor.validate_params(given)
+    processor.processor.validate_params(SamplingParams())
+    processor.processor.validate_params(params(choice="none"))
+    processor.update([(0, given, []), (1, SamplingParams(), [])])
     ended, free, *_ = allowed(processor, vocabulary)
     assert ended == {vocabulary.marks.failure}
     assert len(free) == vocabulary.size

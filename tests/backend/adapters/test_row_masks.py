@@ -64,7 +64,7 @@ def applier(request):
     GPUs on a CPU."""
     given = {"forces": True, "slots": SLOTS}
     if request.param != "interpreted":
-        table = make_table(torch.device(request.param), VOCABULARY, pin_memory=True, **given)
+        table = make_table(torch.device(request.param), VOCABULARY, **given)
         yield Applier(table)
         return
     interpreter = pytest.importorskip("triton.runtime.interpreter")
@@ -157,7 +157,7 @@ def test_nothing_waits_for_the_gpu():
     """A wait would last as long as the forward pass."""
     size = 12_000
     device = torch.device("cuda")
-    applier = Applier(make_table(device, size, forces=True, slots=SLOTS, pin_memory=True))
+    applier = Applier(make_table(device, size, forces=True, slots=SLOTS))
     rows = [
         make_row(set(allowed), size=size) for allowed in ([7], [7, 8], range(6000), range(3, size))
     ]

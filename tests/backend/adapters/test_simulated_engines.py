@@ -33,6 +33,9 @@ BASE = Profile(
     [
         replace(BASE, adapter="logits_processor"),
         replace(BASE, adapter="logits_processor", async_scheduling=True),
+        replace(BASE, adapter="logits_processor_v2", async_scheduling=True),
+        replace(BASE, adapter="logits_processor_v2", shape="suffix", drafts=4),
+        replace(BASE, adapter="logits_processor_v2", shape="mtp", drafts=4, async_scheduling=True),
         replace(BASE, shape="suffix", drafts=4),
         replace(BASE, shape="mtp", drafts=4, async_scheduling=True),
         replace(BASE, shape="forced", drafts=8, async_scheduling=True),

@@ -110,7 +110,7 @@ class Oracle:
                 raise Violation(f"request {request}: {name}({arguments}): {error}") from None
 
 
-Adapter = Literal["logits_processor", "structured_output"]
+Adapter = Literal["logits_processor", "logits_processor_v2", "structured_output"]
 Shape = Literal["none", "forced", "ngram", "suffix", "mtp", "eagle"]
 """`forced` are Toolgate's drafts of forced text under async scheduling. `ngram` and `suffix` draft
 from the text, 0 to k tokens. `mtp` and `eagle` always draft k tokens, as a model does, right or
@@ -152,9 +152,11 @@ def profile_of(seed: int, shape: Shape | None = None) -> Profile:
 
 def _chosen(seed: int) -> Profile:
     rng = random.Random(f"profile-{seed}")
-    adapter: Adapter = rng.choice(("structured_output", "structured_output", "logits_processor"))
+    adapter: Adapter = rng.choice(
+        ("structured_output", "structured_output", "logits_processor", "logits_processor_v2")
+    )
     shape: Shape = "none"
-    if adapter == "structured_output":  # vLLM runs no V1 logits processors with drafts
+    if adapter != "logits_processor":  # vLLM's V1 model runner has none with drafts
         shape = rng.choice(("none", "ngram", "suffix", "mtp", "eagle"))
     drafts = 0 if shape == "none" else rng.choice((1, 2, 4, 8))
     rows = rng.choice((1, 2, 3, 4, 8, 8, 16, 64))

@@ -1,8 +1,9 @@
 """The part of a model runner around vLLM's persistent batch: rows, logits, rejection, drafts.
 
 Real: InputBatch with its BatchUpdate, condensation and repair of placeholders, the application of
-masks, the logits processor, and the rejection sampler's CPU kernels. Ours: the order of the calls,
-which follows vllm/v1/worker/gpu_model_runner.py, the logits and the drafts.
+masks, the logits processor in the calls of both model runners, and the rejection sampler's CPU
+kernels. Ours: the order of the calls, which follows vllm/v1/worker/gpu_model_runner.py, the logits
+and the drafts.
 """
 
 import random
@@ -17,9 +18,10 @@ from vllm.v1.sample.rejection_sampler import rejection_sample
 from vllm.v1.structured_output import utils
 from vllm.v1.worker.gpu_input_batch import CachedRequestState
 
-from tests.long.scheduler.engine import DEVICE, make_batch
+from tests.long.scheduler.engine import DEVICE, MAX_LENGTH, make_batch, processor
 from tests.long.scheduler.oracle import FakeModel, Profile
 from tests.support.request_state import new_request_state
+from tests.support.slots import Slots
 from toolgate_backend.adapters import mask_worker
 from toolgate_backend.adapters.apply_masks import make_table
 
@@ -50,6 +52,10 @@ class Runner:
         self._drafts: dict[str, list[int]] = {}
         self._step: _Batch | None = None
         self.moves = 0
+        self._slots = None
+        if profile.adapter == "logits_processor_v2":
+            length, most = MAX_LENGTH + 16, 1 + profile.drafts
+            self._slots = Slots(processor(), profile.rows, length, most)
         self._masks = SimpleNamespace(apply_grammar_bitmask=utils.apply_grammar_bitmask)
         table = make_table(DEVICE, model.vocabulary.size, forces=False)
         mask_worker.hook(self._masks, mask_worker.read_v1, table)
@@ -87,6 +93,8 @@ class Runner:
             known += scheduled.num_scheduled_tokens[request]
             complete[request] = known >= state.num_prompt_tokens + len(self.sampled[request])
         self._step = _Batch(scheduled, complete)
+        if self._slots is not None:
+            self._slots.begin_step(scheduled, self._states, self.sampled)
         if self._profile.shape == "forced":
             placed = scheduled.scheduled_spec_decode_tokens
             self._drafts = {request: list(drafts) for request, drafts in placed.items()}
@@ -139,6 +147,8 @@ class Runner:
             batch.update_async_output_token_ids()
             for each in batch.logitsprocs.non_argmax_invariant:
                 logits = each.apply(logits)
+        elif self._slots is not None:
+            logits = self._slots.apply(logits, drafts)
         elif grammar_output is not None:
             self._masks.apply_grammar_bitmask(scheduled, grammar_output, batch, logits)
         row = 0
@@ -182,6 +192,8 @@ class Runner:
         begin = int(self.batch.num_tokens_no_spec[index])
         end = min(begin + len(tokens), self.batch.token_ids_cpu.shape[1])
         self.sampled[request].extend(tokens)
+        if self._slots is not None:
+            self._slots.write(request, tokens)
         if self._profile.async_scheduling:
             state.output_token_ids.append(-1)
             self.batch.num_tokens_no_spec[index] = min(begin + 1, end)

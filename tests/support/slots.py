@@ -1,0 +1,72 @@
+"""What vLLM's V2 model runner shows a logits processor, on a CPU."""
+
+import copy
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from toolgate_backend.adapters.token_history import TokenHistory
+
+
+def slot_states(slots, length):
+    """As a LogitsProcRequestState, for sequences of at most `length` tokens."""
+    return SimpleNamespace(
+        device=torch.device("cpu"),
+        all_token_ids=SimpleNamespace(gpu=torch.zeros((slots, length), dtype=torch.int32)),
+        total_len=SimpleNamespace(gpu=torch.zeros(slots, dtype=torch.int32)),
+        prompt_len=SimpleNamespace(np=np.zeros(slots, np.int32)),
+    )
+
+
+def write_tokens(states, slot, tokens):
+    """Make these all tokens of the sequence in a slot."""
+    states.all_token_ids.gpu[slot, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
+    states.total_len.gpu[slot] = len(tokens)
+
+
+def context(batch):
+    """As a LogitsContext. `batch`: slots, each with its last token and its drafts."""
+    rows = [(slot, token) for slot, tokens in batch for token in tokens]
+    return SimpleNamespace(
+        idx_mapping_np=np.array([slot for slot, _ in batch]),
+        expanded_idx_mapping=torch.tensor([slot for slot, _ in rows]),
+        input_ids=torch.tensor([token for _, token in rows], dtype=torch.int32),
+    )
+
+
+class Slots:
+    """The slots of requests, and the calls of a processor. A request keeps its slot until it is
+    preempted or finished."""
+
+    def __init__(self, processor, slots, length, most):
+        """`most`: tokens of a request in a step."""
+        self._states = slot_states(slots, length)
+        self._processor = copy.copy(processor)
+        self._processor._states, self._processor._sequences = self._states, {}
+        self._processor._history = TokenHistory(self._states, most)
+        self._free, self._slots = [*range(slots)], {}
+
+    def begin_step(self, scheduled, states, outputs):
+        """`states` and `outputs`: of each request, vLLM's CachedRequestState and its tokens."""
+        for name in sorted(scheduled.finished_req_ids | {*(scheduled.preempted_req_ids or ())}):
+            if name in self._slots:
+                self._free.append(self._slots.pop(name))
+        for name in scheduled.num_scheduled_tokens.keys() - self._slots.keys():
+            slot = self._slots[name] = self._free.pop()
+            prompt = states[name].prompt_token_ids
+            self._states.prompt_len.np[slot] = len(prompt)
+            write_tokens(self._states, slot, [*prompt, *outputs[name]])
+            self._processor.add_request(slot, states[name].sampling_params)
+        self._processor.apply_staged_writes()
+
+    def apply(self, logits, drafts):
+        """`drafts`: of each request, in the order of the batch."""
+        batch = [(self._slots[name], [0, *tokens]) for name, tokens in drafts.items()]
+        return self._processor.apply(logits, context(batch))
+
+    def write(self, name, tokens):
+        slot = self._slots[name]
+        before = int(self._states.total_len.gpu[slot])
+        known = self._states.all_token_ids.gpu[slot, :before].tolist()
+        write_tokens(self._states, slot, [*known, *tokens])
