@@ -27,7 +27,6 @@ from .hooks import (
     unsupported_callback,
     wants_events,
 )
-from .private_names import either
 from .response_cache import is_semantic
 from .router import (
     PRICES,
@@ -38,7 +37,9 @@ from .router import (
     is_limited,
     litellm_proxy,
     placement_of,
+    registry,
     router,
+    router_settings,
     rows_of,
 )
 from .selection import OWN_STRATEGIES
@@ -148,7 +149,7 @@ def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
 
 
 def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
-    held, general = router(), litellm_proxy().general_settings
+    general = litellm_proxy().general_settings
     if (unsupported := unsupported_callback()) is not None:
         yield unsupported
     if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
@@ -162,7 +163,7 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     for name, parameter in configured_parameters(model):
         if parameter not in FALLBACK_PARAMETERS:
             yield f"`{parameter}` in `{name}`"
-    for name, value in (held.default_litellm_params or {}).items():
+    for name, value in (router_settings().default_litellm_params or {}).items():
         if value and name not in (*PARAMETERS, *DEPLOYMENT_FIELDS, "metadata"):
             yield f"`{name}` in default_litellm_params"
     for row in rows:
@@ -206,8 +207,7 @@ def target_of(row: Row) -> Target | None:
 
 def _router_defaults() -> dict[str, Any]:
     """Return the parameters in `default_litellm_params`. LiteLLM prefers them to a deployment's."""
-    held = router()
-    configured = (held.default_litellm_params or {}) if held is not None else {}
+    configured = router_settings().default_litellm_params or {}
     names = PARAMETERS - DEPLOYMENT_FIELDS - {"metadata"}
     return {name: value for name, value in configured.items() if name in names}
 
@@ -215,30 +215,29 @@ def _router_defaults() -> dict[str, Any]:
 def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
     """Return the strategy, if nothing else affects the selection: no limits, tags, order or
     checks."""
-    held = router()
-    strategy = _strategy(held, model)
+    settings, strategy = router_settings(), _strategy(model)
     decided_otherwise = (
         strategy not in OWN_STRATEGIES
-        or held.enable_pre_call_checks
-        or held.enable_tag_filtering
-        or getattr(held, "optional_callbacks", None)
-        or not held.disable_cooldowns
+        or settings.enable_pre_call_checks
+        or settings.enable_tag_filtering
+        or router().optional_callbacks
+        or not settings.disable_cooldowns
         or has(*CHOOSING)
         or any(is_limited(row) or _is_special(row) for row in rows)
     )
     return None if decided_otherwise else strategy
 
 
-def _strategy(held: Any, model: str) -> str | None:
+def _strategy(model: str) -> str | None:
     """Return the strategy of the model's routing group or of the router; None if the model is a
     group."""
     name = alias_target(model) or model
-    for group in either(held, "routing_groups").values():
+    for group in registry().routing_groups().values():
         if group.group_name == name:
             return None
         if name in group.models:
             return _text(group.routing_strategy)
-    return _text(held.routing_strategy)
+    return _text(router_settings().routing_strategy)
 
 
 def _text(strategy: Any) -> str:

@@ -27,7 +27,6 @@ from .errors import PROVIDER
 from .fallbacks import Fallbacks
 from .guardrail_inputs import PROMPT, TOOLS
 from .mcp_credentials import credential_headers
-from .private_names import either
 from .response_forms import logged_response
 from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
 
@@ -248,7 +247,7 @@ class RequestData:
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
             return events
         await self.described(model, stream=True)
-        add = either(ProxyBaseLLMRequestProcessing, "process_chunk_with_cost_injection")
+        add = ProxyBaseLLMRequestProcessing.process_chunk_with_cost_injection
         frames = (frame + b"\n\n" for frame in events.split(b"\n\n") if frame)
         return b"".join([add(frame, model, self.logging) for frame in frames])
 

@@ -20,7 +20,7 @@ from ..routing.deployments import Deployments, Placement
 from ..routing.prefix_affinity import PrefixAffinity
 from ..state import gateway
 from .context import owner_of
-from .router import Row, Target, id_of, is_limited, placement_of, router, weights_of
+from .router import Row, Target, id_of, is_limited, placement_of, router_settings, weights_of
 
 PARALLEL = "max_parallel_requests"
 RETRY_AFTER = "1"
@@ -66,7 +66,7 @@ def limit_of(row: Row) -> int | None:
     """Return the maximum number of requests in flight of a deployment."""
     given = row["litellm_params"].get(PARALLEL)
     if given is None:
-        given = getattr(router(), f"default_{PARALLEL}", None)
+        given = router_settings().default_max_parallel_requests
     return int(given) or None if given is not None else None
 
 
@@ -244,8 +244,7 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
 
 
 def _narrowed_later(rows: Sequence[Row]) -> bool:
-    held = router()
-    if held is not None and held.enable_pre_call_checks:
+    if router_settings().enable_pre_call_checks:
         return True
     params = (row["litellm_params"] for row in rows)
     return any(each.get("order") is not None or each.get("tags") for each in params)

@@ -4,7 +4,6 @@ import inspect
 import json
 import os
 from importlib.metadata import version
-from types import SimpleNamespace
 from typing import Annotated, get_args
 
 import httpx
@@ -43,7 +42,6 @@ from toolgate_proxy.litellm_host.private_names import (
     PRIVATE_NAMES,
     LiteLLMChanged,
     check_private_names,
-    either,
 )
 from toolgate_proxy.litellm_host.refused import (
     FURTHER,
@@ -312,7 +310,7 @@ def test_the_tables_are_migrated_before_the_gateway_starts(tmp_path, monkeypatch
 # --- the probe of private names at the start of the gateway ---------------------------------------
 
 
-def test_private_names_are_probed_and_found_by_their_current_or_older_name(monkeypatch):
+def test_private_names_are_probed(monkeypatch):
     check_private_names()
     assert version("litellm") in SpecifierSet(private_names.TESTED)
     assert len({each.target for each in PRIVATE_NAMES}) == len(PRIVATE_NAMES)
@@ -326,7 +324,3 @@ def test_private_names_are_probed_and_found_by_their_current_or_older_name(monke
     assert "json.lost is missing (used for: streams)" in message
     assert "loads" not in message
     assert f"pip install 'litellm[proxy]{private_names.TESTED}'" in message
-    for names in ({"limit": 1}, {"_limit": 1}, {"limit": 1, "_limit": 2}):
-        assert either(SimpleNamespace(**names), "limit") == 1
-    with pytest.raises(AttributeError):
-        either(SimpleNamespace(), "limit")
