@@ -33,6 +33,7 @@ from mcp.client import stdio
 from mcp.types import CallToolResult, jsonrpc_message_adapter
 
 from toolgate_core.gateway_tools import CallResult
+from toolgate_core.host_probe import optional
 from toolgate_core.tools import TOOL_NAME
 
 from ..api.surface import Client
@@ -164,7 +165,7 @@ def _tools(tools: Sequence[Any], servers_of: Mapping[str, str]) -> Iterator[List
 def _tool(tool: Any, name: str, server_name: str) -> ListedTool:
     named = [each for each in servers() if server_name in (each.server_name, each.alias, each.name)]
     own_names = (strip_known_server_prefix(tool.name, named[0] if named else None), tool.name)
-    annotations = getattr(tool, "annotations", None)
+    annotations = tool.annotations
     hints = annotations and annotations.model_dump(by_alias=True, exclude_none=True)
     schema = tool.model_dump(by_alias=True).get("inputSchema")
     return ListedTool(name, tool.description or "", schema, hints, own_names)
@@ -287,7 +288,7 @@ def _message(content: str | bytes, **options: Any) -> Any:
     if exceeds(content, MAX_VALUES):
         raise _excess(f"{MAX_VALUES:,} JSON values")
     message = _parse(content, **options)
-    result: Any = getattr(message, "result", None) or {}
+    result: Any = optional(message, "result") or {}
     parts = result.get("content")
     is_ours = _failures.get(None) is not None
     if isinstance(parts, list) and (is_ours or len(parts) > MAX_PARTS):

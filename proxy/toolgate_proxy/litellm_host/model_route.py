@@ -15,6 +15,8 @@ from typing import Any
 
 import litellm
 
+from toolgate_core.host_probe import optional
+
 from ..api.shared.parameter import CHAT_TABLE
 from ..settings import Settings
 from ..state import gateway
@@ -242,7 +244,7 @@ def _strategy(model: str) -> str | None:
 
 def _text(strategy: Any) -> str:
     """Return the name of a strategy, which the router accepts as a string or an enum member."""
-    return str(getattr(strategy, "value", strategy))
+    return str(optional(strategy, "value", strategy))
 
 
 def _is_special(row: Row) -> bool:
@@ -252,5 +254,5 @@ def _is_special(row: Row) -> bool:
 
 def _caches(cache: Any) -> bool:
     """Return whether chat completions are cached. `supported_call_types` of None means all are."""
-    types = getattr(cache, "supported_call_types", None)
+    types = cache.supported_call_types
     return types is None or "acompletion" in types

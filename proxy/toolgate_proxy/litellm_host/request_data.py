@@ -20,6 +20,8 @@ from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessin
 from litellm.proxy.litellm_pre_call_utils import add_litellm_data_to_request
 from starlette.requests import Request
 
+from toolgate_core.host_probe import optional
+
 from ..api.surface import Surface
 from ..context import RequestContext
 from ..request_fields import copied
@@ -232,7 +234,7 @@ class RequestData:
         response = logged_response(self.call_type, whole, stream=stream)
         params = self.row["litellm_params"] if self.row is not None else {}
         litellm.utils.update_response_metadata(
-            result=getattr(response, "response", response),  # of the last event of a stream
+            result=optional(response, "response", response),  # of the last event of a stream
             logging_obj=self.logging,
             model=params.get("model"),
             kwargs={**data, "api_base": params.get("api_base")},
@@ -273,7 +275,7 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
     """Return the headers. `model`: its name in the router. `response`: LiteLLM's object of a whole
     response; None: of a stream, or of an error."""
     prepared = await data.prepared()
-    described: dict[str, Any] = {HIDDEN: dict(getattr(response, HIDDEN, None) or {})}
+    described: dict[str, Any] = {HIDDEN: dict(optional(response, HIDDEN) or {})}
     row = data.row
     if row is not None:
         await router().set_response_headers(described, model_group=model)
@@ -303,6 +305,6 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
 
 def headers_of(error: BaseException | None) -> dict[str, str]:
     """Return the headers that an exception of LiteLLM or of a callback has for the response."""
-    held = getattr(error, "headers", None)
+    held = optional(error, "headers")
     given = held if isinstance(held, Mapping) else {}
     return {name: str(value) for name, value in given.items() if name.lower() not in UNSENT}

@@ -74,9 +74,8 @@ async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
     LiteLLM can't tell."""
     if name in _own_search_tools(caller):
         return True
-    team = getattr(caller, "team_object_permission", None)
-    granted = getattr(team, "search_tools", None)
-    if granted and name not in granted:
+    team = caller.team_object_permission
+    if team is not None and team.search_tools and name not in team.search_tools:
         return False
     with own_errors():
         try:
