@@ -35,7 +35,7 @@ from .long_term import IS_OLDER
 from .model_route import ModelRoute, own_route, target_of
 from .observer import Observer
 from .router import Asker, Row, Target, router
-from .selection import limit_of, selection
+from .selection import selection
 
 GUARDRAILS = "guardrails"
 OF_THE_KEY = (InvalidKey, RateLimited)
@@ -93,11 +93,6 @@ class Fallbacks:
         """The model's name in the router."""
         return self.model if self.is_litellms else self.route.model
 
-    @property
-    def has_cache(self) -> bool:
-        """LiteLLM's configuration has a response cache."""
-        return litellm.cache is not None
-
     def adapted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model."""
         fallback = self.current
@@ -121,19 +116,16 @@ class Fallbacks:
         ToolgateError."""
         route, slots = self.route, selection().slots
         with ExitStack() as self._held:
-            if route.strategy is not None:
-                choose = selection().choose
-                target = choose(route.model, route.targets, route.strategy, body, owner)
-                if limit_of(target.row) is not None:
-                    with own_errors():
-                        self._held.enter_context(slots.taken(target.row))
-            else:
-                prompt = body.get("messages") or body.get("input")
-                with own_errors():
-                    row = await observer.choose(prompt, slots.taken, self._held)
-                chosen = target_of(row)
-                assert chosen is not None  # all deployments of the model are ours
-                target = _at_replica(route.model, chosen, body, owner)
+            with own_errors():
+                if route.strategy is not None:
+                    choose = selection().choose
+                    target = choose(route.model, route.targets, route.strategy, body, owner)
+                    self._held.enter_context(slots.taken(target.row))
+                else:
+                    prompt = body.get("messages") or body.get("input")
+                    chosen = target_of(await observer.choose(prompt, slots.taken, self._held))
+                    assert chosen is not None  # all deployments of the model are ours
+                    target = _at_replica(route.model, chosen, body, owner)
             self.target = target
             observer.chosen(target.row)
             yield target

@@ -175,8 +175,8 @@ def weights_of(rows: Sequence[Row]) -> list[float]:
 
 def alias_target(model: str) -> str | None:
     """Return the model that an alias of the router stands for; None: it is no alias."""
-    target: str | None = registry().resolve(model, kind="alias")
-    return target
+    found: str | None = registry().resolve(model, kind="alias")
+    return found
 
 
 def is_limited(row: Row) -> bool:

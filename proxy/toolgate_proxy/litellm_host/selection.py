@@ -85,7 +85,7 @@ class Selection:
     """Selects by health, prefix affinity, load and weight."""
 
     def __init__(self, deployments: Deployments, affinity: PrefixAffinity) -> None:
-        self._deployments = deployments
+        self.deployments = deployments
         self._affinity = affinity
         self.slots = Slots()
 
@@ -147,10 +147,10 @@ class Selection:
     ) -> Placement:
         """Return one of the replicas of a placement that LiteLLM has selected; the placement itself
         if it is not that of a name."""
-        found = self._deployments.replicas_of(placement)
+        found = self.deployments.replicas_of(placement)
         if len(found) == 1:
             return found[0]
-        left = [each for each in found if self._deployments.at(each).state.up] or found
+        left = [each for each in found if self.deployments.at(each).state.up] or found
         weights = dict.fromkeys(left, 1.0)
         preferred = self._affinity.choose(model, weights, request, owner)
         return preferred or random.choice(left)  # noqa: S311
@@ -165,7 +165,7 @@ class Selection:
         left = [
             placement
             for placement in found
-            if (deployment := self._deployments.at(placement)) is not tried and deployment.state.up
+            if (deployment := self.deployments.at(placement)) is not tried and deployment.state.up
         ]
         random.shuffle(left)
         if held is None or all(limit_of(row) is None for row in rows):
@@ -188,20 +188,20 @@ class Selection:
 
     def _is_at(self, row: Row, deployment: object) -> bool:
         placement = placement_of(row)
-        return placement is not None and self._deployments.at(placement) is deployment
+        return placement is not None and self.deployments.at(placement) is deployment
 
     def _is_up(self, row: Row) -> bool:
         places = self._places(row)
-        return not places or any(self._deployments.at(place).state.up for place in places)
+        return not places or any(self.deployments.at(place).state.up for place in places)
 
     def _load(self, row: Row) -> int:
         placement = placement_of(row)
-        return 0 if placement is None else self._deployments.at(placement).load.total
+        return 0 if placement is None else self.deployments.at(placement).load.total
 
     def _places(self, row: Row) -> list[Placement]:
         """Return the placements of a deployment's replicas; none for another provider's."""
         placement = placement_of(row)
-        return [] if placement is None else self._deployments.replicas_of(placement)
+        return [] if placement is None else self.deployments.replicas_of(placement)
 
 
 @lru_cache(maxsize=1)
@@ -215,10 +215,9 @@ def selection() -> Selection:
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
     """Applies health and prefix affinity to requests on LiteLLM's route."""
 
-    def __init__(self, selection: Selection, deployments: Deployments) -> None:
+    def __init__(self, selection: Selection) -> None:
         super().__init__()
         self._selection = selection
-        self._deployments = deployments
 
     async def async_filter_deployments(
         self,
@@ -238,7 +237,7 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         shown = {**request, "messages": messages} if messages else request
         preferred, placement = self._selection.preferred(model, rows, shown, owner_of(request))
         if placement is not None:
-            self._deployments.at(placement).load.expect()
+            self._selection.deployments.at(placement).load.expect()
         kept = {id(row) for row in preferred}
         return [row for row in rows if id(row) in kept]
 

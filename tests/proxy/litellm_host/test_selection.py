@@ -229,7 +229,7 @@ class Prefers(PrefixAffinity):
 
 
 def hooked(prefers, deployments):
-    hook = SelectionHook(Selection(deployments, Prefers(prefers)), deployments)
+    hook = SelectionHook(Selection(deployments, Prefers(prefers)))
     litellm.callbacks.append(hook)
     return hook
 
@@ -319,7 +319,7 @@ async def test_deployments_of_mixed_providers_are_not_filtered(deployments):
     hooked("b", deployments)
     down(deployments, A)
     assert len(await picked(router, 40)) == 2
-    hook = SelectionHook(Selection(deployments, Prefers(None)), Deployments(Settings()))
+    hook = SelectionHook(Selection(Deployments(Settings()), Prefers(None)))
     assert await hook.async_filter_deployments("tiny", [B, C], None, None) == [B, C]
     assert await hook.async_filter_deployments("tiny", [], LONG, {}) == []
 
@@ -329,7 +329,7 @@ async def test_cache_keys_belong_to_the_team_or_the_key(deployments, name):
     """As LiteLLM's metadata describes them."""
     router = made(A, B, C)
     affinity = PrefixAffinity(deployments)
-    litellm.callbacks.append(SelectionHook(Selection(deployments, affinity), deployments))
+    litellm.callbacks.append(SelectionHook(Selection(deployments, affinity)))
 
     async def places(**metadata):
         found = []
