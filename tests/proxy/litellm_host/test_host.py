@@ -5,6 +5,7 @@ import json
 import os
 from importlib.metadata import version
 from typing import Annotated, get_args
+from unittest.mock import MagicMock
 
 import httpx
 import litellm
@@ -278,6 +279,7 @@ def test_the_tables_are_migrated_before_the_gateway_starts(tmp_path, monkeypatch
     monkeypatch.setattr("faulthandler.enable", lambda: None)
     monkeypatch.setattr("toolgate_proxy.server.logs.set_up", lambda **_: None)
     monkeypatch.setattr(PrismaManager, "build_request_log_indexes", lambda: True, raising=False)
+    monkeypatch.setattr("psycopg.connect", lambda *_, **__: MagicMock())  # a lock for migrations
     for name in ("CONFIG_FILE_PATH", "WORKER_CONFIG", "NUM_WORKERS", "DATABASE_URL"):
         monkeypatch.setenv(name, "")  # what the start sets is restored
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-0123456789abcdef")
