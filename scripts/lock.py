@@ -82,7 +82,7 @@ def write(name: str, lock: Lock) -> None:
         "--output-file",
         str(target),
     ]
-    command += ["--overrides", "-"]
+    command += ["--overrides", "-", "--overrides", str(REQUIREMENTS / "overrides.txt")]
     if lock.extras:
         command += ["pyproject.toml", *(f"--extra={extra}" for extra in lock.extras)]
     else:

@@ -24,7 +24,7 @@ echo "Setting up .venv (extras: proxy, $backend, demo, verify, dev) …"
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.8'
 
-options=(--python .venv/bin/python)
+options=(--python .venv/bin/python --overrides requirements/overrides.txt)
 if [ "$backend" = backend-cpu ]; then
     # A local wheel in PIP_FIND_LINKS is preferred to PyTorch's CPU index.
     if compgen -G "${PIP_FIND_LINKS:-/nowhere}/torch-*.whl" >/dev/null; then

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from toolgate_core.host_probe import usable_cores
+from toolgate_core.host_probe import optional, usable_cores
 from toolgate_core.run_directory import MAX_LENGTH, RunDirectory
 
 from . import vllm_cli
@@ -223,7 +223,7 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
     if not on_cpu():
         return []
     config = _text_config(model)
-    positions = int(getattr(config, "max_position_embeddings", DEFAULT_MAX_MODEL_LEN))
+    positions = int(optional(config, "max_position_embeddings", DEFAULT_MAX_MODEL_LEN))
     length = _flag_value(flags, "--max-model-len") or str(min(DEFAULT_MAX_MODEL_LEN, positions))
     sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
     if _flag_value(flags, "--gpu-memory-utilization") is None:  # it sets vLLM's cache size
@@ -250,8 +250,8 @@ def _cache_bytes_per_token(config: Any) -> int:
     """Bytes of one token's keys and values in float32; 0 if the model's configuration lacks the
     sizes."""
     try:
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        heads = optional(config, "num_key_value_heads") or config.num_attention_heads
+        size = optional(config, "head_dim") or config.hidden_size // config.num_attention_heads
         return int(2 * 4 * config.num_hidden_layers * heads * size)
     except (AttributeError, TypeError):
         return 0

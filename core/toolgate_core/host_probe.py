@@ -61,6 +61,13 @@ def find(name: PrivateName) -> Any:
         return _import_target(name.older)
 
 
+def optional(held: object, name: str, default: Any = None) -> Any:
+    """Return an attribute that a host's object may lack: an object of one of several classes, or a
+    release that has it not yet. Others are read by their names, so that a release without them is
+    noticed."""
+    return getattr(held, name, default)
+
+
 def find_problems(names: Iterable[PrivateName]) -> Iterator[str]:
     for name in names:
         problem = _problem(name)

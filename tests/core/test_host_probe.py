@@ -1,9 +1,11 @@
 """The start-up probe of private names of hosts, imports, and the directory of a run."""
 
+import ast
 import gc
 import sys
 from abc import ABC, abstractmethod
 from functools import wraps
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +18,10 @@ from toolgate_core.host_probe import (
     importing,
     incompatibility_message,
 )
+
+ROOT = Path(__file__).parents[2]
+OF_HOSTS = (ROOT / "proxy/toolgate_proxy/litellm_host", ROOT / "backend/toolgate_backend")
+"""The folders that use objects of LiteLLM and vLLM."""
 
 
 class Host:
@@ -168,3 +174,21 @@ def test_the_collector_is_enabled_after_an_error_unless_it_was_disabled():
     with importing():
         pass
     assert not gc.isenabled()
+
+
+def silent(call: ast.Call) -> bool:
+    """Whether a call does not notice that an attribute of another object is missing."""
+    if not isinstance(call.func, ast.Name) or ast.unparse(call.args[0]) == "self":
+        return False
+    return call.func.id == "hasattr" or (call.func.id == "getattr" and len(call.args) == 3)
+
+
+@pytest.mark.parametrize("folder", OF_HOSTS, ids=lambda folder: folder.name)
+def test_attributes_that_a_host_may_lack_are_read_as_such(folder):
+    """Any other is read by its name. `optional` is the only function that reads with a default."""
+    files = [*folder.rglob("*.py")]
+    nodes = [(file, node) for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    calls = [(file, node) for file, node in nodes if isinstance(node, ast.Call) and node.args]
+    assert len(calls) > 500
+    found = [f"{file.name}: {ast.unparse(call)}" for file, call in calls if silent(call)]
+    assert found == []

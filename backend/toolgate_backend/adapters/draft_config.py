@@ -16,6 +16,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from toolgate_core.host_probe import optional
+
 from ..errors import IncompatibleServer
 from . import probe
 from .private_names import FORCED_DRAFTS
@@ -44,9 +46,9 @@ def places(config: Any) -> int:
 def is_configured(config: Any) -> bool:
     """Return whether an engine with this VllmConfig drafts forced text under async scheduling."""
     speculative = config.speculative_config
-    if getattr(speculative, "method", None) != METHOD:
+    if speculative is None or speculative.method != METHOD:
         return False
-    schedule = getattr(speculative, SCHEDULE, None) or ()
+    schedule = optional(speculative, SCHEDULE) or ()
     return len(schedule) > 0 and not any(count for _, _, count in schedule)
 
 

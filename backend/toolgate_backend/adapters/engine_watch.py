@@ -19,6 +19,7 @@ from vllm.v1.engine import EngineCoreRequestType
 from vllm.v1.engine.core import EngineCoreProc
 
 from toolgate_core.errors import BackendUnavailable
+from toolgate_core.host_probe import optional
 
 from .lifetimes import engine_died
 
@@ -34,7 +35,7 @@ PING = "toolgate_ping"
 
 def install() -> None:
     """Make engines respond to `PING`. Does nothing when called again."""
-    if hasattr(EngineCoreProc, PING):
+    if optional(EngineCoreProc, PING):
         return
     own_process = EngineCoreProc.process_input_sockets
 
@@ -134,7 +135,7 @@ class EngineWatch:
         """End the requests of an engine with an error. vLLM aborts them, in case that the engine
         responds again."""
         # Only a client of several engines has a table of requests.
-        engine_of = getattr(self._client.engine_core, "reqs_in_flight", None)
+        engine_of = optional(self._client.engine_core, "reqs_in_flight")
         for request_id, state in self._client.output_processor.request_states.items():
             if engine_of is None or engine_of.get(request_id) == engine:
                 state.queue.put(TimeoutError("the engine does not respond"))

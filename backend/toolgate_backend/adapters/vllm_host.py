@@ -16,7 +16,7 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.worker.worker_base import WorkerBase
 
-from toolgate_core.host_probe import find, find_problems
+from toolgate_core.host_probe import find, find_problems, optional
 
 from ..errors import IncompatibleServer
 from ..grammars.store import WORKER_METHODS, host_methods
@@ -41,7 +41,7 @@ def register() -> None:
     for name, method in WORKER_METHODS.items():
         setattr(WorkerBase, name, method)
     setattr(WorkerBase, mask_worker.METHOD, mask_worker.keep_rows)
-    if hasattr(EngineCore, "toolgate_report") or any(find_problems(STRUCTURED_OUTPUT)):
+    if optional(EngineCore, "toolgate_report") or any(find_problems(STRUCTURED_OUTPUT)):
         return
     from . import engine_hooks  # imports names that vLLM may lack
 
@@ -122,7 +122,7 @@ def _sequences(engine: Any) -> EngineSequences:
     """The sequences of an `EngineCore`. The first call, which the API process makes when the server
     starts, asks the workers whether they keep rows of masks."""
     sequences = engine_sequences(engine.vllm_config)
-    if not sequences.asked_workers and hasattr(engine, "model_executor"):
+    if not sequences.asked_workers and optional(engine, "model_executor"):
         sequences.asked_workers = True
         sequences.step_masks.numbers = mask_worker.ask_workers(engine)
     return sequences

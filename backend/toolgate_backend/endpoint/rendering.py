@@ -24,6 +24,7 @@ from toolgate_core.errors import (
     TemplateRefused,
     UnsupportedParameter,
 )
+from toolgate_core.host_probe import optional
 from toolgate_core.text_size import check_text
 from toolgate_core.wire import TOOL_DEFINITIONS, ChatPrompt, Prompt, Tokenizing, TokensPrompt
 
@@ -265,7 +266,7 @@ async def image_error(
 
 def _problem(uri: str) -> str | None:
     """Return what is wrong with an image. Decoders raise many types of errors for invalid data."""
-    most: int = getattr(envs, "VLLM_MAX_IMAGE_PIXELS", 0)  # not in vLLM 0.31
+    most: int = optional(envs, "VLLM_MAX_IMAGE_PIXELS", 0)  # not in vLLM 0.31
     try:
         with Image.open(BytesIO(base64.b64decode(uri.partition(",")[2]))) as image:
             width, height = image.size

@@ -13,6 +13,7 @@ from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, S
 
 from toolgate_core import wire
 from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
+from toolgate_core.host_probe import optional
 from toolgate_core.text_size import check_token_ids
 
 from ..adapters import vllm_host
@@ -158,7 +159,7 @@ def sampling_params(
 
 def client_error(error: Exception) -> InvalidRequest:
     """vLLM's rejection of a parameter, as an error of the client."""
-    return InvalidRequest(str(error), param=getattr(error, "parameter", None))
+    return InvalidRequest(str(error), param=optional(error, "parameter"))
 
 
 def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:

@@ -13,6 +13,7 @@ import xgrammar
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.registry import DIALECTS, Recognised, recognise
+from toolgate_core.host_probe import optional
 from toolgate_core.wire import MarkIds
 
 from ..errors import IncompatibleServer
@@ -135,7 +136,7 @@ def make_vocabulary(
 
 def _chat_template(tokenizer: Any) -> str | None:
     """Return the text of the chat template, of all of them if there are several by name."""
-    template = getattr(tokenizer, "chat_template", None)
+    template = optional(tokenizer, "chat_template")
     if isinstance(template, dict):
         return "\n".join(map(str, template.values()))
     return template if isinstance(template, str) else None

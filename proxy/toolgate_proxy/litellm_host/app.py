@@ -29,6 +29,7 @@ from toolgate_core.errors import (
     RouteNotFound,
     ToolgateError,
 )
+from toolgate_core.host_probe import optional
 
 from ..api.surfaces import Google, surface_of
 from ..context import SCOPE, RequestContext
@@ -80,9 +81,9 @@ def serves_without_key(app: Any, scope: Scope, path: str) -> bool:
 
 def checks_key(route: Any) -> bool:
     """Return whether a route has LiteLLM's authentication as a dependency."""
-    dependant = getattr(route, "dependant", None)
+    dependant = optional(route, "dependant")
     return dependant is not None and any(
-        str(getattr(call, "__module__", "")).startswith(AUTHENTICATION)
+        str(optional(call, "__module__", "")).startswith(AUTHENTICATION)
         for call in _calls(dependant)
     )
 
@@ -182,6 +183,7 @@ def repair_spans() -> None:
 
 def _readable(log: Any) -> Any:
     def logged(self: Any, kwargs: Any, response_obj: Any, **times: Any) -> Any:
-        return log(self, kwargs, response_obj if hasattr(response_obj, "get") else {}, **times)
+        is_response = optional(response_obj, "get") is not None
+        return log(self, kwargs, response_obj if is_response else {}, **times)
 
     return logged

@@ -32,6 +32,7 @@ from toolgate_core.errors import (
     RetiredKey,
     ToolgateError,
 )
+from toolgate_core.host_probe import optional
 
 from .. import metrics
 from ..context import SCOPE, RequestContext, context_of, route_path
@@ -123,7 +124,7 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
 
 def address_of(scope: object) -> str:
     """Return the client's address in an ASGI scope, or "?"."""
-    client = scope.get("client") if hasattr(scope, "get") else None
+    client = scope.get("client") if isinstance(scope, Mapping) else None
     return str(client[0]) if client else "?"
 
 
@@ -269,7 +270,7 @@ async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
 def checks_models() -> bool:
     """Return whether LiteLLM checks which models a key of a custom_auth may use."""
     run = litellm_proxy().general_settings.get("custom_auth_run_common_checks", False)
-    return bool(run) and bool(getattr(litellm, "enable_post_custom_auth_checks", False))
+    return bool(run) and bool(optional(litellm, "enable_post_custom_auth_checks"))
 
 
 def add_callback(callback: CustomLogger) -> None:

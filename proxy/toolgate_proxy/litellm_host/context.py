@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Literal
 
+from toolgate_core.host_probe import optional
+
 from ..context import RequestContext
 
 _current: ContextVar[RequestContext | None] = ContextVar("toolgate_request", default=None)
@@ -58,7 +60,7 @@ def identity_of(caller: object) -> str | None:
     """Return the team, otherwise the key, otherwise the user, of another authentication's
     description, LiteLLM's UserAPIKeyAuth."""
     for name in ("team_id", "token", "api_key", "user_id"):
-        value = getattr(caller, name, None)
+        value = optional(caller, name)
         if isinstance(value, str) and value:
             return f"{name} {value}"
     return None

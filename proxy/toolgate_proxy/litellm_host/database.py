@@ -19,12 +19,10 @@ from litellm.proxy.spend_tracking.budget_reservation import release_or_invalidat
 
 from toolgate_core.errors import GatewayMisconfigured
 
-from .private_names import either
-from .router import litellm_proxy, router
+from .router import litellm_proxy, router_settings
 
 RETRY_POLICY = "model_group_retry_policy"
 ALIASES = "model_group_alias"
-UNSUPPORTED = ("routing_strategy", "enable_tag_filtering", "weights")
 
 
 def has_database() -> bool:
@@ -34,11 +32,11 @@ def has_database() -> bool:
 
 async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:
     """Return the settings."""
-    find = either(litellm_proxy().proxy_config, "get_hierarchical_router_settings")
-    found: Mapping[str, Any] | None = await find(
+    here = litellm_proxy()
+    found: Mapping[str, Any] | None = await here.proxy_config.get_hierarchical_router_settings(
         user_api_key_dict=caller,
-        prisma_client=litellm_proxy().prisma_client,
-        proxy_logging_obj=litellm_proxy().proxy_logging_obj,
+        prisma_client=here.prisma_client,
+        proxy_logging_obj=here.proxy_logging_obj,
     )
     return found or {}
 
@@ -46,8 +44,16 @@ async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise GatewayMisconfigured for a setting that our own route does not support and that differs
     from the router's."""
-    for name in UNSUPPORTED:
-        if settings.get(name) and settings[name] != getattr(router(), name, None):
+    if not settings:
+        return
+    held = router_settings()
+    of_router = {
+        "routing_strategy": held.routing_strategy,
+        "enable_tag_filtering": held.enable_tag_filtering,
+        "weights": None,
+    }
+    for name, value in of_router.items():
+        if settings.get(name) and settings[name] != value:
             raise GatewayMisconfigured(
                 f"The API key, or its team, has {name!r} in its `router_settings`, which the "
                 "gateway does not support for this model. The administrator can remove it, or set "

@@ -17,6 +17,7 @@ from litellm.proxy._types import ProxyException
 from litellm.types.router import RouterErrors
 
 from toolgate_core.errors import ContextLengthExceeded, PermissionDenied, ToolgateError
+from toolgate_core.host_probe import optional
 
 from .context import current
 
@@ -125,25 +126,25 @@ def own_error(exception: Exception) -> ToolgateError:
     """Return Toolgate's error for an exception of LiteLLM or of a callback."""
     if isinstance(exception, ToolgateError):
         return exception
-    held: ToolgateError | None = getattr(exception, CARRIED, None)
+    held: ToolgateError | None = optional(exception, CARRIED)
     if held is not None:
         return held
     if TAGS in str(exception):
         return tag_mismatch()
-    given = (str(getattr(exception, name, "")) for name in ("status_code", "code"))
+    given = (str(optional(exception, name, "")) for name in ("status_code", "code"))
     status = next((int(value) for value in given if value.isdigit()), 500)
     status = status if 400 <= status < 600 else 500
-    detail = getattr(exception, "detail", None) or getattr(exception, "message", None)
+    detail = optional(exception, "detail") or optional(exception, "message")
     if isinstance(detail, dict):
         detail = detail.get("error", detail)
-    param = getattr(exception, "param", None)
+    param = optional(exception, "param")
     kind = exception.type if isinstance(exception, ProxyException) else None
     return HostRefused(
         cleaned(str(detail or exception)),
         status,
         kind=kind if status != 401 or kind == EXPIRED else None,
         param=param if isinstance(param, str) and param != "None" else None,
-        retry_after=_retry_after(getattr(exception, "headers", None)),
+        retry_after=_retry_after(optional(exception, "headers")),
     )
 
 

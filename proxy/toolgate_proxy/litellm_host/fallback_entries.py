@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from litellm.router_utils import fallback_event_handlers
-
 from toolgate_core.errors import UnsupportedParameter
 
 from ..request_fields import invalid_value
 from .refused import is_control
-from .router import router
+from .router import router_settings
+
+try:
+    from litellm.router_api import request_fallback_chain
+except ImportError:
+    from .long_term import request_fallback_chain
 
 NAME = "fallbacks"
 CONTEXT_WINDOW = "context_window_fallbacks"
@@ -70,36 +73,30 @@ def configured_parameters(model: str) -> Iterator[tuple[str, str]]:
     """Yield the parameters that the configured fallbacks of a model replace, each with the name of
     the setting."""
     for name in CONFIGURED:
-        for fallback in found_in(_entries(getattr(router(), name, None)), model):
+        for fallback in found_in(configured(name, {}) or (), model):
             yield from ((name, parameter) for parameter in fallback.parameters)
 
 
 def configured(name: str, of_key: Mapping[str, Any]) -> list[Entry] | None:
-    """Return the entries of one of LiteLLM's fields. `of_key`: the settings of the key."""
-    given = of_key.get(name) or getattr(router(), name, None)
-    return None if given is None else _entries(given)
+    """Return the entries of one of LiteLLM's fields. `of_key`: the settings of the key. The
+    gateway's start reports invalid ones."""
+    held = router_settings()
+    of_router = {NAME: held.fallbacks, CONTEXT_WINDOW: held.context_window_fallbacks}
+    if (given := of_key.get(name) or of_router[name]) is None:
+        return None
+    read = map(_entry, given if isinstance(given, list) else ())
+    return [entry for entry in read if entry is not None]
 
 
-def found_in(entries: Sequence[Entry], *models: str) -> list[Fallback]:
-    """Return the fallbacks of the first model. Those of a later model have precedence over "*"."""
+def found_in(entries: Sequence[Entry], model: str, first: str | None = None) -> list[Fallback]:
+    """Return the fallbacks of a model, otherwise those of the first model of the request, otherwise
+    those of "*"."""
     by_model = [entry for entry in entries if not isinstance(entry, Fallback)]
     if not by_model:
         return all_of(entries)
-    general: list[Fallback] = []
-    for model in models:
-        found, at = fallback_event_handlers.get_fallback_model_group(
-            fallbacks=by_model, model_group=model
-        )
-        if found is not None and (at is None or found is not by_model[at]["*"]):
-            return list(found)
-        general = general if found is None else list(found)
-    return general
-
-
-def _entries(given: Any) -> list[Entry]:
-    """Return the entries of LiteLLM's configuration. The gateway's start reports invalid ones."""
-    read = map(_entry, given if isinstance(given, list) else ())
-    return [entry for entry in read if entry is not None]
+    request = {"metadata": {"original_model_group": first}}
+    found, _ = request_fallback_chain(by_model, request, model)
+    return list(found or ())
 
 
 def _entry(given: Any) -> Entry | None:

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 import litellm
@@ -32,15 +31,13 @@ from ..routing.deployments import Deployment, Placement
 from .database import RETRY_POLICY
 from .errors import host_error, own_errors
 from .fallback_entries import CONTEXT_WINDOW, NAME, Entry, Fallback, configured, found_in
+from .long_term import IS_OLDER
 from .model_route import ModelRoute, own_route, target_of
 from .observer import Observer
 from .router import Asker, Row, Target, router
-from .selection import limit_of, selection
+from .selection import selection
 
 GUARDRAILS = "guardrails"
-CONTEXT_ONLY = tuple(map(int, version("litellm").split(".")[:2])) < (1, 110)
-"""A prompt that is too long for a model has only the fallbacks for context, once any model has such
-ones. From 1.110 on LiteLLM takes the others if the model has none."""
 OF_THE_KEY = (InvalidKey, RateLimited)
 """Errors that end the request, whichever model it is at."""
 OF_THE_GATEWAY = (InternalFault, KeysUnavailable, LimitsUnavailable, ResponsesUnavailable)
@@ -96,11 +93,6 @@ class Fallbacks:
         """The model's name in the router."""
         return self.model if self.is_litellms else self.route.model
 
-    @property
-    def has_cache(self) -> bool:
-        """LiteLLM's configuration has a response cache."""
-        return litellm.cache is not None
-
     def adapted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model."""
         fallback = self.current
@@ -124,19 +116,16 @@ class Fallbacks:
         ToolgateError."""
         route, slots = self.route, selection().slots
         with ExitStack() as self._held:
-            if route.strategy is not None:
-                choose = selection().choose
-                target = choose(route.model, route.targets, route.strategy, body, owner)
-                if limit_of(target.row) is not None:
-                    with own_errors():
-                        self._held.enter_context(slots.taken(target.row))
-            else:
-                prompt = body.get("messages") or body.get("input")
-                with own_errors():
-                    row = await observer.choose(prompt, slots.taken, self._held)
-                chosen = target_of(row)
-                assert chosen is not None  # all deployments of the model are ours
-                target = _at_replica(route.model, chosen, body, owner)
+            with own_errors():
+                if route.strategy is not None:
+                    choose = selection().choose
+                    target = choose(route.model, route.targets, route.strategy, body, owner)
+                    self._held.enter_context(slots.taken(target.row))
+                else:
+                    prompt = body.get("messages") or body.get("input")
+                    chosen = target_of(await observer.choose(prompt, slots.taken, self._held))
+                    assert chosen is not None  # all deployments of the model are ours
+                    target = _at_replica(route.model, chosen, body, owner)
             self.target = target
             observer.chosen(target.row)
             yield target
@@ -213,7 +202,7 @@ class Fallbacks:
             and not (requested and isinstance(requested[0], Fallback))
         ):
             found = found_in(for_context, model, self.first.model)
-            if found or CONTEXT_ONLY:
+            if found or IS_OLDER:
                 return found
         fallbacks = configured(NAME, self.of_key) if requested is None else requested
         return found_in(fallbacks or (), model, self.first.model)

@@ -17,6 +17,8 @@ from litellm.llms.anthropic.chat.guardrail_translation.handler import AnthropicM
 from litellm.llms.openai.chat.guardrail_translation.handler import OpenAIChatCompletionsHandler
 from litellm.llms.openai.responses.guardrail_translation.handler import OpenAIResponsesHandler
 
+from toolgate_core.host_probe import optional
+
 from ..request_fields import copied
 from .errors import HostRefused
 
@@ -47,7 +49,7 @@ class _Shown:
     def __init__(self, handler: Any, data: dict[str, Any], guardrail: Any) -> None:
         self._handler = handler
         self._skipped = {role for role in SKIPS if _setting(guardrail, SKIPS[role])}
-        self._only_results = getattr(guardrail, "scan_only_tool_results", None) is True
+        self._only_results = optional(guardrail, "scan_only_tool_results") is True
         self._data = data
         self._places: dict[str, list[tuple[Any, Any]]] = {TEXTS: [], CALLS: []}
         """Dicts and lists, with the key of a text or of arguments."""
@@ -167,8 +169,8 @@ def _head(role: object, value: dict[str, Any], outer: dict[str, Any]) -> dict[st
 
 
 def _setting(guardrail: Any, name: str) -> bool:
-    own = getattr(guardrail, name, None)
-    return bool(getattr(litellm, name, False) if own is None else own)
+    own = optional(guardrail, name)
+    return bool(getattr(litellm, name) if own is None else own)
 
 
 def _texts(message: Any) -> list[str]:

@@ -14,6 +14,8 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
+from toolgate_core.host_probe import optional
+
 from .database import has_database
 from .errors import PROVIDER
 
@@ -112,7 +114,7 @@ def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]
 def is_unified(guardrail: CustomGuardrail) -> bool:
     """Return whether LiteLLM runs a guardrail by its `apply_guardrail`, on the texts and calls of
     any API. The rule is in its `ProxyLogging`."""
-    native = getattr(guardrail, "use_native_lifecycle_hooks", False)
+    native = guardrail.use_native_lifecycle_hooks
     return "apply_guardrail" in vars(type(guardrail)) and not native
 
 
@@ -204,13 +206,13 @@ def _acts(callback: CustomLogger, data: dict[str, Any]) -> bool:
 
 def _is_for_others(callback: CustomLogger) -> bool:
     """Return whether one of LiteLLM's own callbacks acts on models of other providers only."""
-    providers = getattr(callback, "enabled_providers", None)
+    providers = optional(callback, "enabled_providers")
     is_litellms = type(callback).__module__.startswith(INTEGRATIONS)
     return is_litellms and providers is not None and PROVIDER not in providers
 
 
 def _is_of_router(callback: object) -> bool:
-    return type(getattr(callback, "__self__", None)).__module__.startswith(ROUTER)
+    return type(optional(callback, "__self__")).__module__.startswith(ROUTER)
 
 
 def _is_inert(callback: object) -> bool:
@@ -222,5 +224,5 @@ def _is_inert(callback: object) -> bool:
 
 def _overrides(callback: CustomLogger, hook: str) -> bool:
     base = CustomGuardrail if isinstance(callback, CustomGuardrail) else CustomLogger
-    held = getattr(type(callback), hook, None)
-    return held is not None and held is not getattr(base, hook, None)
+    held = optional(type(callback), hook)
+    return held is not None and held is not optional(base, hook)

@@ -15,6 +15,7 @@ from typing import Any
 from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import PermissionDenied, ToolgateError
+from toolgate_core.host_probe import optional
 
 from ..keys.limit_kinds import Tokens
 from ..limits.estimate import MAX_TOKENS
@@ -71,7 +72,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         """Record the tokens of other providers. Our provider records its own. LiteLLM may call
         this after the end of the response."""
         context = carried()
-        usage = getattr(response_obj, "usage", None)
+        usage = optional(response_obj, "usage")
         if context is None or context.meter.counted or usage is None:
             return
         found = tokens_of(usage if isinstance(usage, Mapping) else vars(usage))

@@ -27,14 +27,13 @@ from typing import Any
 from anyio.abc import ByteReceiveStream
 from anyio.streams.text import TextReceiveStream
 from httpx2 import StreamError
-from litellm.experimental_mcp_client.client import MCPClient
-from litellm.proxy._experimental.mcp_server.utils import strip_known_server_prefix
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 from mcp.client import stdio
 from mcp.types import CallToolResult, jsonrpc_message_adapter
 
 from toolgate_core.gateway_tools import CallResult
+from toolgate_core.host_probe import optional
 from toolgate_core.tools import TOOL_NAME
 
 from ..api.surface import Client
@@ -50,11 +49,13 @@ from ..features.mcp.servers import (
     result_text,
 )
 from ..json_values import exceeds
+from .long_term import module
 from .mcp_credentials import TOKENS, McpCredentials, Sent, entries_of, servers
-from .private_names import either
 
 logger = logging.getLogger(__name__)
 
+MCPClient = module("litellm.mcp_client.client").MCPClient
+strip_known_server_prefix = module("litellm.proxy.mcp_server.utils").strip_known_server_prefix
 MAX_BYTES = 16_000_000
 """Of a response, decompressed, or of a line that a process writes."""
 MAX_VALUES = 70_000
@@ -112,7 +113,7 @@ async def provided(
         path: served[0]
         for path, entry in entries.items()
         if credentials.names_gateway(entry)
-        and (served := (await either(Handler, "split_mcp_tools")([entry]))[0])
+        and (served := (await Handler.split_mcp_tools([entry]))[0])
     }
     found = await asyncio.gather(
         *(_listed(entry, caller, credentials.of_entry(entry)) for entry in own.values())
@@ -124,7 +125,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
     unlisted = LiteLLMServers(caller, {}, sent)
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
-        process = either(Handler, "process_mcp_tools_without_openai_transform")
+        process = Handler.process_mcp_tools_without_openai_transform
         with noted_failures() as failed:
             tools, servers_of = await within(
                 LIST_SECONDS,
@@ -164,7 +165,7 @@ def _tools(tools: Sequence[Any], servers_of: Mapping[str, str]) -> Iterator[List
 def _tool(tool: Any, name: str, server_name: str) -> ListedTool:
     named = [each for each in servers() if server_name in (each.server_name, each.alias, each.name)]
     own_names = (strip_known_server_prefix(tool.name, named[0] if named else None), tool.name)
-    annotations = getattr(tool, "annotations", None)
+    annotations = tool.annotations
     hints = annotations and annotations.model_dump(by_alias=True, exclude_none=True)
     schema = tool.model_dump(by_alias=True).get("inputSchema")
     return ListedTool(name, tool.description or "", schema, hints, own_names)
@@ -191,7 +192,7 @@ class LiteLLMServers:
             with noted_failures() as failed:
                 results = await within(
                     CALL_SECONDS,
-                    either(Handler, "execute_tool_calls")(
+                    Handler.execute_tool_calls(
                         tool_server_map=dict(self.servers_of),
                         tool_calls=[call],
                         user_api_key_auth=self.caller,
@@ -225,7 +226,7 @@ _failures: ContextVar[list[str]] = ContextVar("toolgate_mcp_failures")
 _result_of = MCPClient.error_tool_result
 
 
-def _bounded_factory(self: MCPClient, **options: Any) -> Callable[..., Any]:
+def _bounded_factory(self: Any, **options: Any) -> Callable[..., Any]:
     make = _factory_of(self, **options)
 
     def factory(**arguments: Any) -> Any:
@@ -287,7 +288,7 @@ def _message(content: str | bytes, **options: Any) -> Any:
     if exceeds(content, MAX_VALUES):
         raise _excess(f"{MAX_VALUES:,} JSON values")
     message = _parse(content, **options)
-    result: Any = getattr(message, "result", None) or {}
+    result: Any = optional(message, "result") or {}
     parts = result.get("content")
     is_ours = _failures.get(None) is not None
     if isinstance(parts, list) and (is_ours or len(parts) > MAX_PARTS):
@@ -297,14 +298,14 @@ def _message(content: str | bytes, **options: Any) -> Any:
     return message
 
 
-async def _few(self: MCPClient, *arguments: Any, **options: Any) -> Any:
+async def _few(self: Any, *arguments: Any, **options: Any) -> Any:
     tools = await _list(self, *arguments, **options)
     if len(tools) > MAX_TOOLS:
         raise _excess(f"{MAX_TOOLS:,} tools")
     return tools
 
 
-async def _unstructured(self: MCPClient, *arguments: Any, **options: Any) -> Any:
+async def _unstructured(self: Any, *arguments: Any, **options: Any) -> Any:
     """Return the result of a call without structured content, which its text has, if it is ours."""
     result = await _call(self, *arguments, **options)
     if _failures.get(None) is not None and isinstance(result, CallToolResult):

@@ -17,18 +17,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp import MCPRequestHandler
-from litellm.proxy._experimental.mcp_server.utils import (
-    logging_safe_mcp_headers,
-    upstream_credential_headers,
-)
-
 from toolgate_core.errors import InvalidRequest
 
 from ..keys.access import KEY_HEADERS, Header, key_in, key_of
 from . import auth
+from .long_term import module
 from .router import litellm_proxy
 
+MCP_SERVER = "litellm.proxy.mcp_server"
+MCPRequestHandler = module(f"{MCP_SERVER}.auth.user_api_key_auth_mcp").MCPRequestHandler
+upstream_credential_headers = module(f"{MCP_SERVER}.utils").upstream_credential_headers
+logging_safe_mcp_headers = module(f"{MCP_SERVER}.utils").logging_safe_mcp_headers
 MCP = "mcp"
 """Type of the entries of `tools`."""
 HEADERS = "headers"
@@ -179,9 +178,8 @@ def _host(url: str) -> str:
 
 def servers() -> Collection[Any]:
     """Return the servers that LiteLLM knows."""
-    from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
-
-    known: Mapping[str, Any] = global_mcp_server_manager.get_registry()
+    manager = module(f"{MCP_SERVER}.mcp_server_manager").global_mcp_server_manager
+    known: Mapping[str, Any] = manager.get_registry()
     return known.values()
 
 

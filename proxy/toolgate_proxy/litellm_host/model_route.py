@@ -1,7 +1,7 @@
 """Decision by model: our own route, or LiteLLM's handler with our provider. It is made before
 LiteLLM checks a key.
 
-`litellm_reason` is the rule. `toolgate proxy` prints the decision for each model at start-up, and
+`litellm_reasons` is the rule. `toolgate proxy` prints the decision for each model at start-up, and
 `GET /toolgate/status` returns it.
 """
 
@@ -11,9 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import litellm
+
+from toolgate_core.host_probe import optional
 
 from ..api.shared.parameter import CHAT_TABLE
 from ..settings import Settings
@@ -27,7 +30,6 @@ from .hooks import (
     unsupported_callback,
     wants_events,
 )
-from .private_names import either
 from .response_cache import is_semantic
 from .router import (
     PRICES,
@@ -38,7 +40,9 @@ from .router import (
     is_limited,
     litellm_proxy,
     placement_of,
+    registry,
     router,
+    router_settings,
     rows_of,
 )
 from .selection import OWN_STRATEGIES
@@ -48,29 +52,11 @@ FRESH = 1.0
 MOST = 1000
 """Maximum number of cached decisions. A wildcard matches any number of models."""
 
-DEPLOYMENT_FIELDS = frozenset(
-    {
-        "api_base",
-        "api_key",
-        "cooldown_time",
-        "custom_llm_provider",
-        "drop_params",
-        "extra_body",
-        "litellm_credential_name",
-        "max_retries",
-        "model",
-        "num_retries",
-        "order",
-        "request_timeout",
-        "rpm",
-        "stream_timeout",
-        "tags",
-        "timeout",
-        "tpm",
-        "weight",
-        *PRICES,
-    }
-)
+DEPLOYMENT_FIELDS = PRICES | {
+    *("api_base", "api_key", "cooldown_time", "custom_llm_provider", "drop_params", "extra_body"),
+    *("litellm_credential_name", "max_retries", "model", "num_retries", "order", "request_timeout"),
+    *("rpm", "stream_timeout", "tags", "timeout", "tpm", "weight"),
+}
 """Fields of `litellm_params`, besides request parameters, that our route supports, or that have no
 effect on `toolgate/` models on either route (time-outs are settings of the gateway)."""
 
@@ -113,7 +99,8 @@ class ModelRoutes:
         targets = [target for row in rows if (target := target_of(row)) is not None]
         if not targets or len(targets) < len(rows):
             return None
-        reason = "TOOLGATE_ROUTE=litellm" if self._forced else litellm_reason(name, rows)
+        forced = ["TOOLGATE_ROUTE=litellm"] if self._forced else ()
+        reason = next(chain(forced, litellm_reasons(name, rows)), None)
         strategy = _own_strategy(name, rows)
         reads = reads_responses()
         priced = litellm.include_cost_in_streaming_usage
@@ -141,18 +128,15 @@ def litellms_reason(model: str, asker: Asker | None = None) -> str | None:
     return "it also has deployments of another provider" if route is None else route.reason
 
 
-def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
-    """Return the configuration of a model that our own route does not support; None: there is
-    none."""
-    return next(_reasons(model, rows), None)
-
-
-def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
-    held, general = router(), litellm_proxy().general_settings
+def litellm_reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the configuration of a model that our own route does not support."""
+    general = litellm_proxy().general_settings
     if (unsupported := unsupported_callback()) is not None:
         yield unsupported
-    if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
-        yield "LiteLLM's semantic response cache"
+    if (cache := litellm.cache) is not None and is_semantic(cache):
+        types = cache.supported_call_types  # None: of all operations
+        if types is None or "acompletion" in types:
+            yield "LiteLLM's semantic response cache"
     if litellm.max_budget and litellm_proxy().user_custom_auth is not None:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:
@@ -162,7 +146,7 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     for name, parameter in configured_parameters(model):
         if parameter not in FALLBACK_PARAMETERS:
             yield f"`{parameter}` in `{name}`"
-    for name, value in (held.default_litellm_params or {}).items():
+    for name, value in (router_settings().default_litellm_params or {}).items():
         if value and name not in (*PARAMETERS, *DEPLOYMENT_FIELDS, "metadata"):
             yield f"`{name}` in default_litellm_params"
     for row in rows:
@@ -206,8 +190,7 @@ def target_of(row: Row) -> Target | None:
 
 def _router_defaults() -> dict[str, Any]:
     """Return the parameters in `default_litellm_params`. LiteLLM prefers them to a deployment's."""
-    held = router()
-    configured = (held.default_litellm_params or {}) if held is not None else {}
+    configured = router_settings().default_litellm_params or {}
     names = PARAMETERS - DEPLOYMENT_FIELDS - {"metadata"}
     return {name: value for name, value in configured.items() if name in names}
 
@@ -215,43 +198,30 @@ def _router_defaults() -> dict[str, Any]:
 def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
     """Return the strategy, if nothing else affects the selection: no limits, tags, order or
     checks."""
-    held = router()
-    strategy = _strategy(held, model)
+    settings, strategy = router_settings(), _strategy(model)
     decided_otherwise = (
         strategy not in OWN_STRATEGIES
-        or held.enable_pre_call_checks
-        or held.enable_tag_filtering
-        or getattr(held, "optional_callbacks", None)
-        or not held.disable_cooldowns
+        or settings.enable_pre_call_checks
+        or settings.enable_tag_filtering
+        or router().optional_callbacks
+        or not settings.disable_cooldowns
         or has(*CHOOSING)
         or any(is_limited(row) or _is_special(row) for row in rows)
     )
     return None if decided_otherwise else strategy
 
 
-def _strategy(held: Any, model: str) -> str | None:
+def _strategy(model: str) -> str | None:
     """Return the strategy of the model's routing group or of the router; None if the model is a
     group."""
-    name = alias_target(model) or model
-    for group in either(held, "routing_groups").values():
+    name, held = alias_target(model) or model, router_settings()
+    for group in registry().routing_groups().values():
         if group.group_name == name:
             return None
-        if name in group.models:
-            return _text(group.routing_strategy)
-    return _text(held.routing_strategy)
-
-
-def _text(strategy: Any) -> str:
-    """Return the name of a strategy, which the router accepts as a string or an enum member."""
-    return str(getattr(strategy, "value", strategy))
+        held = group if name in group.models else held
+    return str(optional(held.routing_strategy, "value", held.routing_strategy))  # may be an enum's
 
 
 def _is_special(row: Row) -> bool:
     params, info = row["litellm_params"], row.get("model_info") or {}
     return params.get("order") is not None or bool(params.get("tags")) or bool(info.get("blocked"))
-
-
-def _caches(cache: Any) -> bool:
-    """Return whether chat completions are cached. `supported_call_types` of None means all are."""
-    types = getattr(cache, "supported_call_types", None)
-    return types is None or "acompletion" in types

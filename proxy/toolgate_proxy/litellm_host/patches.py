@@ -35,6 +35,8 @@ from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from litellm.types.utils import ModelResponse, ModelResponseStream
 from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
+from toolgate_core.host_probe import optional
+
 from ..background import in_background
 from .context import hold
 from .errors import CARRIED, PROVIDER
@@ -69,7 +71,7 @@ def register(provider: CustomLLM) -> CustomLLM:
     """Install the patches once per process. Returns the provider."""
     if unchecked not in litellm.callbacks:
         litellm.callbacks.append(unchecked)
-    if not hasattr(litellm.main, _MADE):
+    if not optional(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True
         litellm.main._complete_custom_providers = _opening(
@@ -126,7 +128,7 @@ def _carrying(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def init(self: ProxyException, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        setattr(self, CARRIED, getattr(sys.exception(), CARRIED, None))
+        setattr(self, CARRIED, optional(sys.exception(), CARRIED))
 
     return init
 
@@ -134,7 +136,7 @@ def _carrying(original: Callable[..., None]) -> Callable[..., None]:
 def _speaking(original: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
     @functools.wraps(original)
     def to_dict(self: ProxyException) -> dict[str, Any]:
-        error = getattr(self, CARRIED, None)
+        error = optional(self, CARRIED)
         return original(self) if error is None else error.body()["error"]
 
     return to_dict
@@ -190,8 +192,8 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
         return chunk
 
     def _log_success(self) -> None:
-        whole = getattr(self.logging_obj, _WHOLE, None)
-        if getattr(self.logging_obj, "_on_deferred_stream_complete", None) is not None:
+        whole = optional(self.logging_obj, _WHOLE)
+        if optional(self.logging_obj, "_on_deferred_stream_complete") is not None:
             self.logging_obj._deferred_stream_complete_args = (whole, False)
             return
         in_background(

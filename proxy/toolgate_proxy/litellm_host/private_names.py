@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib.metadata import version
-from typing import Any
 
 from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
+
+from .long_term import earlier
 
 TABLE = """
 The custom provider, for requests that LiteLLM's own handler serves
@@ -64,7 +65,7 @@ Headers of responses, and costs
 
 litellm.proxy.common_request_processing:ProxyBaseLLMRequestProcessing.
     get_custom_headers(user_api_key_dict model_id response_cost hidden_params): `x-litellm-...`
-    ~process_chunk_with_cost_injection(chunk model_name): `include_cost_in_streaming_usage`
+    process_chunk_with_cost_injection(chunk model_name): `include_cost_in_streaming_usage`
 litellm.router:Router.
     set_response_headers(response model_group): headers about limits of models
 litellm.types.router:
@@ -73,13 +74,9 @@ litellm.types.router:
 Routing, retries and fallbacks
 
 litellm.router:Router.
-    get_model_list(model_name team_id): deployments of a model
-    async_get_available_deployment(model request_kwargs messages): limits, tags and strategies
     async_routing_strategy_pre_call_checks(deployment): limits of deployments
 litellm:
     get_num_retries_from_retry_policy(exception retry_policy model_group): retry policies
-litellm.router_utils.fallback_event_handlers:
-    get_fallback_model_group(fallbacks model_group): fallbacks of a model
 
 Keys, and what requests may have
 
@@ -100,21 +97,21 @@ litellm.types.utils:
 
 MCP servers and search tools
 
-litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp:MCPRequestHandler.
+litellm.proxy.mcp_server.auth.user_api_key_auth_mcp:MCPRequestHandler.
     get_mcp_client_side_auth_header_name: headers for MCP servers
 litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler.
-    ~split_mcp_tools(tools): MCP servers
-    ~process_mcp_tools_without_openai_transform(user_api_key_auth mcp_tools_with_litellm_proxy
+    split_mcp_tools(tools): MCP servers
+    process_mcp_tools_without_openai_transform(user_api_key_auth mcp_tools_with_litellm_proxy
         mcp_auth_header mcp_server_auth_headers raw_headers): MCP servers
-    ~execute_tool_calls(tool_server_map tool_calls user_api_key_auth mcp_auth_header
+    execute_tool_calls(tool_server_map tool_calls user_api_key_auth mcp_auth_header
         mcp_server_auth_headers raw_headers): MCP servers
-litellm.proxy._experimental.mcp_server.utils:
+litellm.proxy.mcp_server.utils:
     logging_safe_mcp_headers(raw_headers): headers for MCP servers
     strip_known_server_prefix(name server): names of MCP tools
     upstream_credential_headers(header_names): headers for MCP servers
-litellm.proxy._experimental.mcp_server.mcp_server_manager:MCPServerManager.
+litellm.proxy.mcp_server.mcp_server_manager:MCPServerManager.
     get_registry: names of MCP servers in metrics, and their headers
-litellm.experimental_mcp_client.client:MCPClient.
+litellm.mcp_client.client:MCPClient.
     error_tool_result(exc): failed calls of MCP servers
     _create_httpx_client_factory: size of responses of MCP servers
     list_tools: bounds on MCP servers
@@ -125,9 +122,10 @@ mcp.client.stdio:
 LiteLLM's database
 
 litellm.proxy.auth.auth_checks:
+    can_token_call_search_tool(search_tool_name valid_token): permissions for search tools
     get_key_object(hashed_token prisma_client user_api_key_cache): aliases of keys
 litellm.proxy.proxy_server:ProxyConfig.
-    ~get_hierarchical_router_settings(user_api_key_dict prisma_client): settings of keys and teams
+    get_hierarchical_router_settings(user_api_key_dict prisma_client): settings of keys and teams
     get_config_state: providers that the configuration names
 litellm.proxy._types:
     UserAPIKeyAuth.budget_reservation: budgets of keys
@@ -148,17 +146,10 @@ litellm.proxy.proxy_server:
     user_api_key_cache: keys
     user_custom_auth: authentication
 """
-"""What names begin with, and below it the names, the arguments that they take, and their use. `~`:
-the name has an underscore in older releases."""
+"""What names begin with, and below it the names, the arguments that they take, and their use."""
 ROW = re.compile(
     r"(?P<begin>[\w.]+:[\w.]*)"
-    r"|    (?P<old>~?)(?P<name>[\w.]+)(?:\((?P<arguments>[^)]*)\))?: (?P<use>.+)"
-)
-SEARCH_PERMISSION = PrivateName(
-    "litellm.proxy.auth.auth_checks:can_token_call_search_tool",
-    "permissions for search tools",
-    ("search_tool_name", "valid_token"),
-    older="litellm.proxy.auth.auth_checks:can_key_call_search_tool",
+    r"|    (?P<name>[\w.]+)(?:\((?P<arguments>[^)]*)\))?: (?P<use>.+)"
 )
 
 
@@ -168,14 +159,12 @@ def _names() -> Iterator[PrivateName]:
         begin = row["begin"] or begin
         if (name := row["name"]) is not None:
             arguments = tuple((row["arguments"] or "").split())
-            older = f"{begin}_{name}" if row["old"] else None
-            yield PrivateName(begin + name, row["use"], arguments, older)
+            target = begin + name
+            yield PrivateName(target, row["use"], arguments, older=earlier(target))
 
 
-PRIVATE_NAMES = (SEARCH_PERMISSION, *_names())
-
-
-TESTED = ">=1.105.7,<1.111"
+PRIVATE_NAMES = tuple(_names())
+TESTED = ">=1.108,<1.111"
 """LiteLLM releases of docs/guide/upgrading.md."""
 
 
@@ -191,9 +180,3 @@ def check_private_names() -> None:
         raise LiteLLMChanged(
             incompatibility_message("LiteLLM", version("litellm"), problems, requirement)
         )
-
-
-def either(held: Any, name: str) -> Any:
-    """Return the attribute `name`, or `_name` in releases where it was private."""
-    found = getattr(held, name, None)
-    return getattr(held, f"_{name}") if found is None else found

@@ -20,6 +20,8 @@ from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessin
 from litellm.proxy.litellm_pre_call_utils import add_litellm_data_to_request
 from starlette.requests import Request
 
+from toolgate_core.host_probe import optional
+
 from ..api.surface import Surface
 from ..context import RequestContext
 from ..request_fields import copied
@@ -27,7 +29,6 @@ from .errors import PROVIDER
 from .fallbacks import Fallbacks
 from .guardrail_inputs import PROMPT, TOOLS
 from .mcp_credentials import credential_headers
-from .private_names import either
 from .response_forms import logged_response
 from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
 
@@ -233,7 +234,7 @@ class RequestData:
         response = logged_response(self.call_type, whole, stream=stream)
         params = self.row["litellm_params"] if self.row is not None else {}
         litellm.utils.update_response_metadata(
-            result=getattr(response, "response", response),  # of the last event of a stream
+            result=optional(response, "response", response),  # of the last event of a stream
             logging_obj=self.logging,
             model=params.get("model"),
             kwargs={**data, "api_base": params.get("api_base")},
@@ -248,7 +249,7 @@ class RequestData:
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
             return events
         await self.described(model, stream=True)
-        add = either(ProxyBaseLLMRequestProcessing, "process_chunk_with_cost_injection")
+        add = ProxyBaseLLMRequestProcessing.process_chunk_with_cost_injection
         frames = (frame + b"\n\n" for frame in events.split(b"\n\n") if frame)
         return b"".join([add(frame, model, self.logging) for frame in frames])
 
@@ -274,7 +275,7 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
     """Return the headers. `model`: its name in the router. `response`: LiteLLM's object of a whole
     response; None: of a stream, or of an error."""
     prepared = await data.prepared()
-    described: dict[str, Any] = {HIDDEN: dict(getattr(response, HIDDEN, None) or {})}
+    described: dict[str, Any] = {HIDDEN: dict(optional(response, HIDDEN) or {})}
     row = data.row
     if row is not None:
         await router().set_response_headers(described, model_group=model)
@@ -304,6 +305,6 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
 
 def headers_of(error: BaseException | None) -> dict[str, str]:
     """Return the headers that an exception of LiteLLM or of a callback has for the response."""
-    held = getattr(error, "headers", None)
+    held = optional(error, "headers")
     given = held if isinstance(held, Mapping) else {}
     return {name: str(value) for name, value in given.items() if name.lower() not in UNSENT}

@@ -319,8 +319,6 @@ class RequestEvents(Observer):
         await self._data.described(model, stream=is_streamed(self._data.body))
         raised, log = self._raised(error, model), self._data.logging
         await log.dispatch_failure_handlers(raised, _trace(raised), prefer_async_handlers=True)
-        # LiteLLM before 1.106 does not note it for streams.
-        log.model_call_details["has_logged_async_failure"] = True
         return raised
 
     async def _failure_hook(self, raised: Exception) -> Any:

@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError, ToolSchemaViolation
+from toolgate_core.host_probe import optional
 
 from ..api.surface import ApiResponse
 from ..background import without_owner
@@ -375,7 +376,7 @@ class EventSource:
 def _content(item: Any) -> bytes:
     if isinstance(item, bytes):
         return item
-    if isinstance(item, BaseModel) and getattr(item, "response", None) is None:
+    if isinstance(item, BaseModel) and optional(item, "response") is None:
         return item.model_dump_json(exclude_none=True).encode()
     content = item
     if isinstance(item, BaseModel):
@@ -389,5 +390,5 @@ def _text_of(chunk: Any) -> str:
     """Return the text of a chunk of chat completions."""
     if not isinstance(chunk, ModelResponse | ModelResponseStream):
         return ""
-    parts = (getattr(each, "delta", None) or each.message for each in chunk.choices)
+    parts = (optional(each, "delta") or each.message for each in chunk.choices)
     return "".join(part.content or "" for part in parts)

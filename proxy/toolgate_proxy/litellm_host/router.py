@@ -18,6 +18,7 @@ from ..routing.deployments import Placement
 from ..settings import settings
 from ..state import gateway
 from .errors import PROVIDER
+from .long_term import entry_points
 
 PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
 """Fields of `litellm_params` from which LiteLLM computes costs."""
@@ -61,6 +62,17 @@ def router() -> Any:
     return litellm_proxy().llm_router
 
 
+def registry() -> Any:
+    """Return LiteLLM's registry of the configured deployments; None before LiteLLM has started."""
+    held = router()
+    return None if held is None else entry_points(held).registry()
+
+
+def router_settings() -> Any:
+    """Return the settings of LiteLLM's router, which change while it runs."""
+    return entry_points(router()).settings()
+
+
 def rows_of(model: str | None, asker: Asker | None = None) -> list[Row]:
     """Return the deployments of a model, by a name, alias, routing group or wildcard match; None:
     of all models. `asker`: only those that may serve its requests. A name that is discovered has
@@ -82,17 +94,16 @@ def _replicas_of(row: Row) -> list[Row]:
 
 
 def _configured(model: str | None, asker: Asker | None) -> list[Row]:
-    held = router()
-    if held is None:
+    if (held := registry()) is None:
         return []
     if asker is None or model is None:
-        return held.get_model_list(model) or []
-    rows: list[Row] = held.get_model_list(model, team_id=asker.team) or []
+        return held.deployments(model) or []
+    rows: list[Row] = held.deployments(model, team_id=asker.team) or []
     usable = [row for row in rows if team_of(row) in (None, asker.team)]
     if usable or asker.team is not None or not asker.is_administrator:
         return usable
     # As in LiteLLM, the administrator may use the models of a team, if they are of only one.
-    rows = rows or [row for row in held.get_model_list() or () if public_name_of(row) == model]
+    rows = rows or [row for row in held.deployments() or () if public_name_of(row) == model]
     return rows if len({team_of(row) for row in rows}) == 1 else []
 
 
@@ -118,16 +129,15 @@ def is_toolgate(model: str | None) -> bool:
 
 def model_names() -> list[str]:
     """Return the names of all models, without aliases."""
-    held = router()
-    return sorted(held.model_names) if held is not None else []
+    held = registry()
+    return sorted(held.names(kind="group_set")) if held is not None else []
 
 
 def has_plain_names() -> bool:
     """Return whether `model_names` has all names of models: no wildcards and no aliases."""
-    held = router()
-    if held is None:
-        return False
-    return not held.model_group_alias and not any("*" in name for name in held.model_names)
+    held = registry()
+    plain = held is not None and not held.aliases()
+    return plain and not any("*" in name for name in model_names())
 
 
 def placement_of(row: Row) -> Placement | None:
@@ -163,11 +173,10 @@ def weights_of(rows: Sequence[Row]) -> list[float]:
     return weights if max(weights, default=0) > 0 else [1.0] * len(rows)
 
 
-def alias_target(model: str) -> Any:
+def alias_target(model: str) -> str | None:
     """Return the model that an alias of the router stands for; None: it is no alias."""
-    held = router()
-    target = None if held is None else (held.model_group_alias or {}).get(model)
-    return target["model"] if isinstance(target, dict) else target
+    found: str | None = registry().resolve(model, kind="alias")
+    return found
 
 
 def is_limited(row: Row) -> bool:
@@ -197,10 +206,9 @@ async def within_limits(
     LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
     selected for between the two, so that a row can be full although another one is not.
     """
+    select = entry_points(router()).select
     for left in reversed(range(max(1, len(rows_of(model))))):
-        row: Row = await router().async_get_available_deployment(
-            model=model, request_kwargs=data, messages=messages
-        )
+        row: Row = await select(model, data, messages=messages)
         with ExitStack() as slot:
             try:
                 slot.enter_context(taken(row))

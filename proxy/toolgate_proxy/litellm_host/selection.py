@@ -20,7 +20,7 @@ from ..routing.deployments import Deployments, Placement
 from ..routing.prefix_affinity import PrefixAffinity
 from ..state import gateway
 from .context import owner_of
-from .router import Row, Target, id_of, is_limited, placement_of, router, weights_of
+from .router import Row, Target, id_of, is_limited, placement_of, router_settings, weights_of
 
 PARALLEL = "max_parallel_requests"
 RETRY_AFTER = "1"
@@ -66,7 +66,7 @@ def limit_of(row: Row) -> int | None:
     """Return the maximum number of requests in flight of a deployment."""
     given = row["litellm_params"].get(PARALLEL)
     if given is None:
-        given = getattr(router(), f"default_{PARALLEL}", None)
+        given = router_settings().default_max_parallel_requests
     return int(given) or None if given is not None else None
 
 
@@ -85,7 +85,7 @@ class Selection:
     """Selects by health, prefix affinity, load and weight."""
 
     def __init__(self, deployments: Deployments, affinity: PrefixAffinity) -> None:
-        self._deployments = deployments
+        self.deployments = deployments
         self._affinity = affinity
         self.slots = Slots()
 
@@ -147,10 +147,10 @@ class Selection:
     ) -> Placement:
         """Return one of the replicas of a placement that LiteLLM has selected; the placement itself
         if it is not that of a name."""
-        found = self._deployments.replicas_of(placement)
+        found = self.deployments.replicas_of(placement)
         if len(found) == 1:
             return found[0]
-        left = [each for each in found if self._deployments.at(each).state.up] or found
+        left = [each for each in found if self.deployments.at(each).state.up] or found
         weights = dict.fromkeys(left, 1.0)
         preferred = self._affinity.choose(model, weights, request, owner)
         return preferred or random.choice(left)  # noqa: S311
@@ -165,7 +165,7 @@ class Selection:
         left = [
             placement
             for placement in found
-            if (deployment := self._deployments.at(placement)) is not tried and deployment.state.up
+            if (deployment := self.deployments.at(placement)) is not tried and deployment.state.up
         ]
         random.shuffle(left)
         if held is None or all(limit_of(row) is None for row in rows):
@@ -188,20 +188,20 @@ class Selection:
 
     def _is_at(self, row: Row, deployment: object) -> bool:
         placement = placement_of(row)
-        return placement is not None and self._deployments.at(placement) is deployment
+        return placement is not None and self.deployments.at(placement) is deployment
 
     def _is_up(self, row: Row) -> bool:
         places = self._places(row)
-        return not places or any(self._deployments.at(place).state.up for place in places)
+        return not places or any(self.deployments.at(place).state.up for place in places)
 
     def _load(self, row: Row) -> int:
         placement = placement_of(row)
-        return 0 if placement is None else self._deployments.at(placement).load.total
+        return 0 if placement is None else self.deployments.at(placement).load.total
 
     def _places(self, row: Row) -> list[Placement]:
         """Return the placements of a deployment's replicas; none for another provider's."""
         placement = placement_of(row)
-        return [] if placement is None else self._deployments.replicas_of(placement)
+        return [] if placement is None else self.deployments.replicas_of(placement)
 
 
 @lru_cache(maxsize=1)
@@ -215,10 +215,9 @@ def selection() -> Selection:
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
     """Applies health and prefix affinity to requests on LiteLLM's route."""
 
-    def __init__(self, selection: Selection, deployments: Deployments) -> None:
+    def __init__(self, selection: Selection) -> None:
         super().__init__()
         self._selection = selection
-        self._deployments = deployments
 
     async def async_filter_deployments(
         self,
@@ -238,14 +237,13 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         shown = {**request, "messages": messages} if messages else request
         preferred, placement = self._selection.preferred(model, rows, shown, owner_of(request))
         if placement is not None:
-            self._deployments.at(placement).load.expect()
+            self._selection.deployments.at(placement).load.expect()
         kept = {id(row) for row in preferred}
         return [row for row in rows if id(row) in kept]
 
 
 def _narrowed_later(rows: Sequence[Row]) -> bool:
-    held = router()
-    if held is not None and held.enable_pre_call_checks:
+    if router_settings().enable_pre_call_checks:
         return True
     params = (row["litellm_params"] for row in rows)
     return any(each.get("order") is not None or each.get("tags") for each in params)

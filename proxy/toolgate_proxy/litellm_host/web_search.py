@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from litellm.proxy._types import ProxyException, UserAPIKeyAuth
-
-from toolgate_core.host_probe import find
+from litellm.proxy.auth.auth_checks import can_token_call_search_tool
 
 from ..api.surface import Client
 from ..chat.tool_calls import begin_series
 from ..features.web.search import Page, SearchEngine, SearchFailed
 from .errors import own_errors
 from .mcp_credentials import McpCredentials
-from .private_names import SEARCH_PERMISSION
-from .router import router
+from .router import router, router_settings
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +49,7 @@ class LiteLLMSearch(SearchEngine):
 
 def search_tools() -> list[str]:
     """Return the names of the search tools of LiteLLM's configuration and of its database."""
-    here = router()
-    tools = () if here is None else here.search_tools
+    tools = () if router() is None else router_settings().search_tools
     names = (tool.get("search_tool_name") for tool in tools)
     return [name for name in names if isinstance(name, str)]
 
@@ -77,13 +74,12 @@ async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
     LiteLLM can't tell."""
     if name in _own_search_tools(caller):
         return True
-    team = getattr(caller, "team_object_permission", None)
-    granted = getattr(team, "search_tools", None)
-    if granted and name not in granted:
+    team = caller.team_object_permission
+    if team is not None and team.search_tools and name not in team.search_tools:
         return False
     with own_errors():
         try:
-            await find(SEARCH_PERMISSION)(search_tool_name=name, valid_token=caller)
+            await can_token_call_search_tool(search_tool_name=name, valid_token=caller)
         except ProxyException as error:
             if str(error.code) == "403":
                 return False

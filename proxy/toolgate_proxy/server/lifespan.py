@@ -38,7 +38,7 @@ def extend_lifespan(app: Any) -> None:
             health = Health(gateway().deployments, lambda: placements(None))
             begun = _connect_to_grammars(), warn_of_unused_keys(settings()), health.check_forever()
             work = [asyncio.create_task(each) for each in begun]
-            add_callback(SelectionHook(selection(), gateway().deployments))
+            add_callback(SelectionHook(selection()))
             begin_models(model_names())
             begin_series()
             _print_routes()

@@ -70,9 +70,7 @@ class Sending:
         here, host, request = gateway(), self.host, writer.request
         observer, model = host.observer, host.fallbacks.model
         await writer.accepted(model, client)
-        answers = None
-        if host.fallbacks.has_cache:
-            answers = kept_answers(host.surface.call_type, values, client.seal)
+        answers = kept_answers(host.surface.call_type, values, client.seal)
         respond, others = here.failover.respond, host.fallbacks.alternatives
         responding = respond(request, self.first, others, host.context, answers)
         async with responding as (answer, events):

@@ -13,7 +13,6 @@ import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
-from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
 
 from tests.proxy.kit import beside
 from tests.proxy.server import kit
@@ -21,7 +20,7 @@ from tests.proxy.server.conftest import configured
 from tests.proxy.server.kit import APIS
 from tests.support.effort import rotating, sampled
 from tests.support.litellm.fallbacks import BROKEN, configure
-from tests.support.litellm.mcp import LOOKUP
+from tests.support.litellm.mcp import LOOKUP, MANAGER
 from tests.support.litellm.own_route import MASTER, PATHS, body_of
 from tests.support.servers.mcp_http import running
 from tests.support.servers.mcp_shop import TOOLS
@@ -60,7 +59,7 @@ def shops_of_module():
 @pytest.fixture
 def shops(shops_of_module):
     """The servers `shop` and `other`."""
-    for server in global_mcp_server_manager.get_registry().values():
+    for server in MANAGER.get_registry().values():
         first = AT_FIRST.setdefault(server.name, (server.extra_headers, server.auth_type))
         server.extra_headers, server.auth_type = first
     for shop in shops_of_module:
@@ -72,14 +71,14 @@ def shops(shops_of_module):
 
 def change(**changes):
     """Change the configuration of all servers."""
-    for server in global_mcp_server_manager.get_registry().values():
+    for server in MANAGER.get_registry().values():
         for name, value in changes.items():
             setattr(server, name, value)
 
 
 def takes(server, *headers):
     """Headers of requests that its configuration names."""
-    by_name = {each.name: each for each in global_mcp_server_manager.get_registry().values()}
+    by_name = {each.name: each for each in MANAGER.get_registry().values()}
     by_name[server].extra_headers = [*headers]
 
 
@@ -454,9 +453,9 @@ async def test_many_parts_are_one_text_before_they_are_copied(gateway, shop, mon
 @pytest.fixture
 def one_server(monkeypatch):
     """For each tool, LiteLLM compares its name with those of all servers."""
-    servers = global_mcp_server_manager.config_mcp_servers
+    servers = MANAGER.config_mcp_servers
     kept = {name: each for name, each in servers.items() if each.name == "shop"}
-    monkeypatch.setattr(global_mcp_server_manager, "config_mcp_servers", kept)
+    monkeypatch.setattr(MANAGER, "config_mcp_servers", kept)
 
 
 @pytest.mark.usefixtures("usual_bounds", "one_server")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 from anthropic.types import Message
-from litellm.proxy import proxy_server
 
 from tests.proxy.server import kit
 from tests.proxy.server.kit import REFUSALS, goes_on, same
@@ -17,6 +16,7 @@ from tests.support.apis.messages_api import check_message
 from tests.support.servers.script import call
 from toolgate_proxy.features.web.fetch import MAX_BYTES, PageFetcher
 from toolgate_proxy.features.web.search import Domains
+from toolgate_proxy.litellm_host.router import router_settings
 from toolgate_proxy.public_fetch import PublicFetch
 from toolgate_proxy.server import authorization
 
@@ -160,7 +160,7 @@ async def test_a_search_that_fails_is_a_result_that_says_so(gateway, engine, api
 
 @APIS
 async def test_without_a_search_tool_the_search_is_left_out(gateway, api):
-    proxy_server.llm_router.search_tools = []
+    router_settings().search_tools.clear()
     reply = await ask(gateway, api, "I know nothing.")
     assert reply.text == "I know nothing."
     assert "web_search" in reply.own["x-toolgate-omitted-tools"]

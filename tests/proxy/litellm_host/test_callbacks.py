@@ -34,13 +34,13 @@ from toolgate_proxy.litellm_host.app import EVENTS, repair_spans
 from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.hooks import MODERATION, POST_CALL, RESPONSE_HOOKS, UNSUPPORTED
 from toolgate_proxy.litellm_host.limit_hook import hook as of_limits
-from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason
+from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reasons
 from toolgate_proxy.litellm_host.response_forms import logged_response
 from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
 from toolgate_proxy.server.request_scope import own_headers
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.state import GatewayState, gateway
+from toolgate_proxy.state import GatewayState
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def logging_object():
 
 
 def reason():
-    return litellm_reason("tiny", rows_of("tiny"))
+    return next(litellm_reasons("tiny", rows_of("tiny")), None)
 
 
 def route():
@@ -190,7 +190,7 @@ def test_built_in_callbacks_and_those_of_the_router_are_ignored():
     """LiteLLM registers them in every process."""
     ProxyLogging(user_api_key_cache=litellm.DualCache())._add_proxy_hooks(None)
     litellm.callbacks.append(of_limits)
-    litellm.callbacks.append(SelectionHook(selection(), gateway().deployments))
+    litellm.callbacks.append(SelectionHook(selection()))
     assert len(litellm.callbacks) > 4
     assert isinstance(selection(), Selection)
     assert shown() == ""

@@ -4,7 +4,6 @@ bodies with our codes, and the texts of its calls of MCP servers that fail."""
 import litellm
 import pytest
 from fastapi import HTTPException
-from litellm.experimental_mcp_client.client import MCPClient
 from litellm.proxy._types import ProxyException
 
 from tests.proxy.kit import beside
@@ -19,7 +18,7 @@ from toolgate_proxy.litellm_host.errors import (
     own_errors,
     proxy_exception,
 )
-from toolgate_proxy.litellm_host.mcp import OF_SERVERS, noted_failures
+from toolgate_proxy.litellm_host.mcp import OF_SERVERS, MCPClient, noted_failures
 from toolgate_proxy.provider import toolgate
 
 CASES = beside(__file__)

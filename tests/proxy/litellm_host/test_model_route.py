@@ -16,7 +16,7 @@ from tests.proxy.kit import beside
 from tests.support.litellm.router import foreign, row, use
 from toolgate_proxy.litellm_host import model_route as module
 from toolgate_proxy.litellm_host import router
-from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reason, target_of
+from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reasons, target_of
 from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.routing.deployments import Placement
 from toolgate_proxy.server.launcher import Route, make_config
@@ -35,7 +35,7 @@ def route_of(model="tiny"):
 
 def reason(monkeypatch, *rows, **settings):
     use(monkeypatch, *(rows or (A,)), **settings)
-    return litellm_reason("tiny", rows_of("tiny"))
+    return next(litellm_reasons("tiny", rows_of("tiny")), None)
 
 
 def test_generated_configuration_uses_our_own_route(monkeypatch):
@@ -127,7 +127,7 @@ def test_route_setting_sends_all_requests_to_litellm(monkeypatch):
 def test_unsupported_deployment_field_sends_requests_to_litellm(monkeypatch, params):
     expected = f"`{next(iter(params))}` in litellm_params"
     assert reason(monkeypatch, A, row("b", **params)) == expected == route_of().reason
-    assert {*module._reasons("tiny", rows_of("tiny"))} == {expected}
+    assert {*litellm_reasons("tiny", rows_of("tiny"))} == {expected}
 
 
 @pytest.mark.parametrize("field", ["mock_response", "tools", "guardrails"])

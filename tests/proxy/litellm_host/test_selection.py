@@ -7,6 +7,7 @@ import pytest
 
 from tests.proxy.kit import beside
 from tests.support.litellm.router import foreign, made, row, use
+from toolgate_proxy.litellm_host.long_term import entry_points
 from toolgate_proxy.litellm_host.model_route import target_of
 from toolgate_proxy.litellm_host.router import placement_of
 from toolgate_proxy.litellm_host.selection import (
@@ -33,7 +34,8 @@ SIZES = pytest.mark.parametrize("body", [BODY, SHORT], ids=["long", "short"])
 
 
 @pytest.fixture
-def deployments():
+def deployments(monkeypatch):
+    use(monkeypatch, A)
     return Deployments(Settings(redis_url=None))
 
 
@@ -227,13 +229,13 @@ class Prefers(PrefixAffinity):
 
 
 def hooked(prefers, deployments):
-    hook = SelectionHook(Selection(deployments, Prefers(prefers)), deployments)
+    hook = SelectionHook(Selection(deployments, Prefers(prefers)))
     litellm.callbacks.append(hook)
     return hook
 
 
 async def picked(router, times=20, **request):
-    choose = router.async_get_available_deployment
+    choose = entry_points(router).select
     return {*names([await choose("tiny", {**request}, messages=LONG) for _ in range(times)])}
 
 
@@ -317,7 +319,7 @@ async def test_deployments_of_mixed_providers_are_not_filtered(deployments):
     hooked("b", deployments)
     down(deployments, A)
     assert len(await picked(router, 40)) == 2
-    hook = SelectionHook(Selection(deployments, Prefers(None)), Deployments(Settings()))
+    hook = SelectionHook(Selection(Deployments(Settings()), Prefers(None)))
     assert await hook.async_filter_deployments("tiny", [B, C], None, None) == [B, C]
     assert await hook.async_filter_deployments("tiny", [], LONG, {}) == []
 
@@ -327,13 +329,13 @@ async def test_cache_keys_belong_to_the_team_or_the_key(deployments, name):
     """As LiteLLM's metadata describes them."""
     router = made(A, B, C)
     affinity = PrefixAffinity(deployments)
-    litellm.callbacks.append(SelectionHook(Selection(deployments, affinity), deployments))
+    litellm.callbacks.append(SelectionHook(Selection(deployments, affinity)))
 
     async def places(**metadata):
         found = []
         for number in range(12):
             request = {"prompt_cache_key": f"key {number}", name: metadata}
-            chosen = await router.async_get_available_deployment("tiny", request, messages=HI)
+            chosen = await entry_points(router).select("tiny", request, messages=HI)
             found += names([chosen])
             with load_of(deployments, chosen).running():
                 pass  # it has arrived

@@ -323,6 +323,29 @@ async def test_least_busy_does_not_count_a_request_that_its_client_left(
     await backends.under_way(0)
 
 
+@pytest.mark.parametrize("route", [CHAT, MESSAGES])
+async def test_tags_limits_and_fallbacks_choose_the_backend(backends, tmp_path, route):
+    """By LiteLLM's router, which these gateways have without the members that LiteLLM is about to
+    delete (forked_gateways)."""
+    first, second, third = (each.url for each in backends.all)
+    routes = [Route("tagged", "tiny", url) for url in (first, second)]
+    config = make_config([*routes, Route("full", "tiny", first), Route("spare", "tiny", third)])
+    for row, tag in zip(config["model_list"], ("gold", "lead", "full", "spare"), strict=True):
+        row["litellm_params"]["tags"] = [tag, "any"]
+    config["model_list"][2]["litellm_params"]["rpm"] = 1
+    settings_ = {"enable_tag_filtering": True, "fallbacks": [{"full": ["spare"]}]}
+    config["router_settings"] |= settings_ | {"routing_strategy": "usage-based-routing-v2"}
+    (path := tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    body = asked("hi", system="", tags=["lead"], max_tokens=64) | {"model": "tagged"}
+    with serving(["--config", str(path)], first, tmp_path / "log") as gateway:
+        async with http_client(gateway.url, MASTER_KEY, timeout=60) as http:
+            assert [await sent(http, backends, body, route) for _ in range(4)] == [1] * 4
+            body |= {"model": "full", "tags": ["any"]}
+            assert [await sent(http, backends, body, route) for _ in range(3)] == [0, 2, 2]
+            refused = await http.post(route, json={**body, "tags": ["none"]})
+            assert refused.status_code == 403, refused.text
+
+
 def test_status_command_shows_the_backends(urls, backends, monkeypatch):
     def toolgate(key):
         monkeypatch.setenv("TOOLGATE_MASTER_KEY", key)

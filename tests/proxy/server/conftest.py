@@ -4,12 +4,12 @@ import asyncio
 from contextlib import contextmanager
 
 import pytest
-from litellm.proxy import proxy_server
 
 from tests.support.litellm.mcp import LIST_SECONDS, serving
 from tests.support.litellm.own_route_process import own_route
 from tests.support.servers import mcp_shop
 from tests.support.servers.search_engine import running
+from toolgate_proxy.litellm_host.router import router_settings
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def engine(gateway):
     """LiteLLM's router has the search tool `searx`, which asks this engine."""
     with running() as engine:
         params = {"search_provider": "searxng", "api_base": engine.url}
-        proxy_server.llm_router.search_tools = [
+        router_settings().search_tools[:] = [
             {"search_tool_name": "searx", "litellm_params": params}
         ]
         yield engine

@@ -23,6 +23,7 @@ from toolgate_proxy import background
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.limiter import Limiter
+from toolgate_proxy.litellm_host.router import router_settings
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.request_scope import RequestScope
 from toolgate_proxy.settings import Settings
@@ -228,9 +229,7 @@ async def test_a_client_that_leaves_ends_the_loop(gateway, calls, monkeypatch, s
     watched = None
     match stage:
         case "listing":
-            # It has an underscore before 1.106.
-            name = "process_mcp_tools_without_openai_transform"
-            monkeypatch.setattr(Handler, name, listing, raising=False)
+            monkeypatch.setattr(Handler, "process_mcp_tools_without_openai_transform", listing)
         case "sampling":
             backend.turns = [hangs]
         case "call":
@@ -251,7 +250,7 @@ async def test_a_client_that_leaves_ends_the_loop(gateway, calls, monkeypatch, s
 @pytest.mark.parametrize("api", SEARCHES)
 async def test_a_client_that_leaves_ends_a_web_search(gateway, monkeypatch, stream, api):
     search, router = Hanging(), proxy_server.llm_router
-    router.search_tools = [{"search_tool_name": "s", "litellm_params": {}}]
+    router_settings().search_tools[:] = [{"search_tool_name": "s", "litellm_params": {}}]
     monkeypatch.setattr(router, "asearch", search)
     gateway.backend.turns = [Script((call("web_search", {"query": "news"}),))]
     body = {"tools": [SEARCHES[api]], "stream": stream}

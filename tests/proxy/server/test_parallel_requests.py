@@ -78,7 +78,7 @@ async def test_request_goes_to_a_deployment_with_a_free_slot(
 ):
     rows = limited(gateway.backend), limited(second, "b")
     use(monkeypatch, *rows, **STRATEGIES[strategy])
-    hook = SelectionHook(fallbacks.selection(), gateway.here.deployments)
+    hook = SelectionHook(fallbacks.selection())
     monkeypatch.setattr(litellm, "callbacks", [hook])
     gateway.backend.scripts["hang"] = HANG
     leave = asyncio.Event()

@@ -9,7 +9,6 @@ import logging
 import pytest
 from litellm.proxy import proxy_server
 from litellm.proxy._types import LiteLLM_ObjectPermissionTable, UserAPIKeyAuth
-from litellm.proxy.auth import auth_checks
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import REGISTRY
@@ -25,6 +24,7 @@ from toolgate_proxy.chat.tool_calls import ENDINGS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host import mcp
+from toolgate_proxy.litellm_host.router import router_settings
 from toolgate_proxy.litellm_host.web_search import may_search
 from toolgate_proxy.server import logs
 from toolgate_proxy.settings import Settings
@@ -202,16 +202,16 @@ SEARCH = {
 
 @pytest.mark.parametrize("api", SEARCH)
 async def test_a_key_searches_with_a_tool_that_it_may_use(gateway, engine, api):
-    """`denied`: tools that no permission names, which older LiteLLMs can't deny."""
+    """`denied`: tools that no permission names."""
     params = {"search_provider": "searxng", "api_base": engine.url}
-    proxy_server.llm_router.search_tools = [
+    router_settings().search_tools[:] = [
         {"search_tool_name": name, "litellm_params": params} for name in ("first", "second")
     ]
     for allowed, denied, used in (
         ((), False, True),
         (("second",), False, True),
         (("third",), False, False),
-        ((), True, not hasattr(auth_checks, "can_token_call_search_tool")),
+        ((), True, False),
         (("second",), True, True),
     ):
         proxy_server.general_settings["search_tool_deny_by_default"] = denied

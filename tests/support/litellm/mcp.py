@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
+from toolgate_proxy.litellm_host.long_term import module
 
+MANAGER = module("litellm.proxy.mcp_server.mcp_server_manager").global_mcp_server_manager
 STDIO = "LITELLM_ENABLE_MCP_STDIO"
 """Variable without which LiteLLM starts no processes."""
 LIST_SECONDS = 60.0
@@ -20,12 +21,11 @@ LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 @asynccontextmanager
 async def serving(**servers: dict[str, Any]) -> AsyncIterator[None]:
     """Configure servers, by their names. Those configured before are there again afterwards."""
-    manager = global_mcp_server_manager
-    kept = (manager.config_mcp_servers, manager.tool_name_to_mcp_server_name_mapping)
+    kept = (MANAGER.config_mcp_servers, MANAGER.tool_name_to_mcp_server_name_mapping)
     earlier, setting = [dict(each) for each in kept], os.environ.get(STDIO)
     os.environ[STDIO] = "true"
     before = asyncio.all_tasks()
-    await manager.load_servers_from_config(servers)
+    await MANAGER.load_servers_from_config(servers)
     listing = asyncio.all_tasks() - before
     try:
         yield

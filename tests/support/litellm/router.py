@@ -7,6 +7,7 @@ import pytest
 from litellm.proxy import proxy_server
 from litellm.router import Router
 
+from toolgate_proxy.litellm_host.router import registry
 from toolgate_proxy.provider import toolgate
 
 Row = dict[str, Any]
@@ -62,5 +63,5 @@ def use(monkeypatch: pytest.MonkeyPatch, *rows: Row, **settings: Any) -> Router:
     """Makes it the proxy's router."""
     router = made(*rows, **settings)
     monkeypatch.setattr(proxy_server, "llm_router", router)
-    monkeypatch.setattr(proxy_server, "llm_model_list", router.model_list)
+    monkeypatch.setattr(proxy_server, "llm_model_list", registry().deployments())
     return router

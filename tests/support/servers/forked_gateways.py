@@ -1,5 +1,6 @@
 """The modules of a gateway. The process that gateways are forked from imports this one."""
 
+from contextlib import suppress
 from importlib import import_module
 
 from toolgate_core.host_probe import importing
@@ -15,3 +16,9 @@ with importing():
         "toolgate_proxy.litellm_host.private_names",
     ):
         import_module(name)
+
+with suppress(ModuleNotFoundError):  # LiteLLM before 1.110
+    # LiteLLM is about to delete these members of its router.
+    members = import_module("litellm.router_deprecated").DeprecatedRouterMembers
+    for name in [each for each in vars(members) if not each.startswith("__")]:
+        delattr(members, name)

@@ -14,7 +14,7 @@ from ...errors import SchemaNotEnforceable
 from ...errors.base import shortened
 from ...pointer import escape, pointer_of
 from ..patterns import matches_nothing
-from ..regular.parts import Look, Unsupported, every_part
+from ..regular.parts import Unsupported
 from ..regular.reading import parse
 from ..walk import pointer_of_ref, reachable, subschemas
 
@@ -54,14 +54,9 @@ def problem_of(pattern: str) -> str:
     """Why the validator does not read a pattern."""
     said = f'{json.dumps(shortened(pattern, MAX_SHOWN), ensure_ascii=False)} is not a "regex"'
     try:
-        part = parse(pattern)
+        parse(pattern)
     except (Unsupported, RecursionError) as unsupported:
         return f"{said}: {unsupported}"
-    if any(isinstance(each, Look) and each.behind for each in every_part(part)):
-        return (
-            f"{said} that can be checked: its look-behind has no fixed length, and an assertion or "
-            "a back-reference inside"
-        )
     return said
 
 

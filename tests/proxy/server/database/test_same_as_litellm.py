@@ -5,13 +5,11 @@ import asyncio
 import json
 import re
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
-from packaging.version import Version
 
 from tests.proxy.kit import beside
 from tests.proxy.server.database.conftest import PRICES
@@ -209,8 +207,6 @@ ENDS = [(stream, suffix) for stream in (False, True) for suffix in ("", "-down")
 @sampled("api, end", PATHS, ENDS, one_in=3)
 async def test_events_and_rows_of_an_answer_are_the_same(gateway, database, recorder, api, end):
     stream, suffix = end
-    if suffix and stream and api != "chat" and Version(version("litellm")) < Version("1.106"):
-        pytest.skip("This LiteLLM logs the failure of such a stream twice.")
     limits = {"max_budget": 100.0, "rpm_limit": 100, "tpm_limit": 100_000}
     columns = {**limits, "metadata": {"tags": ["tag-of-key"]}}
     bodies = [body_of(api, stream=stream, model=model + suffix) for model in (MINE, THEIRS)]
