@@ -105,12 +105,26 @@ console.log(JSON.stringify(Object.fromEntries(snippets(url, "tiny", null, key)))
 """
 
 
+README = (Path(__file__).parents[2] / "README.md").read_text()
+PLACE = "from pydantic import BaseModel\n\nclass Place(BaseModel):\n    city: str\n"
+
+
+def readme(url):
+    """Return the README's snippet."""
+    text = README.partition("```python\n")[2].partition("```")[0]
+    given = ('"http://127.0.0.1:4000', f'"{url}'), ("sk-…", MASTER_KEY), ("Qwen3-8B", "tiny")
+    for old, new in given:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
 def command(title, snippet):
     """Return what runs a snippet. Node looks for packages where the program is."""
     if "JavaScript" in title or title == "Vercel AI SDK":
         (program := node_folder() / "followed.mjs").write_text(snippet)
         return ["node", str(program)]
-    own = title in ("OpenAI SDK (Python)", "Anthropic SDK (Python)")
+    own = title in ("README", "OpenAI SDK (Python)", "Anthropic SDK (Python)")
     return [sys.executable if own else str(client_python()), "-c", snippet]
 
 
@@ -121,8 +135,10 @@ def test_a_client_as_a_snippet_of_the_page_sets_it_up_has_formats_and_loops(
     module = shutil.copy(SNIPPETS, tmp_path / "snippets.mjs")
     show = ["node", "--input-type=module", "-e", PRINT, str(module), gateway, MASTER_KEY]
     shown = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    shown["README"] = readme(gateway)
+    place = PLACE if "print" in FOLLOWED[title] else ""
     ran = subprocess.run(
-        command(title, f"{shown[title]}\n{FOLLOWED[title]}"),
+        command(title, f"{shown[title]}\n{place}{FOLLOWED[title]}"),
         capture_output=True,
         text=True,
         timeout=120,

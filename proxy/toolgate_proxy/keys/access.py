@@ -83,11 +83,6 @@ def nearest_path(route: str) -> str:
     return nearest(route, PATHS, 0.8)
 
 
-def methods_of(route: str) -> list[str]:
-    """Return the methods with which a virtual key may use the route."""
-    return [method for method in ROUTES if may_open(method, route)]
-
-
 def may_open(method: str, route: str) -> bool:
     """Return whether a virtual key may use the route."""
     allowed = ROUTES.get(method)

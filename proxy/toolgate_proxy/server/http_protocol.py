@@ -284,16 +284,15 @@ def ended_by_closing(app: ASGIApp, cycle: RequestResponseCycle) -> ASGIApp:
     length ends with the connection, which uvicorn closes."""
 
     async def ending(scope: Scope, receive: Receive, send: Send) -> None:
-        has_length = True
-
         async def unchunked(message: Message) -> None:
-            nonlocal has_length
             if message["type"] == "http.response.start":
-                names = (name.lower() for name, _ in message.get("headers", ()))
-                if not (has_length := b"content-length" in names):
+                if b"content-length" not in (
+                    name.lower() for name, _ in message.get("headers", ())
+                ):
                     cycle.chunked_encoding = False
-            elif not has_length:
-                cycle.expected_content_length = len(message.get("body", b""))
+            else:
+                size = len(message.get("body", b""))
+                cycle.expected_content_length = max(size, cycle.expected_content_length)
             await send(message)
 
         await app(scope, receive, unchunked)

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from toolgate_core.errors import ModelNotFound
 
 from ..context import RequestContext, route_path
-from ..keys.access import ROUTES, methods_of
+from ..keys.access import ROUTES, may_open
 from ..litellm_host.database import has_database
 from ..litellm_host.router import model_names, placements, rows_of
 from ..state import gateway
@@ -47,7 +47,8 @@ async def answer(scope: Scope, context: RequestContext) -> Response | None:
 
 async def methods(scope: Scope, _: RequestContext) -> Response:
     """Answer an OPTIONS of one of METHODS that is no preflight request."""
-    return Response(None, 204, {"allow": ", ".join([*methods_of(route_path(scope)), "OPTIONS"])})
+    allowed = (method for method in ROUTES if may_open(method, route_path(scope)))
+    return Response(None, 204, {"allow": ", ".join([*allowed, "OPTIONS"])})
 
 
 def _of_model(name: str) -> Response:

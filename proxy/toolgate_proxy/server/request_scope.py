@@ -56,7 +56,7 @@ from ..context import (
     keywords_note,
     route_path,
 )
-from ..keys.access import KEY_HEADERS, Header, key_of, methods_of
+from ..keys.access import KEY_HEADERS, Header, key_of, may_open
 from ..metrics import exposition
 from ..state import gateway
 from . import logs, traffic
@@ -142,7 +142,8 @@ def without_slash(path: str) -> str:
     """Return the path of an API without a slash at its end, which some clients add. Return others
     as they are."""
     short = path.rstrip("/")
-    return short if surface_of(short, ()) or methods_of(short) else path
+    is_api = surface_of(short, ()) or may_open("POST", short) or may_open("GET", short)
+    return short if is_api else path
 
 
 def without_control_headers(headers: Iterable[Header]) -> list[Header]:

@@ -54,7 +54,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     responses = gateway().responses
     place = None if responses.shared is None else Place(responses, seal.owner, wanted)
     found = _Work(responses, seal, wanted, _Query(scope), place)
-    if not is_ours and not await found.exists():
+    if not is_ours and await found.find() is None:
         return None
     context.call_id = uuid.uuid4().hex
     context.meter.note_tokens(0, 0)
@@ -179,18 +179,15 @@ class _Work:
             raise self._missing(self._id)
         return _json(response.body)
 
-    async def exists(self) -> bool:
-        """Return whether it is one of ours, which may have an ID of its client."""
-        try:
-            return await self._find() is not None
-        except ResponseNotFound:
-            return False
-
-    async def _find(self, *, whole: bool = False) -> StoredResponse:
+    async def find(self, *, whole: bool = False) -> StoredResponse | None:
+        """Return the response, or None if it is not one of ours."""
         found = await self._responses.find(self._seal.owner, self._id)
         if found is None and self._place is not None:
             found = await self._place.find(whole=whole)
-        if found is None:
+        return found
+
+    async def _find(self, *, whole: bool = False) -> StoredResponse:
+        if (found := await self.find(whole=whole)) is None:
             raise self._missing(self._id)
         return found
 
