@@ -28,6 +28,11 @@ chat completions, R: Responses, M: Messages). Where a note says `max_tokens`, th
 
 Other parameters are a 400, and so are unknown members of an object, unless they are `null` or
 `false`. A `null` value is the same as no value.
+
+OpenAI's APIs also take forms of each other that have one meaning: functions in `tools`,
+`tool_choice`, parts with text and images. The Responses API takes `max_tokens`,
+`max_completion_tokens`, `reasoning_effort`, `verbosity` and `response_format`, if its own form is
+left out.
 """
 TITLES = {
     "OpenAI": "OpenAI's parameters",

@@ -54,6 +54,7 @@ def paths(litellm: Forwarding) -> list[Path]:
     answered = litellm.unless
     return [
         Path("GET|HEAD /", page.PATHS, answered(_page)),
+        Path("OPTIONS /v1/models", probes.METHODS, answered(probes.methods)),
         _api("POST /v1/chat/completions", Pipeline(COMPLETIONS, litellm)),
         _api("POST /v1/responses", Pipeline(RESPONSES, litellm)),
         _api("POST /v1/responses/input_tokens", Pipeline(RESPONSES, litellm, RESPONSES.counting)),

@@ -6,6 +6,7 @@ A field that is missing and a field that is null both read as None, as in OpenAI
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -19,6 +20,7 @@ MAX_SHOWN_LENGTH = 40
 """Longest string that an error message repeats."""
 NEAR = 0.6
 """Similarity from which another value is suggested."""
+QUOTED = re.compile(r'"([^"]+)"')
 MAX_SHOWN = 10**18
 """Largest integer that error messages show. Python refuses to print integers of any length."""
 
@@ -134,6 +136,8 @@ def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
     """The error for a value of the wrong type or out of its range. `expected` is a noun phrase."""
     if value is None:
         return InvalidRequest(f"{path!r} is required. It must be {expected}.", param=path)
+    if isinstance(value, str) and value and expected.startswith('"'):
+        return unknown_value(path, expected, value, QUOTED.findall(expected))
     shown = _shown(value, expected)
     return InvalidRequest(
         f"{path!r} must be {expected}{shown and f', but is {shown}'}.", param=path

@@ -2,15 +2,21 @@
 they are allowed, values of the schema, thoughts where they are wanted."""
 
 import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.support.agents.client_packages import run_program
+from tests.support.agents.client_packages import client_python, node_folder, run_program
 from tests.support.effort import rotating
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.redis_server import redis_server
 from tests.support.servers.script import Script, call
+from toolgate_proxy.ops import page
 
 pytestmark = pytest.mark.litellm_process
 PROGRAMS = (
@@ -39,13 +45,18 @@ class Obliging:
         said = "It is sunny."
         if asked is not None and asked.content is not None:
             said = json.dumps(value_of(schemas[asked.content]))
-        elif asked is not None and asked.candidates:
+        elif asked is not None and asked.candidates and not self._is_done(message):
             last = asked.candidates[-1]
             said = call(last.name, value_of(schemas[last.key]))
         if asked is not None and asked.reasoning == "on":
             said = f"<think>\nWhich one?\n</think>\n\n{said}"
         tokens = self.tokens(message.prompt)
         return Script((said,), prompt_tokens=tokens, cached_tokens=min(3, tokens))
+
+    def _is_done(self, message):
+        """Return whether a call that may be left out has its result."""
+        last = message.prompt.messages[-1]
+        return last["role"] == "tool" and message.enforcement.choice == "auto"
 
 
 def value_of(schema):
@@ -83,3 +94,56 @@ def gateway(tmp_path_factory):
 def test_a_client_librarys_program_succeeds(gateway, tmp_path, file):
     """It prints what it has checked, and fails by an assertion."""
     run_program(file, tmp_path, gateway, MASTER_KEY)
+
+
+FOLLOWED = yaml.safe_load(Path(__file__).with_name("snippets.yaml").read_text())
+SNIPPETS = Path(page.__file__).parent / "static" / "connect" / "snippets.js"
+PRINT = """
+const [, module, url, key] = process.argv;
+const { snippets } = await import(module);
+console.log(JSON.stringify(Object.fromEntries(snippets(url, "tiny", null, key))));
+"""
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+PLACE = "from pydantic import BaseModel\n\nclass Place(BaseModel):\n    city: str\n"
+
+
+def readme(url):
+    """Return the README's snippet."""
+    text = README.partition("```python\n")[2].partition("```")[0]
+    given = ('"http://127.0.0.1:4000', f'"{url}'), ("sk-…", MASTER_KEY), ("Qwen3-8B", "tiny")
+    for old, new in given:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def command(title, snippet):
+    """Return what runs a snippet. Node looks for packages where the program is."""
+    if "JavaScript" in title or title == "Vercel AI SDK":
+        (program := node_folder() / "followed.mjs").write_text(snippet)
+        return ["node", str(program)]
+    own = title in ("README", "OpenAI SDK (Python)", "Anthropic SDK (Python)")
+    return [sys.executable if own else str(client_python()), "-c", snippet]
+
+
+@rotating("title", FOLLOWED, one_in=3)
+def test_a_client_as_a_snippet_of_the_page_sets_it_up_has_formats_and_loops(
+    gateway, tmp_path, title
+):
+    module = shutil.copy(SNIPPETS, tmp_path / "snippets.mjs")
+    show = ["node", "--input-type=module", "-e", PRINT, str(module), gateway, MASTER_KEY]
+    shown = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    shown["README"] = readme(gateway)
+    place = PLACE if "print" in FOLLOWED[title] else ""
+    ran = subprocess.run(
+        command(title, f"{shown[title]}\n{place}{FOLLOWED[title]}"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert "format: Oslo" in ran.stdout
+    assert "loop: It is sunny." in ran.stdout

@@ -69,7 +69,10 @@ class TurnStart:
         self._reasoning = (text(reasoning.begin), text(reasoning.end)) if reasoning else None
         last = calls.call[-1] if calls else ""
         closing = calls.end or (last if isinstance(last, str) else "") if calls else ""
-        self._call = (units(vocabulary.form.trigger, vocabulary.form.marks), text(closing))
+        # With typed messages, other messages can begin with the first mark of a call.
+        form = vocabulary.form
+        opening = form.first_opening if content.begin else form.trigger
+        self._call = (units(opening, form.marks), text(closing))
 
     def refuse_open_call(self, prompt_ids: Sequence[int]) -> None:
         """Raise UnsupportedParameter if the prompt ends inside a tool call. The beginning of that

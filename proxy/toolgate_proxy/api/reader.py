@@ -111,7 +111,10 @@ class ApiReader(Generic[F]):
         UnsupportedParameter."""
         return parse_tools(
             [e.parsed or KNOWN.find(self._opens, e.tool, self._tool) or e.tool for e in entries],
-            places=[Place(entry.path, entry.namespace, self.WORDS) for entry in entries],
+            places=[
+                Place(e.path, e.namespace, self.WORDS if e.words is None else e.words)
+                for e in entries
+            ],
             open_objects=self._opens,
             on_invalid=on_invalid,
         )

@@ -17,6 +17,7 @@ from litellm.integrations.opentelemetry import OpenTelemetry
 from litellm.proxy._types import LiteLLMRoutes, ProxyException
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
@@ -58,8 +59,12 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
     """Make `route` the innermost middleware, except for PATH_ONLY, which goes inside it.
 
     Cross-origin headers, security headers, compression and LiteLLM's count of in-flight requests
-    therefore apply to our route.
+    therefore apply to our route. Pages of the origins that LiteLLM allows may send requests to a
+    gateway in a private network, too: the key decides.
     """
+    for each in app.user_middleware:
+        if each.cls is CORSMiddleware:
+            each.kwargs["allow_private_network"] = True
     inside = [each for each in app.user_middleware if each.cls.__name__ in PATH_ONLY]
     outside = [each for each in app.user_middleware if each.cls.__name__ not in PATH_ONLY]
     app.user_middleware[:] = [*outside, Middleware(route), *inside]

@@ -15,6 +15,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Literal
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ..settings import settings
@@ -42,14 +44,13 @@ REFUSAL = (
     b"HTTP/1.1 %s\r\ncontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
 )
 TOO_LARGE = b"431 Request Header Fields Too Large", b"The headers are too large. Send fewer."
-UPGRADE_WITH_BODY = (
-    b"400 Bad Request",
-    b"A request with a body can't ask for an upgrade. Use HTTP/1.1 without the header `upgrade`.",
-)
+INVALID = b"400 Bad Request", b"Invalid HTTP request received."
 AMBIGUOUS = (
     b"400 Bad Request",
     b"HTTP/1.1 needs one header `host`, and HTTP/1.0 has no `transfer-encoding`.",
 )
+TUNNEL = b"501 Not Implemented", b"The gateway opens no tunnels. Send the request without CONNECT."
+UPGRADE_HEADERS = frozenset({b"upgrade", b"http2-settings"})
 
 
 class _Refused(Exception):
@@ -99,14 +100,32 @@ class TimedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         events = self._events
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         self._unparsed = self._unparsed + len(data) if self._events == events else 0
         if self._unparsed > MAX_HEADER_BYTES and not self.transport.is_closing():
             self._refuse(*TOO_LARGE)
 
-    def send_400_response(self, msg: str) -> None:
-        """Called by uvicorn when the parser has failed."""
-        self._refuse(*(self._refusal or (b"400 Bad Request", msg.encode())))
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as pause:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                # The parser would take the body for another protocol. A new one reads it all again.
+                again = self._without_upgrade() + data[pause.args[0] :]
+                self.parser = HttpRequestParser(self)
+                self._parse(again)
+        except HttpParserError:
+            self._refuse(*(self._refusal or INVALID))
+
+    def _without_upgrade(self) -> bytes:
+        """Return the headers that were read, without those that would be for the other protocol."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % each for each in self.headers if each[0] not in UPGRADE_HEADERS]
+        return b"\r\n".join([*lines, b"", b""])
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -140,9 +159,11 @@ class TimedProtocol(HttpToolsProtocol):
         self._events += 1
         if self._is_ambiguous():
             raise self._refused(*AMBIGUOUS)
-        if self.parser.should_upgrade() and self._has_body():
-            # The parser takes what follows an upgrade for another protocol, not for a body.
-            raise self._refused(*UPGRADE_WITH_BODY)
+        if self.parser.get_method() == b"CONNECT":
+            # The parser takes what follows for another protocol, even a body.
+            raise self._refused(*TUNNEL)
+        if self.parser.should_upgrade() and not self._should_upgrade():
+            return
         super().on_headers_complete()
         self._part = "body"
         self._awaiting.set(self._body_seconds)
@@ -157,6 +178,8 @@ class TimedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade() and not self._should_upgrade():
+            return
         super().on_message_complete()
         self._events += 1
         self._part = None
@@ -184,13 +207,18 @@ class TimedProtocol(HttpToolsProtocol):
             self._abort()
 
     def _should_upgrade(self) -> bool:
-        """uvicorn's WebSocket protocol does not answer other requests, nor one that waits for the
-        response to an earlier one."""
-        is_handshake = self.scope["method"] == "GET" and self.scope["http_version"] == "1.1"
-        return is_handshake and self._is_idle() and super()._should_upgrade()
+        """Any other upgrade is ignored (RFC 9110, section 7.8). uvicorn's WebSocket protocol does
+        not answer other requests, nor one that waits for the response to an earlier one."""
+        parser = self.parser
+        is_handshake = parser.get_method() == b"GET" and parser.get_http_version() == "1.1"
+        if not is_handshake or self._has_body() or not self._is_idle():
+            return False
+        return super()._should_upgrade()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._responding = cycle
+        if cycle.scope["http_version"] == "1.0":
+            app = ended_by_closing(app, cycle)
         super()._start_asgi_task(cycle, app)
 
     # Limits
@@ -249,6 +277,27 @@ class TimedProtocol(HttpToolsProtocol):
     def _abort(self) -> None:
         """Discards what the client has not read. `close` would wait for it, without a limit."""
         self.transport.abort()
+
+
+def ended_by_closing(app: ASGIApp, cycle: RequestResponseCycle) -> ASGIApp:
+    """Return `app` for HTTP/1.0, which has no chunks (RFC 9112, section 6.1): a response without a
+    length ends with the connection, which uvicorn closes."""
+
+    async def ending(scope: Scope, receive: Receive, send: Send) -> None:
+        async def unchunked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if b"content-length" not in (
+                    name.lower() for name, _ in message.get("headers", ())
+                ):
+                    cycle.chunked_encoding = False
+            else:
+                size = len(message.get("body", b""))
+                cycle.expected_content_length = max(size, cycle.expected_content_length)
+            await send(message)
+
+        await app(scope, receive, unchunked)
+
+    return ending
 
 
 class Deadline:

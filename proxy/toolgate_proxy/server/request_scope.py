@@ -56,7 +56,7 @@ from ..context import (
     keywords_note,
     route_path,
 )
-from ..keys.access import KEY_HEADERS, Header, key_of
+from ..keys.access import KEY_HEADERS, Header, key_of, may_open
 from ..metrics import exposition
 from ..state import gateway
 from . import logs, traffic
@@ -88,6 +88,7 @@ class RequestScope:
             await self._app(scope, receive, send)
             return
         context = RequestContext.with_request_id(Headers(scope=scope).get(REQUEST_ID))
+        scope["path"] = without_slash(scope["path"])
         context.method, context.path = scope["method"], scope["path"]
         scope[SCOPE], outcome, meter = context, context.outcome, context.meter
         surface = traffic.surface_of(scope)
@@ -137,6 +138,14 @@ class RequestScope:
         await self._app(scope, receive, send)
 
 
+def without_slash(path: str) -> str:
+    """Return the path of an API without a slash at its end, which some clients add. Return others
+    as they are."""
+    short = path.rstrip("/")
+    is_api = surface_of(short, ()) or may_open("POST", short) or may_open("GET", short)
+    return short if is_api else path
+
+
 def without_control_headers(headers: Iterable[Header]) -> list[Header]:
     return [
         (name, value)
@@ -174,6 +183,8 @@ def scraped(scope: Scope, token: SecretStr | None) -> ASGIApp | None:
 
 HIDDEN = {b"x-litellm-model-api-base"}
 """It has the address of a backend."""
+EXPOSED = b"access-control-expose-headers"
+"""Names of headers that scripts of other origins may read. All of a response are exposed."""
 COSTS = (b"x-litellm-response-cost", b"x-litellm-classifier-cost", b"x-litellm-key-spend")
 """Beginnings of headers that are hidden if they are zero, as LiteLLM reports them of models without
 prices."""
@@ -198,6 +209,10 @@ def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[He
         if name not in added and name not in HIDDEN and len(value) <= MAX_OTHER
     ]
     headers += added.items()
+    if any(name == b"access-control-allow-origin" for name, _ in headers):
+        names = sorted({name for name, _ in headers})
+        headers = [each for each in headers if each[0] != EXPOSED]
+        headers.append((EXPOSED, b", ".join(names)))
     return [
         (name, value)
         for name, value in headers

@@ -41,7 +41,8 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     which is LiteLLM's. Raise ToolgateError."""
     found = scope[MATCH]
     wanted, work = found["id"], WORKS.get((scope["method"], found["rest"] or ""))
-    if not is_toolgate(None) and OWN_ID.fullmatch(wanted) is None:
+    is_ours = is_toolgate(None) or OWN_ID.fullmatch(wanted) is not None
+    if not is_ours and (wanted in OPERATIONS or work is None):
         return None
     await check_key(scope, context)
     if wanted in OPERATIONS or work is None:
@@ -49,10 +50,16 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
             "This operation of the Responses API is not supported. A response can be retrieved, "
             "deleted, cancelled, and continued by `previous_response_id`."
         )
-    seal = await _admit(scope, context)
+    seal = await _identify(scope, context)
     responses = gateway().responses
     place = None if responses.shared is None else Place(responses, seal.owner, wanted)
-    return await work(_Work(responses, seal, wanted, _Query(scope), place))
+    found = _Work(responses, seal, wanted, _Query(scope), place)
+    if not is_ours and await found.find() is None:
+        return None
+    context.call_id = uuid.uuid4().hex
+    context.meter.note_tokens(0, 0)
+    await context.admit(gateway().limiter, {}, output=False)
+    return await work(found)
 
 
 MAX_PAGE, PAGE = 100, 20
@@ -96,16 +103,13 @@ class _Query:
         return number
 
 
-async def _admit(scope: Scope, context: RequestContext) -> OwnerSeal:
+async def _identify(scope: Scope, context: RequestContext) -> OwnerSeal:
     """Return the seal of the sender of a request, after our own authentication and after its body
-    was read. Raise ToolgateError if another authentication or the limits of the key refuse it."""
+    was read. Raise ToolgateError if another authentication refuses it."""
     if not context.caller.authenticated:
         request = Request(scope)
         request._body = b""  # so that another authentication does not wait for it
         await auth.litellm_caller(request, {})
-    context.call_id = uuid.uuid4().hex
-    context.meter.note_tokens(0, 0)
-    await context.admit(gateway().limiter, {}, output=False)
     return OwnerSeal(gateway().sealer, owner_of(scope, context))
 
 
@@ -175,11 +179,15 @@ class _Work:
             raise self._missing(self._id)
         return _json(response.body)
 
-    async def _find(self, *, whole: bool = False) -> StoredResponse:
+    async def find(self, *, whole: bool = False) -> StoredResponse | None:
+        """Return the response, or None if it is not one of ours."""
         found = await self._responses.find(self._seal.owner, self._id)
         if found is None and self._place is not None:
             found = await self._place.find(whole=whole)
-        if found is None:
+        return found
+
+    async def _find(self, *, whole: bool = False) -> StoredResponse:
+        if (found := await self.find(whole=whole)) is None:
             raise self._missing(self._id)
         return found
 

@@ -300,6 +300,7 @@ HARMONY = (
     "<|start|>assistant<|channel|>final<|message|>Yes.<|end|><|start|>user<|message|>Hm<|end|>"
     "<|start|>assistant"
 )
+CALL = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a'
 
 
 @pytest.mark.parametrize("in_text", [False, True])
@@ -315,4 +316,19 @@ def test_messages_start_as_the_prompt_requires(vocabulary, turn, mode, start, in
     ends = vocabulary.marks.end_of_turn
     made = make_vocabulary(tokenizer, len(tokenizer) + 64, ends, DIALECTS["gpt_oss"])
     ids = tokenizer.encode(HARMONY + turn, add_special_tokens=False)
-    assert TurnStart(made).reasoning(ids, mode) == start
+    found = TurnStart(made)
+    assert found.reasoning(ids, mode) == start
+    found.refuse_open_call(ids)
+    call = tokenizer.encode(HARMONY + CALL, add_special_tokens=False)
+    with pytest.raises(UnsupportedParameter):
+        found.refuse_open_call(call)
+
+
+TYPED = [each for each in DIALECTS.values() if each.content.begin and each.calls]
+
+
+@pytest.mark.parametrize("dialect", TYPED, ids=lambda each: each.name)
+def test_content_that_begins_with_a_mark_of_calls_is_continued(vocabulary, dialect):
+    begun = USER.format("Hi") + dialect.content.turn + dialect.content.begin + "Yes, "
+    ids = vocabulary.tokenizer.encode(begun, add_special_tokens=False)
+    turn_start(vocabulary, dialect).refuse_open_call(ids)

@@ -64,7 +64,9 @@ def test_valid_values_reach_the_field_of_the_row(row):
     assert row.type
     for value in valid(row.type):
         request, read = given("chat", row, value), row.type.parse(value, row.name)
-        if row.to and row.name not in ("logprob_token_ids", "repetition_detection"):
+        if row.name == "top_p" and not value:
+            assert (request.sampling.top_p, request.sampling.top_k) == (None, 1)
+        elif row.to and row.name not in ("logprob_token_ids", "repetition_detection"):
             assert received(request, row.to, row.name) == read
     for member in row.members:
         assert isinstance(row.type, Object)
@@ -123,7 +125,8 @@ def test_tables_are_consistent():
         kind, _, field = to.partition(".")
         filled.setdefault(kind, {})[name] = field or name
     renamed = {name: field for name, field in filled["sampling"].items() if name != field}
-    assert renamed == {"max_completion_tokens": "max_tokens", "top_logprobs": "logprobs"}
+    names = dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "max_tokens")
+    assert renamed == names | {"top_logprobs": "logprobs"}
     for kind, model in (("sampling", wire.Sampling), ("tokenizing", wire.Tokenizing)):
         assert {*filled.pop(kind).values()} == model.model_fields.keys()
     kinds = {"request": ChatRequest, "extras": Extras, "writer": ChatWriter}

@@ -253,6 +253,7 @@ def test_own_route_runs_inside_cors_and_outside_path_matching():
     insert_own_route(app, Gateway)
     order = [each.cls for each in app.user_middleware]
     assert order == [CORSMiddleware, Gateway, LazyFeatureMiddleware]
+    assert app.user_middleware[0].kwargs == {"allow_private_network": True}
     from litellm.proxy.proxy_server import app
 
     names = {getattr(each.cls, "__name__", "") for each in app.user_middleware}

@@ -48,7 +48,7 @@ def test_each_line_answers_the_path_that_it_shows(line):
 @pytest.mark.parametrize(
     "request_",
     [
-        *("GET /v1/chat/completions", "OPTIONS /v1/messages", "POST /v1/embeddings"),
+        *("GET /v1/chat/completions", "OPTIONS /unheard/of", "POST /v1/embeddings"),
         *("POST /v1/models", "GET /toolgate/status", "GET /toolgate/ready2", "GET /unheard/of"),
     ],
 )

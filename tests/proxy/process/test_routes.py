@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from tests.proxy.process.kit import RESPONSES, ROWS
 from tests.support.effort import SAMPLE, repeats
-from tests.support.servers.gateway_process import MASTER_KEY, serving
+from tests.support.servers.gateway_process import BROWSER_ORIGIN, MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from toolgate_proxy.keys.access import ROUTES
 from toolgate_proxy.ops.admin.routes import router
@@ -135,6 +135,33 @@ async def test_a_base_url_with_too_much_is_named(gateway, http, key, path, extra
             assert (response.status_code, body["error"]["code"]) == (404, "route_not_found")
             assert f"Remove {extra} from the end of the base URL" in body["error"]["message"]
             assert (body.get("type") == "error") == path.endswith("messages")
+
+
+HELLO = {"model": "tiny", "max_tokens": 8, "messages": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", HELLO),
+        ("/v1/messages", HELLO),
+        ("/v1/messages/count_tokens", {key: HELLO[key] for key in ("model", "messages")}),
+        (RESPONSES, {"model": "tiny", "input": "hi"}),
+        ("/v1/responses/input_tokens", {"model": "tiny", "input": "hi"}),
+    ],
+)
+async def test_browsers_and_clients_that_add_a_slash_are_answered(gateway, key, path, body):
+    """Without a redirect, which not all follow, and with the headers that scripts may read."""
+    asked = {"origin": BROWSER_ORIGIN, "access-control-request-method": "POST"}
+    private = {**asked, "access-control-request-private-network": "true"}
+    async with http_client(gateway, key) as client:
+        response = await client.post(f"{path}/", json=body, headers={"origin": BROWSER_ORIGIN})
+        assert response.status_code == 200, response.text
+        assert "x-request-id" in response.headers["access-control-expose-headers"]
+        preflight = await client.options(path, headers=private)
+        assert preflight.headers["access-control-allow-private-network"] == "true"
+        response = await client.options(f"{path}/", headers={"authorization": ""})
+        assert (response.status_code, response.headers["allow"]) == (204, "POST, OPTIONS")
 
 
 async def test_unknown_routes_have_the_form_of_other_errors(http, gateway, key):

@@ -50,6 +50,27 @@ def test_values_are_printable_and_bounded():
     assert response_headers(given, {}) == shown
 
 
+def test_scripts_of_allowed_origins_may_read_all_headers():
+    given = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", b"x-other")]
+    names = b"access-control-allow-origin, access-control-expose-headers, x-request-id"
+    exposed = (b"access-control-expose-headers", names)
+    sent = response_headers(given, {"x-request-id": "1"})
+    assert sent == [given[0], (b"x-request-id", b"1"), exposed]
+    assert response_headers(given[1:], {}) == given[1:]
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        *[(f"{path}/", path) for path in ("/v1/messages", "/openai/v1/responses", "/v1/models")],
+        ("/openai/deployments/a/b/chat/completions//", "/openai/deployments/a/b/chat/completions"),
+        *[(path, path) for path in ("/", "/key/info/", "/v1/chat/completions", "/toolgate/page/")],
+    ],
+)
+def test_a_slash_at_the_end_of_an_apis_path_is_ignored(path, short):
+    assert request_scope.without_slash(path) == short
+
+
 def test_stream_end_is_detected_only_in_the_last_line():
     for body, more, last in (
         (DONE, True, True),

@@ -23,6 +23,8 @@ RESULT_ROLES = ("tool", "function")
 FOREIGN_ROLES = ("assistant", *RESULT_ROLES)
 """Roles whose messages models and tools have written. Parts of other services in them are not the
 fault of the client."""
+OF_RESPONSES = {"input_text": "text", "output_text": "text", "input_image": "image_url"}
+"""By type of a part in the Responses API: its type here."""
 PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
@@ -131,6 +133,7 @@ class _Reader:
             return [text_part(part)]
         fields = Fields.of(part, param)
         kind = fields.values.get("type")
+        kind = OF_RESPONSES.get(str(kind), kind)
         if kind in ("text", "refusal"):
             if fields.text(kind) is None and role in FOREIGN_ROLES:
                 self.history.note("left_out", param)

@@ -17,10 +17,10 @@ from ..shared.tools import (
     MODES,
     Entry,
     Taken,
-    check_form,
     deferred_flag,
     function_entry,
     function_name,
+    own_form,
     read_tool_choice,
 )
 from .feature import ChatFeature
@@ -60,16 +60,17 @@ class ChatReader(ApiReader[ChatFeature]):
         """Read a tool without `defer_loading`, which is a member of the tool or of the function."""
         if not isinstance(entry, dict):
             return Taken([Entry(path, entry)])
-        check_form(entry, self.API, path)
+        entry, is_flat = own_form(entry, self.API, path)
+        words = FunctionsReader.WORDS if is_flat else None
         inner = entry.get("function")
         if DEFERRED not in entry and not (isinstance(inner, dict) and DEFERRED in inner):
-            return Taken([Entry(path, entry)])
+            return Taken([Entry(path, entry, words=words)])
         Fields(entry, path).flag(DEFERRED)
         kept = {name: value for name, value in entry.items() if name != DEFERRED}
         if isinstance(inner, dict) and DEFERRED in inner:
             Fields(inner, f"{path}.function").flag(DEFERRED)
             kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
-        return Taken([Entry(path, kept, deferred_flag(entry) is True)])
+        return Taken([Entry(path, kept, deferred_flag(entry) is True, words=words)])
 
 
 class FunctionsReader(ChatReader):

@@ -13,7 +13,7 @@ from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParam
 from ...features.all import RESPONSES
 from ...features.feature import Asked, Used
 from ...request_fields import invalid_value
-from ..shared.content_format import content_format, read_text_format
+from ..shared.content_format import RESPONSE_FORMAT, content_format, read_text_format
 from ..shared.output import COMMENT
 from ..shared.parameter import RESPONSES_TABLE, ParsedParameters, over_defaults, read_parameters
 from ..surface import Client, Counting, Reading, Surface
@@ -71,14 +71,32 @@ def _set_logprobs(parsed: ParsedParameters) -> None:
     parsed.sampling.pop("logprobs", None)
 
 
-RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
-INSIDE = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
+FORMS = {
+    "max_completion_tokens": ("max_output_tokens",),
+    "max_tokens": ("max_output_tokens",),
+    "reasoning_effort": ("reasoning", "effort"),
+    "verbosity": ("text", "verbosity"),
+    RESPONSE_FORMAT: ("text", "format"),
+}
+"""By parameter of chat completions: the parameter, or its member, that has the same meaning here.
+"""
 
 
-def _text_format(given: Any) -> Any:
-    """Convert `response_format` to `text.format`."""
-    nested = given.get("json_schema") if isinstance(given, dict) else None
-    return {"type": "json_schema", **nested} if isinstance(nested, dict) else given
+def _own_forms(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with those of chat completions in the form of this API, unless they are
+    there in this form as well."""
+    own = {name: value for name, value in values.items() if value is not None}
+    for name in filter(own.__contains__, FORMS):
+        outer, *inner = FORMS[name]
+        given = own.get(outer, {})
+        if not isinstance(given, dict) or {*inner} & given.keys() or (given and not inner):
+            continue
+        value = own.pop(name)
+        if name == RESPONSE_FORMAT and isinstance(value, dict):
+            nested = value.get("json_schema")
+            value = {"type": "json_schema", **nested} if isinstance(nested, dict) else value
+        own[outer] = {**given, inner[0]: value} if inner else value
+    return own
 
 
 SEALED = ("reasoning", "compaction")
@@ -107,7 +125,7 @@ class Responses(Surface):
     path = re.compile(r"(?:(?:/openai)?/v1)?/responses")
     """The paths that LiteLLM accepts."""
     call_type = "aresponses"
-    parameters = frozenset(RESPONSES_TABLE)
+    parameters = frozenset(RESPONSES_TABLE) | FORMS.keys()
     keep_alive = COMMENT
     counting: Counting | None = COUNTING
     writer: type[ResponsesWriter] = ResponsesWriter
@@ -121,7 +139,7 @@ class Responses(Surface):
     def read(
         self, body: Mapping[str, Any], reading: Reading
     ) -> tuple[ChatRequest, ResponsesWriter]:
-        parsed = read_parameters(body, RESPONSES_TABLE)
+        parsed = read_parameters(_own_forms(body), RESPONSES_TABLE)
         values, seal = parsed.values, reading.client.seal
         _check_options(values)
         _set_logprobs(parsed)
@@ -150,19 +168,11 @@ class Responses(Surface):
         )
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename the defaults. Those that are of no use here are left out: `n`, `stream_options`,
-        `functions` …"""
-        merged: dict[str, Any] = {}
-        for name, value in defaults.items():
-            name = RENAMED.get(name, name)
-            if name in INSIDE:
-                outer, inner = INSIDE[name]
-                merged[outer] = {**merged.get(outer, {}), inner: value}
-            elif name == "response_format":
-                merged["text"] = {**merged.get("text", {}), "format": _text_format(value)}
-            elif name in RESPONSES_TABLE and name not in ("tool_choice", "tools", "stream_options"):
-                merged[name] = value
-        return over_defaults(body, merged, nested=("reasoning", "text"))
+        """Rename parameters of chat completions. Defaults that are of no use here are left out:
+        `n`, `stream_options`, `functions` …"""
+        useful = RESPONSES_TABLE.keys() - {"tool_choice", "tools", "stream_options"}
+        merged = {name: each for name, each in _own_forms(defaults).items() if name in useful}
+        return over_defaults(_own_forms(body), merged, nested=("reasoning", "text"))
 
     def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Leave out what only this gateway knows: the ids of stored responses and items, and

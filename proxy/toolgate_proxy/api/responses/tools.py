@@ -13,7 +13,7 @@ from toolgate_core.tools import OnInvalid, Tool
 from ...request_fields import DEFERRED, Fields
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import Entry, Shown, Taken, check_form, read_tool_choice
+from ..shared.tools import Entry, Shown, Taken, function_name, own_form, read_tool_choice
 from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -70,7 +70,7 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
                 f"must be 'function', 'custom' or one of {others}, but is {kind!r}. Other tools "
                 "can't be called here.",
             )
-        return fields.required_text("name", "the name of a tool")
+        return function_name(fields.values) or fields.required_text("name", "the name of a tool")
 
     def _in_namespace(self, entry: Entry) -> Entry:
         """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
@@ -81,10 +81,14 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
     def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        check_form(entry, self.API, path)
+        entry, is_nested = own_form(entry, self.API, path)
         kind, fields = entry.get("type"), Fields(entry, path)
         if kind == "namespace" and not namespace:
             return self._namespace(fields)
+        if is_nested:
+            inner = client_tool(Fields(entry, f"{path}.function"), FIELDS["function"], namespace)
+            entries = [each._replace(path=path, words=()) for each in inner.entries]
+            return inner._replace(entries=entries)
         if kind in self.CLIENTS:
             return client_tool(fields, FIELDS[kind], namespace)
         feature = self.used.of_type(kind)

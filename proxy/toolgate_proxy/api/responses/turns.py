@@ -88,6 +88,8 @@ KINDS = {
     "tool": ("input_text", "input_image", "output_text"),
 }
 """By role: the types of parts. Some clients send `output_text` and `input_text` with any role."""
+OF_CHAT = {"text": "input_text", "image_url": "input_image"}
+"""By type of a part in chat completions: its type here."""
 MEDIA_ROLES = ("user", "tool")
 """Roles whose content may have parts of features as well."""
 FOREIGN_ROLES = ("assistant", "tool")
@@ -112,6 +114,7 @@ def _parts(part: object, path: str, role: str, used: Used[Any]) -> list[Part]:
     """Return the part, or the text that stands for it; none for a part that is left out."""
     fields, history = Fields.of(part, path), used.asked.history
     kind = fields.given_text("type", "the type of a content part")
+    kind = OF_CHAT.get(kind, kind)
     if kind in KINDS[role] or (role in MEDIA_ROLES and kind in used.parts):
         try:
             return _known_part(fields, kind, used)
@@ -145,5 +148,7 @@ def _image(fields: Fields) -> dict[str, Any]:
     if fields.values.get("file_id") is not None:
         problem = "is not supported, because files are not stored. Use image_url."
         raise fields.refusal("file_id", problem)
+    if isinstance(given := fields.values.get("image_url"), dict):
+        fields = Fields({"image_url": given.get("url")}, fields.place)
     url = fields.required_text("image_url", "the image's URL or a data URI")
     return {"type": "image_url", "image_url": {"url": url}}

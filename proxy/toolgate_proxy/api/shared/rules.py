@@ -40,6 +40,8 @@ def make_sampling(parsed: ParsedParameters) -> wire.Sampling:
             "'prompt_logprobs' is not available in a stream. Set 'stream' to false.",
             param="prompt_logprobs",
         )
+    if sampling.get("top_p") == 0:  # vLLM has no such nucleus
+        sampling |= {"top_p": None, "top_k": 1}
     if sampling.get("bad_words") and "allowed_token_ids" in sampling:
         raise UnsupportedParameter(
             "'allowed_token_ids' can't be combined with 'bad_words', because the two could "

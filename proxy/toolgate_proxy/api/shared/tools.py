@@ -13,7 +13,7 @@ import orjson
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.tools import TOOL_NAME, OnInvalid, Tool
+from toolgate_core.tools import TOOL_NAME, OnInvalid, Tool, Words
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import DEFERRED, Fields, invalid_value, unknown_value
@@ -101,6 +101,8 @@ class Entry(NamedTuple):
     """The namespace of the Responses API, if it has one."""
     parsed: Tool | None = None
     """The tool at any place, if it was parsed before."""
+    words: Words | None = None
+    """What its paths are in the request, if not as in the API."""
 
     @property
     def name(self) -> str | None:
@@ -308,7 +310,26 @@ def form_of(tool: Mapping[str, object]) -> Form | None:
         return "the Messages API"
     if "inputSchema" in tool:
         return "MCP"
-    return "the Responses API" if "parameters" in tool else None
+    is_function = "parameters" in tool or tool.get("type") == "function"
+    return "the Responses API" if is_function else None
+
+
+NESTED, FLAT = ("chat completions", "the Responses API")
+"""The forms of OpenAI's APIs."""
+
+
+def own_form(tool: dict[str, Any], expected: Form, path: str) -> tuple[dict[str, Any], bool]:
+    """Return the tool, and whether it was in the form of OpenAI's other API. Raise InvalidTools for
+    other forms, and for a mixture."""
+    function = tool.get("function")
+    rest = {name: value for name, value in tool.items() if name not in ("type", "function")}
+    if tool.get("type") == "function" and form_of(tool) != expected:
+        if expected == NESTED and function is None and "name" in tool:
+            return {"type": "function", "function": rest}, True
+        if expected == FLAT and isinstance(function, dict) and not rest.keys() & function.keys():
+            return {"type": "function", **rest, **function}, True
+    check_form(tool, expected, path)
+    return tool, False
 
 
 def check_form(tool: Mapping[str, object], expected: Form, path: str) -> None:

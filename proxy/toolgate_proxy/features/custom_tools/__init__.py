@@ -20,7 +20,7 @@ from ...api.responses.output_items import Call, CallKind
 from ...api.responses.tools import client_tool
 from ...api.responses.turns import ItemTurns
 from ...api.shared.history import History
-from ...api.shared.tools import Taken
+from ...api.shared.tools import Taken, function_name
 from ...request_fields import Fields
 from ..parts import Parts
 
@@ -79,7 +79,7 @@ class CustomInResponses(ResponsesFeature):
         return taken
 
     def chosen(self, choice: Fields) -> str:
-        return choice.required_text("name", "the name of a tool")
+        return function_name(choice.values) or choice.required_text("name", "the name of a tool")
 
     def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         if kind == RESULT:

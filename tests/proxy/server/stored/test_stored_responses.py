@@ -14,6 +14,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy import removed
 from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.response_store.record import unavailable
+from toolgate_proxy.server import stored_responses
 from toolgate_proxy.server.request_scope import own_headers
 
 
@@ -121,6 +122,11 @@ async def test_failed_repeated_and_too_large_responses_are_not_stored(gateway, m
     )
     assert (again["store"], again["toolgate"]) == (False, {"not_stored": "exists"})
     assert (await get(gateway, first["id"])).json == first
+    with monkeypatch.context() as mixed:  # with models of other providers, whose ids have any form
+        mixed.setattr(stored_responses, "is_toolgate", lambda _: False)
+        assert (await get(gateway, first["id"])).json == first
+        theirs = await get(gateway, "resp_mine")
+        assert theirs.status == 299  # LiteLLM answers
     monkeypatch.setattr(sealed_stores, "RESPONSE_MAX_BYTES", 100)
     for stream in (True, False):
         body = await created(gateway, stream=stream)

@@ -283,13 +283,19 @@ def upgrade(protocol, *lines):
     return head("connection: Upgrade", f"upgrade: {protocol}", *lines, method="GET")
 
 
-def hiding(protocol):
-    """A request that could be read as two."""
-    length = f"content-length: {len(GET)}"
-    return head("connection: Upgrade", f"upgrade: {protocol}", length), GET
-
-
 HANDSHAKE = ("sec-websocket-version: 13", "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==")
+H2C = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAEAAEAAAAIAAAAA")
+
+
+def hiding(*lines, end=b"", method="POST"):
+    """A request whose body is a request, and the next one."""
+    return [head(*lines, method=method) + GET + end + GET[:-10], GET[-10:]]
+
+
+LENGTH = f"content-length: {len(GET)}"
+WEBSOCKET = ("connection: Upgrade", "upgrade: websocket", *HANDSHAKE)
+
+
 BODY = b"x" * 200_000
 
 
@@ -302,9 +308,18 @@ BODY = b"x" * 200_000
         pytest.param([head(f"content-length: {len(BODY)}") + BODY + GET[:-10], GET[-10:]],
                      200, 2, id="end of a body and the next headers at once"),
         pytest.param([GET * MAX_PIPELINED], 200, MAX_PIPELINED, id="pipelined"),
-        pytest.param(hiding("websocket"), 400, 0, id="upgrade with a body"),
-        pytest.param(hiding("h2c"), 400, 0, id="h2c with a body"),
-        pytest.param([upgrade("h2c")], 200, 1, id="an upgrade without a body is ignored"),
+        pytest.param(hiding(*H2C, LENGTH), 200, 2, id="h2c with a body"),
+        pytest.param([head(*H2C, CHUNKED) + b"1\r\n", b"x\r\n0\r\n\r\n" + GET], 200, 2,
+                     id="h2c with chunks"),
+        pytest.param(hiding(*WEBSOCKET, LENGTH), 200, 2, id="websocket by POST"),
+        pytest.param(hiding(*WEBSOCKET, LENGTH, method="GET"), 200, 2, id="websocket with a body"),
+        pytest.param(hiding(*H2C, "transfer-encoding: gzip"), 400, 0, id="h2c with a coding"),
+        pytest.param(hiding(*H2C, CHUNKED, "transfer-encoding: x"), 400, 0, id="two codings"),
+        pytest.param(hiding(*H2C, CHUNKED, LENGTH), 400, 0, id="h2c with two lengths"),
+        pytest.param(hiding(LENGTH, method="CONNECT"), 501, 0, id="tunnel with a body"),
+        pytest.param([request("1.1", "host: a", *H2C, LENGTH) + GET], 200, 1, id="h2c that closes"),
+        pytest.param([request("1.0", *H2C, LENGTH) + GET], 200, 1, id="h2c by HTTP/1.0"),
+        pytest.param([upgrade("h2c") * 3], 200, 3, id="an upgrade without a body is ignored"),
         pytest.param([upgrade("websocket", *HANDSHAKE, "x: " + "y" * 20_000)], None, 0,
                      id="long handshake"),
         pytest.param([upgrade("websocket", *HANDSHAKE, *(f"x-{at}: y" for at in range(200)))],
@@ -323,6 +338,16 @@ async def test_requests_are_answered_unless_servers_read_them_differently(
         received = await response(host, port, *sent)
     assert received.startswith(b"HTTP/1.1 %d " % status) if status else received == b""
     assert received.count(b"HTTP/1.1 200 ") == answers
+    assert b"upgrade" not in received
+
+
+@pytest.mark.parametrize(("version", "chunks"), [("1.0", False), ("1.1", True)])
+async def test_a_response_without_a_length_has_no_chunks_in_http_1_0(serve, version, chunks):
+    async with serve(writing(100, parts=5)) as (host, port):
+        received = await response(host, port, request(version, "host: a", "content-length: 0"))
+    fields, _, body = received.partition(b"\r\n\r\n")
+    assert (b"transfer-encoding: chunked" in fields) == chunks
+    assert (body == bytes(100)) != chunks
 
 
 async def test_too_many_pipelined_requests_close_the_connection(serve):

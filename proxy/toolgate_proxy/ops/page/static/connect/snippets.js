@@ -80,6 +80,7 @@ const gateway = createOpenAICompatible({
   name: "toolgate",
   baseURL: ${quoted(`${url}/v1`)},
   apiKey: process.env.TOOLGATE_API_KEY,
+  supportsStructuredOutputs: true, // otherwise the schema of a format is not sent
 });
 const { toolCalls } = await generateText({
   model: gateway(${quoted(model)}),
@@ -199,7 +200,7 @@ function opencode(url, model, window) {
   const provider = {
     npm: "@ai-sdk/openai-compatible",
     name: "Toolgate",
-    options: { baseURL: `${url}/v1`, apiKey: "{env:TOOLGATE_API_KEY}" },
+    options: { baseURL: `${url}/v1`, apiKey: "{env:TOOLGATE_API_KEY}", supportsStructuredOutputs: true },
     models: { [model]: { name: model, ...(limit ? { limit } : {}) } },
   };
   const content = { model: chosen, small_model: chosen, provider: { toolgate: provider } };
