@@ -72,7 +72,6 @@ class _Document:
             for leaf in leaves
             for name, member in leaf.get("properties", {}).items()
             if isinstance(member, dict) and "const" in member
-            if keyword == "oneOf" or "default" in member
         )
         names = [named] if named else [None, *islice(dict.fromkeys(consts), MAX_NAMES)]
         apart = [each for each in names if self._are_apart(arms, each)]

@@ -117,9 +117,11 @@ def _sets(node: dict[str, Any], schema: Any) -> None:
     items = node.get("items")
     if isinstance(items, dict) and (pointer := pointer_of_ref(items.get("$ref"))) is not None:
         items = at_pointer(schema, pointer)
-    if node.get("uniqueItems") is not True or node.get("type") != "array" or node.keys() - _SET:
+    if node.get("uniqueItems") is not True or node.get("type") != "array":
         return
-    if not isinstance(items, dict) or "enum" not in items or items.keys() - {"type", "enum"}:
+    if node.keys() - _SET - {*DEFINITIONS} or not isinstance(items, dict):
+        return
+    if "enum" not in items or items.keys() - {"type", "enum"}:
         return
     types = own_types({"type": items.get("type", [*ALL])})
     values = {canonical_json(v): v for v in items["enum"] if type_of(v) in types}.values()
