@@ -19,8 +19,6 @@ from .walk import at_pointer, children, pointer_of_ref, reachable
 
 MAX_VISITS = 20_000
 """Maximum number of alternatives that are read. With more, nothing is changed."""
-MAX_NAMES = 8
-"""Maximum number of members of a union that are tried as its tag."""
 _UNIONS = ("anyOf", "oneOf")
 Schema = dict[str, Any]
 
@@ -73,8 +71,8 @@ class _Document:
             for name, member in leaf.get("properties", {}).items()
             if isinstance(member, dict) and "const" in member
         )
-        names = [named] if named else [None, *islice(dict.fromkeys(consts), MAX_NAMES)]
-        apart = [each for each in names if self._are_apart(arms, each)]
+        names = [named] if named else [None, *dict.fromkeys(consts)]
+        apart = [*islice((each for each in names if self._are_apart(arms, each)), 1)]
         return _Union(node, keyword, leaves, (apart or [named])[0], bool(apart))
 
     def _leaves(self, schema: Any) -> Iterator[Any]:
