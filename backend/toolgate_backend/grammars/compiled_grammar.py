@@ -110,6 +110,8 @@ DIGITS = 24
 """Digits before the decimal point, and after it. JavaScript writes numbers below 1e21, and from
 1e-6 on, without an exponent: 21 digits, or 22 with the zeros before them."""
 EXPONENT_DIGITS = 3
+FINITE_DIGITS = 308
+"""A number with so many digits before the decimal point is finite in double precision."""
 DIGITS_PER_BIT = 0.30103
 
 
@@ -145,6 +147,6 @@ def _digits(found: Iterable[Any]) -> tuple[int, int]:
         elif isinstance(value, float) and isfinite(value):
             number = Decimal(repr(value))
             exponent = int(number.as_tuple().exponent)
-            integer = max(integer, number.adjusted() + 2)
+            integer = max(integer, min(number.adjusted() + 2, FINITE_DIGITS))
             fraction = max(fraction, 1 - exponent)
     return integer, fraction

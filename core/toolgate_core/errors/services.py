@@ -18,12 +18,13 @@ class EnforcementFailed(ToolgateError):
 
 
 class ToolSchemaViolation(ToolgateError):
-    """A completed call violates a keyword that masks can't enforce, also after `TOOLGATE_RESAMPLES`
-    resamples.
+    """A completed call, or content with a format, violates a keyword that masks can't enforce, also
+    after `TOOLGATE_RESAMPLES` resamples.
 
     Retry, or remove the keyword from the schema.
 
-    `pointer`: that of the value in the arguments. `keyword`: the keyword that it violates.
+    `pointer`: that of the value in the arguments or content. `keyword`: the keyword that it
+    violates.
     """
 
     code = "tool_schema_violation"

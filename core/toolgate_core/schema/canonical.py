@@ -15,6 +15,7 @@ from ..errors import InvalidTools, SchemaTooComplex
 from .corrections import corrected
 from .document import normalise
 from .keywords import ANNOTATIONS, SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
+from .tags import require_tags
 
 MAX_DEPTH = 100
 """Maximum nesting of a schema, in levels. Python's JSON coder would overflow beyond it."""
@@ -73,7 +74,9 @@ def canonical_schema(schema: object, *, param: str) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
     _check_extent(schema, param)
-    canonical = _schema(normalise(corrected(schema), param=param))
+    normal = normalise(corrected(schema), param=param)
+    require_tags(normal)
+    canonical = _schema(normal)
     assert isinstance(canonical, dict)
     return canonical
 

@@ -25,8 +25,13 @@ _EMPTY_MAPS = frozenset(
     {"additionalProperties", "items", "patternProperties", "properties", *DEFINITIONS}
 )
 """Keywords of which `[]` means `{}`."""
-_OTHER_TYPES = {"dict": "object", "double": "number", "float": "number", "list": "array"}
-"""Types as programming languages name them. Other names are abbreviations: `int`, `str`, `bool`."""
+_OTHER_TYPES = {
+    **{"any": "", "mixed": "", "dict": "object", "map": "object", "list": "array"},
+    **{"bigint": "integer", "long": "integer", "short": "integer", "text": "string"},
+    **{"decimal": "number", "double": "number", "float": "number"},
+}
+"""Types as programming languages name them; "": any type. Other names are abbreviations: `int`,
+`str`, `bool`."""
 _NUMERIC = re.compile("multipleOf|exclusiveM(in|ax)imum|m(in|ax)(imum|[A-Z][a-z]+)")
 """Keywords with a number."""
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?")
@@ -70,7 +75,7 @@ def _correct(schema: Any, given: Any) -> Iterator[Correction]:
             node["$ref"] = meant
             yield Correction(f"{pointer}/$ref", "$ref", meant)
         for keyword, value in [*node.items()]:
-            if (read := _read(keyword, value)) is not None:
+            if (read := _read(keyword, value, node)) is not None:
                 node[keyword], meant = read
                 if meant == MISSING:
                     del node[keyword]
@@ -96,29 +101,39 @@ def _correct(schema: Any, given: Any) -> Iterator[Correction]:
         pending += [(p, child, None, "") for p, child in children(pointer, rest)]
 
 
-def _read(keyword: str, value: Any) -> tuple[Any, str] | None:
-    """What the value of a keyword is read as, also for a person; None if it has no slip. A boolean
-    `required` depends on its place."""
+def _read(keyword: str, value: Any, schema: dict[str, Any]) -> tuple[Any, str] | None:
+    """What the value of a keyword of `schema` is read as, also for a person; None if it has no
+    slip. A boolean `required` depends on its place."""
     if value is None and keyword in _NULL_IS_MISSING:
         # A missing map of the members that exist is one without members.
         return ({}, "{}") if keyword == "properties" else (None, MISSING)
     if value == [] and keyword in _EMPTY_MAPS:
         return {}, "{}"
+    if keyword == "type" and value in ("const", "enum") and value in schema:
+        return None, MISSING
     if keyword == "type" and (types := _types(value)) != value:
-        return types, types if isinstance(types, str) else ", ".join(types)
+        return types, (types if isinstance(types, str) else ", ".join(types)) or MISSING
     if isinstance(value, str) and _NUMERIC.fullmatch(keyword) and _NUMBER.fullmatch(value):
         return json.loads(value), value
     return None
 
 
 def _types(value: Any) -> Any:
-    """The value of `type` with the names that JSON Schema has for the types."""
+    """The value of `type` with the names that JSON Schema has for the types; empty if it allows
+    any. `string|null` and `string?` are lists."""
     if isinstance(value, str):
+        names = [*value.removesuffix("?").split("|"), *["null"] * value.endswith("?")]
+        if len(names) > 1:
+            types = _types([name.strip() for name in names])
+            return types if TYPE_NAMES.issuperset(types) else value
         name = value.lower()
+        if _OTHER_TYPES.get(name) == "":
+            return []
         meant = [each for each in TYPE_NAMES if each.startswith(_OTHER_TYPES.get(name, name))]
         return meant[0] if len(meant) == 1 and len(name) > 2 else value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return [*dict.fromkeys(map(_types, value))]
+        types = [*map(_types, value)]
+        return [] if [] in types else [*dict.fromkeys(types)]
     return value
 
 

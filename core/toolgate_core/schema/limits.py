@@ -1,8 +1,8 @@
 """Limits on the size of a schema, checked before any other processing.
 
 They are those of OpenAI for strict tools (platform.openai.com/docs/guides/
-structured-outputs, supported schemas): 5,000 properties, 120,000 characters of names and values,
-1,000 enum values. The limit on depth is higher: 64 levels instead of 10.
+structured-outputs, supported schemas): 5,000 properties, 120,000 characters of names and values.
+The limit on depth is higher: 64 levels instead of 10. Values of an `enum` are not counted.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ class SchemaLimits:
     """JSON values of any type. At most 100,000."""
     properties: int = 5_000
     """Members of all `properties` together."""
-    enum_values: int = 1_000
-    """Values in all `enum` together."""
     text: int = 120_000
     """Characters in the names of properties and in the strings of `enum` and `const` together."""
 
@@ -49,7 +47,7 @@ def check_limits(
     that is exceeded. It accepts values that are not valid in JSON (NaN, unpaired surrogates):
     `grammar_key.tool_hash` and the grammar engines refuse them with errors of their own.
     """
-    counts = {"nodes": 0, "properties": 0, "enum_values": 0, "text": 0}
+    counts = {"nodes": 0, "properties": 0, "text": 0}
     level: list[tuple[Trail, object]] = [(None, parameters)]
     depth = 0
     while level:
@@ -88,7 +86,6 @@ def _count(value: object, counts: dict[str, int]) -> None:
         counts["properties"] += len(properties)
         counts["text"] += sum(len(name) for name in properties)
     if isinstance(enum, list):
-        counts["enum_values"] += len(enum)
         counts["text"] += sum(len(text) for text in enum if isinstance(text, str))
     if isinstance(value.get("const"), str):
         counts["text"] += len(value["const"])
@@ -99,7 +96,6 @@ _NAMES = {
     "depth": "levels of nesting",
     "nodes": "values",
     "properties": "properties",
-    "enum_values": "enum values",
     "text": "characters of names and values",
 }
 

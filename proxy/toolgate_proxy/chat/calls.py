@@ -3,7 +3,7 @@
 Each call is validated when it is complete. A call that can be invalid is held until then. If masks
 enforce the whole schema, a call can't be invalid; a violation is then a bug of Toolgate, and the
 response ends with an error. A call of a tool with residual keywords can be invalid. Content with a
-format is validated in the same way at its end; masks enforce all of a format.
+format is validated in the same way at its end, and held if the format has residual keywords.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ logger = logging.getLogger("toolgate")
 
 @dataclass(frozen=True)
 class InvalidCall:
-    """A call that violates a keyword that masks do not enforce."""
+    """A call, or content with a format, that violates a keyword that masks do not enforce."""
 
     tool: str
+    """The tool's name; CONTENT for the content."""
     violation: Violation
     arguments: str
 
@@ -57,9 +58,9 @@ class CallCheck:
         self._owner = owner
 
     async def check(self, name: str, arguments: str) -> Violation | None:
-        """Returns the violation of a call with residual keywords. Raises EnforcementFailed for a
-        violation of any other call or of content, ToolSchemaViolation for half of a surrogate pair
-        in it, and ArgumentsNotChecked if the validation exceeds its limits."""
+        """Return the violation of a call or content with residual keywords. Raise EnforcementFailed
+        for a violation of any other, ToolSchemaViolation for half of a surrogate pair in it, and
+        ArgumentsNotChecked if the validation exceeds its limits."""
         tool, is_residual = self._tools[name], name in self.residual
         # Masks can't prevent duplicate members in an open object. They are a violation if the call
         # can be sampled again. Otherwise the last member counts.
@@ -98,12 +99,18 @@ class HeldCalls:
         self._content: list[str] = []
         self._held: list[Event] | None = None
         self.written = 0
-        """Length of the arguments of the last call so far."""
+        """Length of the arguments of the last call so far, or of the content that is held. Of
+        arguments, the segmenter withholds the last character; of content, it is not counted."""
 
     @property
     def may_be_invalid(self) -> bool:
-        """Whether the request has a tool whose calls can be invalid."""
+        """Whether the request has a tool whose calls can be invalid, or such a format."""
         return bool(self._check.residual)
+
+    @property
+    def holds_content(self) -> bool:
+        """Whether content has begun that can be invalid."""
+        return bool(self._content) and CONTENT in self._check.residual
 
     @property
     def is_holding(self) -> bool:
@@ -114,15 +121,17 @@ class HeldCalls:
         self._held, self.written = [], 0
 
     def resume(self, events: Iterable[Event]) -> None:
-        """Continues the invalid call after its first `events`."""
+        """Continues the invalid call or content after its first `events`."""
         self._held = [*events]
         self._arguments = [each.text for each in self._held if isinstance(each, ArgumentsDelta)]
-        self.written = sum(map(len, self._arguments))
+        self._content = [each.text for each in self._held if isinstance(each, ContentDelta)]
+        self.written = sum(map(len, self._arguments or self._content)) - bool(self._content)
 
     async def release(self, events: Iterable[Event]) -> tuple[list[Event], InvalidCall | None]:
-        """Returns the events that may be sent to the client. For an invalid call, the held events
-        and those after the call are discarded."""
+        """Return the events that may be sent to the client. For an invalid call or content, the
+        held events and those after it are discarded."""
         released: list[Event] = []
+        invalid: InvalidCall | None = None
         for event in events:
             match event:
                 case CallStart(_, name):
@@ -136,15 +145,17 @@ class HeldCalls:
                     self._arguments.append(text)
                     self.written += len(text)
                 case ContentDelta(text) if self._check.has_format:
+                    if not self._content and CONTENT in self._check.residual:
+                        self._held, self.written = [], -1
                     self._content.append(text)
+                    self.written += len(text)
                 case Finish("stop", None) if self._check.has_format:  # it was not cut
-                    await self._check.check(CONTENT, "".join(self._content))
+                    invalid = await self._invalid(CONTENT, self._content)
                 case CallEnd():
-                    arguments = "".join(self._arguments)
-                    violation = await self._check.check(self._name, arguments)
-                    if violation is not None:
-                        self._held = None
-                        return released, InvalidCall(self._name, violation, arguments)
+                    invalid = await self._invalid(self._name, self._arguments)
+            if invalid is not None:
+                self._held, self._content = None, []
+                return released, invalid
             if self._held is None:
                 released.append(event)
                 continue
@@ -154,8 +165,12 @@ class HeldCalls:
                 self._held = None
         return released, None
 
+    async def _invalid(self, name: str, parts: list[str]) -> InvalidCall | None:
+        violation = await self._check.check(name, text := "".join(parts))
+        return None if violation is None else InvalidCall(name, violation, text)
+
     def _may_release(self, event: Event) -> bool:
-        """The call is valid, was cut off, or is enforced completely by masks."""
+        """The call or content is valid, was cut off, or is enforced completely by masks."""
         if isinstance(event, CallStart):
             return event.name not in self._check.residual
         return isinstance(event, CallEnd | Finish)

@@ -164,7 +164,8 @@ class Choice:
             logprobs = event.logprobs[one] if event.logprobs is not None else None
             sampled = Sampled(token, event.texts[at], logprobs)
             if self._resampling is not None:
-                self._resampling.note(sampled, self._segmenter, self._stops)
+                begun = self._segmenter.in_call or self._calls.holds_content
+                self._resampling.note(sampled, self._segmenter, self._stops, in_call=begun)
             calls = self._segmenter.in_call
             self.token_count += 1
             fresh = self._end_at_stop_token(token, event.texts[at])

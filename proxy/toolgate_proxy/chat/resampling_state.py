@@ -1,4 +1,5 @@
-"""State and request for sampling a choice again from inside or just before an invalid call.
+"""State and request for sampling a choice again from inside or just before an invalid call. Content
+with a format is a call in this sense.
 
 Decision 10 has the order of the attempts and the reasons.
 """
@@ -63,10 +64,13 @@ class Resample:
 class ResamplingState:
     """State of one choice, for continuing it from inside or before its last call."""
 
-    def __init__(self, choice: int, *, max_attempts: int, budget: int | None) -> None:
+    def __init__(
+        self, choice: int, *, max_attempts: int, budget: int | None, with_content: bool
+    ) -> None:
         """`max_attempts`: how often the choice may be sampled again. `budget`: maximum number of
-        tokens over all attempts."""
+        tokens over all attempts. `with_content`: whether its content can be invalid."""
         self._choice = choice
+        self._with_content = with_content
         self._max_attempts = max_attempts
         self._budget = budget
         self._before_call: list[int] = []
@@ -85,12 +89,16 @@ class ResamplingState:
         """Whether the last token was recorded inside a call."""
         self.attempts = 0
 
-    def note(self, sampled: Sampled, segmenter: Segmenter, stops: StopStrings | None) -> None:
-        """Records a token before it is fed."""
+    def note(
+        self, sampled: Sampled, segmenter: Segmenter, stops: StopStrings | None, *, in_call: bool
+    ) -> None:
+        """Record a token before it is fed. `in_call`: whether a call has begun, or such content."""
         # A call begins with the token that begins calls, or in a list, after the call before it.
-        may_begin = self._was_in_call or segmenter.call_token in (sampled.id, None)
-        self._was_in_call = segmenter.in_call
-        if may_begin and not segmenter.in_call:
+        # Content can begin with any token.
+        begins = segmenter.call_token in (sampled.id, None) or self._with_content
+        may_begin = self._was_in_call or begins
+        self._was_in_call = in_call
+        if may_begin and not in_call:
             self._before_call += [each.id for each in self._call]
             self._call, self._written = [], []
             self._excluded, self._failures = {}, 0
@@ -164,8 +172,9 @@ def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation
     violation = invalid.violation
     where = violation.pointer or "the root"
     times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    what = f"arguments of the call of {invalid.tool!r} still violate"
     return ToolSchemaViolation(
-        f"After {times}, the arguments of the call of {invalid.tool!r} still violate "
+        f"After {times}, the {what if invalid.tool else 'content still violates'} "
         f"{violation.keyword!r} at {where}. Masks can't enforce this keyword. Send the request "
         # SDKs show the message alone of an error in a stream.
         f"again, or remove {violation.keyword!r} from the schema ({ToolSchemaViolation.code}).",

@@ -19,6 +19,7 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_core.errors import BackendFailed
+from toolgate_core.grammar_key import CONTENT
 from toolgate_core.segmenter import Segmenter
 
 from ..backend_client.faults import SAME_RELEASE
@@ -216,7 +217,12 @@ class ChatResponse:
         if not self._check.residual:
             return None
         budget = event.max_tokens or self.sent.sampling.max_tokens
-        return ResamplingState(choice, max_attempts=self._max_resamples, budget=budget)
+        return ResamplingState(
+            choice,
+            max_attempts=self._max_resamples,
+            budget=budget,
+            with_content=CONTENT in self._check.residual,
+        )
 
     def _choice(self, index: int) -> Choice:
         if not 0 <= index < len(self._choices):

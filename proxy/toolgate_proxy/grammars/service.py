@@ -223,19 +223,17 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool) -> SchemaNotEnforceable:
 def _strict_error(
     tool: Tool, residual: Sequence[wire.ResidualKeyword]
 ) -> SchemaNotEnforceable | None:
-    """Return the error for a tool that masks do not enforce completely. Strict tools must be
-    enforced completely by masks. So must content, because it is sent before it could be
-    validated."""
-    if not residual or not (tool.strict or not tool.name):
+    """Return the error for a strict tool that masks do not enforce completely."""
+    if not residual or not tool.strict:
         return None
     if tool.custom:
         message = f"{tool.subject} can't be enforced. Simplify it."
         return SchemaNotEnforceable(message, pointer="", param=tool.param)
-    instead = ", or remove `strict`; calls are then validated before they are sent"
     keyword, pointer = residual[0].keyword, residual[0].pointer
     return SchemaNotEnforceable(
         f"{tool.subject} contain {keyword!r} (at {pointer}), which masks can't enforce. "
-        f"Rewrite the schema without it{instead if tool.name else ''}.",
+        "Rewrite the schema without it, or remove `strict`; calls are then validated before they "
+        "are sent.",
         pointer=pointer,
         param=tool.param,
     )

@@ -5,6 +5,7 @@ import random
 import re
 from decimal import Decimal
 from functools import cache
+from math import isfinite
 
 import jsonschema
 import jsonschema_rs
@@ -133,6 +134,7 @@ def assert_short(text, most=DIGITS):
         assert len(integer) <= most
         assert len(fraction) <= most + 1  # the last digit of a positive number is not zero
         assert len(exponent) <= EXPONENT_DIGITS
+        assert isfinite(float(number))
 
 
 @sampled("dialect, first", CODECS, [b"", b"0", b"9"], one_in=5)
@@ -174,6 +176,15 @@ def test_every_double_and_64_bit_integer_may_be_written():
             for token in found.vocabulary.encode(whole):
                 assert token in mask_of(machine, found.vocabulary.size), (whole, token)
                 assert machine.accept_tokens([token])
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [(b"6e666", b"6e66"), (b"-9e308", b"-9e30"), (b"1.7e308", b"1.7e308"), (b"10e308", b"10e30")],
+)
+def test_no_number_is_infinite_in_double_precision(text, written):
+    machine = (found := model("qwen3")).automaton({"type": "object"}, choice="none")
+    assert write(machine, found, b'{"a": ' + text) == b'{"a": ' + written
 
 
 STRINGS = [

@@ -31,6 +31,7 @@ from toolgate_core.schema.preparation.engine_form import (
     to_engine_form,
     unsupported_keywords,
 )
+from toolgate_core.schema.tags import require_tags
 from toolgate_core.schema.types import TypeReader, argument_types, own_members, own_types
 from toolgate_core.schema.walk import (
     deep_copy,
@@ -75,6 +76,7 @@ CANONICAL = {
     "core.schema.known_strings:known_texts": lambda it: known_texts(it, None),
     "core.schema.limits:check_limits": lambda it: check_limits(it, SchemaLimits(), param="it"),
     "core.schema.limits:check_paths": lambda it: check_paths(it, param="it"),
+    "core.schema.tags:require_tags": lambda it: require_tags(deep_copy(it)),
     "core.schema.walk:reachable": lambda it: [*reachable(it)],
     "core.schema.walk:schema_objects": lambda it: [*schema_objects(it)],
     "core.schema.walk:subschemas": lambda it: [*subschemas(it)],

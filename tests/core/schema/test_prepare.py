@@ -269,12 +269,54 @@ def test_a_part_that_requires_itself_is_refused(schema, pointer):
     assert refused.value.pointer == pointer
 
 
-@pytest.mark.parametrize("pattern", ["/^a$/i", "a^", r"^[^\s\S]$", r"^(?:[^\s\S]+|$a)"])
-def test_a_pattern_that_no_string_matches_is_refused_wherever_it_is(pattern):
-    schema = {"properties": {"a": {"items": {"type": ["string", "null"], "pattern": pattern}}}}
-    with pytest.raises(SchemaNotEnforceable, match="No string matches") as refused:
-        check_schema(schema)
-    assert refused.value.pointer == "/properties/a/items/pattern"
+LOOP = {"type": "object", "properties": {"next": {"$ref": "#/$defs/loop"}}, "required": ["next"]}
+NO_TEXT = ["/^a$/i", "a^", r"^[^\s\S]$", r"^(?:[^\s\S]+|$a)"]
+
+
+@pytest.mark.parametrize("part", [{"$ref": "#/$defs/loop"}, *({"pattern": p} for p in NO_TEXT)])
+def test_a_part_without_a_value_is_refused_where_it_is_required_and_otherwise_left_out(part):
+    part = part if "$ref" in part else {"type": "string", **part}
+    several = {"type": ["string", "null"], "pattern": "a^"}
+    members = {"a~/b": part, "some": {"type": "array", "items": part}, "c": X, "d": several}
+    schema = {"type": "object", "properties": members, "$defs": {"loop": LOOP}}
+    made = prepare(canonical_parameters(schema))
+    judge = validator(made.schema)
+    for value, is_valid in [
+        *(({"some": [], "c": "x", "d": None}, True), ({}, True), ({"c": 1}, False)),
+        *(({"a~/b": each}, False) for each in ({"next": {}}, "a", "/a/i", {})),
+        *(({"some": [each]}, False) for each in ({"next": {}}, "a")),
+    ]:
+        assert judge.is_valid(value) == is_valid, value
+    with pytest.raises(SchemaNotEnforceable, match=r"No (finite|string)") as refused:
+        prepare(canonical_parameters(schema | {"required": ["a~/b"]}))
+    is_loop = "$ref" in part
+    assert refused.value.pointer == ("/$defs/loop" if is_loop else "/properties/a~0~1b/pattern")
+
+
+UNIQUE = {"type": "array", "uniqueItems": True}
+
+
+@pytest.mark.parametrize(
+    ("items", "counts", "number"),
+    [
+        ({"enum": ["a", "b", "c"]}, {}, 16),
+        ({"$ref": "#/$defs/e"}, {"minItems": 1}, 4),
+        ({"type": "string", "enum": [*"abcdef"]}, {"maxItems": 2}, 37),
+        ({"enum": [1, 1.0, True, "1", None, ["x"], {"x": 1}]}, {"maxItems": 2}, 37),
+        ({"enum": [*"abcdef"]}, {}, None),
+        ({"type": "string"}, {}, None),
+        ({"enum": ["a", "b"]}, {"contains": {"const": "a"}}, None),
+    ],
+)
+def test_small_sets_are_masked(items, counts, number):
+    """All arrays of distinct items are listed."""
+    schema = {**UNIQUE, "items": items, **counts, "$defs": {"e": {"enum": ["x", "y"]}}}
+    made = prepare(canonical_schema(schema, param="schema"))
+    assert bool(made.residual) == (number is None)
+    if number is not None:
+        listed = made.schema["enum"]
+        assert len({canonical_json(each) for each in listed}) == len(listed) == number
+        assert all(map(validator(schema).is_valid, listed))
 
 
 @pytest.mark.parametrize(

@@ -224,14 +224,14 @@ def test_the_last_call_is_sampled_again_without_those_before_it(dialect, golden,
     """`special`: whether the marks are tokens."""
     tokens = GoldenTokens(dialect, mark_texts(dialect) if special else ())
     segmenter = tokens.segmenter(golden)
-    state = ResamplingState(0, max_attempts=9, budget=None)
+    state = ResamplingState(0, max_attempts=9, budget=None, with_content=False)
     ended: list[int] = []
     """The number of tokens at the end of each call."""
     fed: list[int] = []
     units = list(tokens.units(golden.text))
     for token, text in units:
         sampled = Sampled(token, text)
-        state.note(sampled, segmenter, None)
+        state.note(sampled, segmenter, None, in_call=segmenter.in_call)
         deltas = sampled.feed(segmenter)
         state.note_written(0)
         fed.append(token)

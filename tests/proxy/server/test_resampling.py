@@ -326,6 +326,85 @@ async def test_content_is_validated_by_its_format_unless_it_was_cut(gateway):
         assert reply.status == (200 if is_valid else 500), name
 
 
+# --- Content whose format has a residual keyword is held, validated and sampled again -------------
+
+SET = TAGS["function"]["parameters"]
+SETS = json.loads(json.dumps(FORMATS).replace(json.dumps(SCHEMA), json.dumps(SET)))
+TWICE, ONCE = '{"tags": ["red", "red"]}', '{"tags": ["red", "tan"]}'
+SO = "<think>\nSo.</think>"
+
+
+ARRAY = TWICE[TWICE.index("[") // 3 * 3 :]
+
+
+def turns(first, *again):
+    return [Script((first,), again=again)] * (1 + len(again))
+
+
+def behind(text):
+    """The tokens of a reply up to its last value, and what follows of `text`."""
+    tokens = [*tokenize(SO + text)]
+    count = before_value(SO + text, json.loads(text)["tags"][1])
+    return tokens[: count + 1], "".join(piece for _, piece in tokens[count:])
+
+
+@STREAM
+@APIS
+async def test_content_with_a_residual_keyword_is_sampled_again(gateway, backend, api, stream):
+    """Before the last value, before the array, and from its beginning; the reasoning stays."""
+    backend.residual[""] = (UNIQUE,)
+    given = {"stream": stream, **SETS[api]}
+    (_, rest), ((*kept, failed), same) = behind(ONCE), behind(TWICE)
+    reply = await kit.ask(gateway, api, *turns(SO + TWICE, rest), **given)
+    assert (reply.text, reply.own["x-toolgate-enforced"]) == (ONCE, "residual")
+    assert api != "chat" or reply.parts[0]["reasoning_content"] == "So."
+    again = backend.requests[-1]
+    assert again.accepted == tuple(token for token, _ in kept)
+    assert (again.excluded, len(backend.requests)) == ((failed[0],), 2)
+    reply = await kit.ask(gateway, api, *turns(SO + TWICE, same, ARRAY, ONCE), **given)
+    assert reply.text == ONCE
+    assert backend.requests[-1].accepted == tuple(token for token, _ in tokenize(SO))
+
+
+@STREAM
+@APIS
+async def test_content_that_stays_invalid_is_an_error_and_never_shown(gateway, api, stream):
+    gateway.backend.residual[""] = (UNIQUE,)
+    sent = turns(*[TWICE, behind(TWICE)[1], ARRAY] * 2, TWICE)
+    failed = await kit.ask(gateway, api, *sent, stream=stream, **SETS[api])
+    shown = json.dumps(failed.response.events if stream else failed.response.json)
+    assert "After 7 attempts, the content still violates 'uniqueItems'" in failed.error["message"]
+    assert failed.status == (200 if stream else 500)
+    assert "red" not in shown
+    assert not any(end in shown for end in NORMAL_ENDS)
+
+
+@BOTH
+async def test_each_choice_of_content_is_sampled_again_by_itself(client, backend, ask):
+    backend.residual[""] = (UNIQUE,)
+    other = ONCE.replace("tan", "other, and longer than the one beside it")
+    backend.scripts["two"] = Script((SO + TWICE, SO + other), again=(behind(ONCE)[1],))
+    params = asked("two", n=2, logprobs=True, **SETS["chat"])
+    answer, usage = await ask(client, **params)
+    assert [(answer[at][0], answer[at][3]) for at in (0, 1)] == [(ONCE, "stop"), (other, "stop")]
+    assert ["".join(answer[at][4][-len(tokenize(answer[at][0])) :]) for at in (0, 1)] == [
+        ONCE,
+        other,
+    ]
+    assert [each.sampling.n for each in backend.requests] == [2, 1]
+    spent = [len(tokenize(SO + text + "<|im_end|>")) for text in (TWICE, other)]
+    assert usage["completion_tokens"] == sum(spent) + len(tokenize(behind(ONCE)[1] + "<|im_end|>"))
+
+
+@BOTH
+async def test_content_cut_by_the_budget_is_sent_as_far_as_it_came(client, backend, ask):
+    backend.residual[""] = (UNIQUE,)
+    backend.scripts["cut"] = Script((SO + TWICE[:-1],), finish="length")
+    answer, _ = await ask(client, **asked("cut", **SETS["chat"]))
+    assert (answer[0][0], answer[0][3]) == (TWICE[:-1], "length")
+    assert len(backend.requests) == 1
+
+
 @STREAM
 @pytest.mark.parametrize("residual", [False, True])
 async def test_a_mark_inside_a_call_is_an_error(gateway, stream, residual):

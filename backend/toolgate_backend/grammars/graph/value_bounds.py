@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from math import isinf
 
 from toolgate_core import grammar_key
 
@@ -34,9 +35,10 @@ class ValueBounds:
     def __init__(self, form: CallForm, unit_bytes: Sequence[bytes], size: int) -> None:
         self._form = form
         self._reader = reader_of(form)
-        begun = {
+        self._begun = begun = {
             at: found[0] for at, text in enumerate(unit_bytes) if (found := _DIGITS.match(text))
         }
+        self._size = size
         self.longest = max(map(len, begun.values()), default=0)
         """The most digits of a token."""
         self._longer = [
@@ -72,6 +74,16 @@ class ValueBounds:
         nothing remains without the first. A fraction that may not end is too small, and zeros would
         not change that."""
         return (self._longer[left], self._zeros) if fraction else (self._longer[left],)
+
+    def exponent(self, number: bytes, left: int) -> tuple[BitmaskRow, ...]:
+        """Return the tokens to leave out in the exponent of a number, which may have `left` more
+        digits: those with which it is infinite in double precision, as most parsers read it."""
+        beyond = (
+            at
+            for at, digits in self._begun.items()
+            if len(digits) > left or isinf(float(number + digits))
+        )
+        return (pack(beyond, self._size),)
 
     def opening(self, reader: PlaceReader, *, quoted: bool) -> BitmaskRow:
         """Return the tokens that open a value. `quoted`: those that first end the string in which
@@ -110,6 +122,8 @@ class GrammarBounds:
             return ()
         if value.word and (number := _NUMBER.fullmatch(value.word)):
             left, is_fraction = self._digits_left(number)
+            if number[3] is not None:
+                return self._shared.exponent(value.word, left)
             if left < self._shared.longest:
                 return self._shared.digits(left, fraction=is_fraction)
         if value.depth >= MAX_NESTING:

@@ -1,10 +1,10 @@
 """Schemas that are refused before an engine gets them: invalid ones, and those that no finite value
-satisfies."""
+satisfies. Of others, parts without a finite value are removed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -16,7 +16,7 @@ from ...pointer import escape, pointer_of
 from ..patterns import matches_nothing
 from ..regular.parts import Unsupported
 from ..regular.reading import parse
-from ..walk import pointer_of_ref, reachable, subschemas
+from ..walk import at_pointer, deep_copy, pointer_of_ref, reachable, subschemas
 
 MAX_SHOWN = 100
 """Maximum length of a pattern in a message, in characters."""
@@ -25,12 +25,21 @@ MAX_ROUNDS = 50
 2,401 real schemas, none needs more than 5."""
 
 
-def check_schema(schema: Any) -> None:
-    """Raise SchemaNotEnforceable if this is not a valid schema of 2020-12, or if a part of it has
-    no finite value. `schema` is a canonical one, whose nesting is limited (`canonical`)."""
+def check_schema(schema: Any) -> Any:
+    """Return the schema, without the values of parts that no finite value satisfies: a member that
+    requires itself is left out. Raise SchemaNotEnforceable if this is not a valid schema of
+    2020-12, or if it has no finite value. `schema` is a canonical one, whose nesting is limited
+    (`canonical`)."""
     _check_validity(schema)
-    _check_patterns(schema)
-    _check_finite(schema)
+    endless = _endless(schema)
+    if "" in endless:
+        raise _no_value(schema, endless)
+    if not endless:
+        return schema
+    copy = deep_copy(schema)
+    for node in [at_pointer(copy, pointer) for pointer in endless]:
+        node["not"] = {}
+    return copy
 
 
 def _check_validity(schema: Any) -> None:
@@ -74,19 +83,29 @@ def unsatisfiable_part(schema: Any) -> str | None:
 # --- patterns without a text, and references without an end ---
 
 
-def _check_patterns(schema: Any) -> None:
-    """Raise SchemaNotEnforceable if a pattern of strings matches no text, which is never meant."""
-    for pointer, node in reachable(schema):
-        is_text = "pattern" in node and "string" in node.get("type", ())
-        if is_text and matches_nothing(node["pattern"]):
-            raise SchemaNotEnforceable(
+def _no_value(schema: Any, endless: Collection[str]) -> SchemaNotEnforceable:
+    found = [(pointer, node) for pointer, node in reachable(schema) if pointer in endless]
+    for pointer, node in found:
+        if _has_no_text(node):
+            return SchemaNotEnforceable(
                 "No string matches the pattern. Write it without delimiters and flags (/…/i).",
                 pointer=f"{pointer}/pattern",
             )
+    references = (pointer_of_ref(node.get("$ref")) for _, node in found)
+    return SchemaNotEnforceable(
+        "No finite value satisfies it, because it requires itself.",
+        pointer=next((each for each in references if each is not None and each in endless), ""),
+    )
 
 
-def _check_finite(schema: Any) -> None:
-    """Raise SchemaNotEnforceable if no finite value satisfies a part of the schema, such as a
+def _has_no_text(schema: dict[str, Any]) -> bool:
+    """Whether a schema of strings has a pattern that matches no text."""
+    is_text = schema.get("type") in ("string", ["string"])
+    return is_text and "pattern" in schema and matches_nothing(schema["pattern"])
+
+
+def _endless(schema: Any) -> Collection[str]:
+    """The JSON Pointers of the parts of a schema that no finite value satisfies, such as a
     property that requires itself. The engines accept such schemas, and a constrained model then
     writes until its tokens are used up. Only required parts are considered."""
     endless = {
@@ -100,21 +119,16 @@ def _check_finite(schema: Any) -> None:
             if not any(each <= endless.keys() for each in endless[pointer]):
                 del endless[pointer]
         if len(endless) == before:
-            break
-    else:
-        return
-    references = (pointer_of_ref(node.get("$ref")) for _, node in reachable(schema))
-    cause = next((each for each in references if each in endless), None)
-    if cause is not None:
-        raise SchemaNotEnforceable(
-            "No finite value satisfies it, because it requires itself.", pointer=cause
-        )
+            return endless
+    return ()
 
 
 def _needed(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
     """Sets of JSON Pointers: of each set, a value needs one subschema."""
     if "enum" in schema or "const" in schema:
         return
+    if _has_no_text(schema):
+        yield {pointer}
     reference = pointer_of_ref(schema.get("$ref"))
     if reference is not None:
         yield {reference}

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice, permutations
 from typing import Any
 
 from ...pointer import escape
+from ..canonical import canonical_json
 from ..keywords import ASSERTIONS, BUILT_IN, CHECKED, DEFINITIONS, LENGTHS, PATTERNS
 from ..patterns import for_engines, is_maskable, matches_nothing
+from ..types import ALL, own_types, type_of
 from ..walk import (
+    at_pointer,
     deep_copy,
     find_references,
     move_targets_to_defs,
@@ -65,6 +69,7 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             _property_names(node)
             _format(node)
             _patterns(node)
+            _sets(node, schema)
             if isinstance(node.get("properties"), dict):
                 node["properties"] = order.sort(node["properties"])
             for keyword in _LAST & node.keys():
@@ -100,6 +105,33 @@ def _patterns(node: dict[str, Any]) -> None:
         members = {for_engines(p): schema for p, schema in node["patternProperties"].items()}
         if len(members) == len(node["patternProperties"]) and all(len(p) == 1 for p in members):
             node["patternProperties"] = {p[0]: schema for p, schema in members.items()}
+
+
+MAX_SETS = 512
+"""Maximum number of arrays that are listed."""
+_SET = {"type", "items", "uniqueItems", "minItems", "maxItems"}
+
+
+def _sets(node: dict[str, Any], schema: Any) -> None:
+    """List the arrays that `uniqueItems` allows, if they are few."""
+    items = node.get("items")
+    if isinstance(items, dict) and (pointer := pointer_of_ref(items.get("$ref"))) is not None:
+        items = at_pointer(schema, pointer)
+    if node.get("uniqueItems") is not True or node.get("type") != "array":
+        return
+    if node.keys() - _SET - {*DEFINITIONS} or not isinstance(items, dict):
+        return
+    if "enum" not in items or items.keys() - {"type", "enum"}:
+        return
+    types = own_types({"type": items.get("type", [*ALL])})
+    values = {canonical_json(v): v for v in items["enum"] if type_of(v) in types}.values()
+    counts = range(node.get("minItems", 0), min(node.get("maxItems", len(values)), len(values)) + 1)
+    arrays = (permutations(values, count) for count in counts)
+    found = [[*each] for each in islice(chain.from_iterable(arrays), MAX_SETS + 1)]
+    if len(found) <= MAX_SETS:
+        node["enum"] = found
+        for keyword in _SET - {"type"}:
+            node.pop(keyword, None)
 
 
 def _property_names(node: dict[str, Any]) -> None:

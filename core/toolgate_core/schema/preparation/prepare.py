@@ -69,8 +69,7 @@ class PreparedSchema:
 def prepare(schema: Any) -> PreparedSchema:
     """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
-    check_schema(schema)
-    return prepare_compilable(schema)
+    return prepare_compilable(check_schema(schema))
 
 
 def prepare_canonical(schema: Any) -> PreparedSchema | None:
