@@ -61,7 +61,7 @@ class Run:
 
     async def begin(self, request: ChatRequest) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
-        _check_trace(request, self.context)
+        _check_permitted(request, self.context)
         request = await self.with_images(request)
         try:
             generation = await self.generate(request)
@@ -180,10 +180,19 @@ class Run:
         return await with_images(request, self.engine.images, backend, notes)
 
 
-def _check_trace(request: ChatRequest, context: RequestContext) -> None:
-    has_master_key = context.caller.authenticated and context.caller.key is None
-    if request.extras.trace and not has_master_key:
-        raise PermissionDenied(
-            "`stream_options.toolgate_trace` requires the gateway's master key, because the "
-            "backend computes each mask of such a response twice."
-        )
+def _check_permitted(request: ChatRequest, context: RequestContext) -> None:
+    """Raise PermissionDenied for what costs a backend far more than the tokens that limits count,
+    unless the request has the gateway's master key."""
+    if context.caller.authenticated and context.caller.key is None:
+        return
+    costs = {
+        "stream_options.toolgate_trace": request.extras.trace
+        and "the backend computes each mask of such a response twice",
+        "prompt_logprobs": request.sampling.prompt_logprobs is not None
+        and "the engine computes the whole vocabulary for each token of such a prompt",
+    }
+    for name, reason in costs.items():
+        if reason:
+            raise PermissionDenied(
+                f"`{name}` requires the gateway's master key, because {reason}. Remove it."
+            )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from functools import partial
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 from starlette.types import Message, Receive, Scope
@@ -20,7 +23,7 @@ from toolgate_core.errors import (
 from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..api.shared.tools import MAX_TOOLS
 from ..api.shared.value_types import is_token_type
-from ..json_values import read_object
+from ..json_values import WITHOUT_TEXTS, read_object
 from ..limits.key_bounds import BodyReservation
 
 IN_THREAD = 262_144
@@ -36,10 +39,14 @@ TOKEN_PARAMETERS = frozenset(name for name, row in CHAT_TABLE.items() if is_toke
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
-"""Maximum number of entries of an array, and of members of an object, at the top of a body. `tools`
-have a bound of their own."""
+"""Maximum number of entries of an array, and of members of an object, at the top of a body, and of
+the parts and calls of all its messages. `tools` have a bound of their own."""
 MAX_NAME = 128
 """Maximum length of the name of a parameter, in characters."""
+
+
+Values = dict[str, Any]
+InThread = Callable[[Callable[[], Values]], Awaitable[Values]]
 
 
 class RequestBody:
@@ -58,9 +65,9 @@ class RequestBody:
         body.size = size
         return body
 
-    async def parsed(self, scope: Scope) -> dict[str, Any]:
-        """The body's JSON object within bounds. Accepts no forms. Raises InvalidRequest and
-        RequestTooLarge."""
+    async def parsed(self, scope: Scope, in_thread: InThread = asyncio.to_thread) -> Values:
+        """The body's JSON object within bounds. Accepts no forms. `in_thread`: runs work on a large
+        body. Raises InvalidRequest and RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -69,11 +76,8 @@ class RequestBody:
                     "The body must be JSON, sent as `content-type: application/json`."
                 )
         if self.size > IN_THREAD:
-            values = await asyncio.to_thread(read_object, self.content)
-        else:
-            values = read_object(self.content)
-        check_bounds(values)
-        return values
+            return await in_thread(partial(_read_values, self.content))
+        return _read_values(self.content)
 
     @property
     def content(self) -> bytes:
@@ -161,9 +165,15 @@ def _too_large(limit: int) -> RequestTooLarge:
     )
 
 
+def _read_values(content: bytes) -> dict[str, Any]:
+    values = read_object(content)
+    check_bounds(values)
+    return values
+
+
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the number of entries in each parameter. `allowed_token_ids` and `logit_bias` have
-    bounds by the vocabulary. Raises InvalidRequest."""
+    """Checks the number of entries in each parameter, and of parts in its entries.
+    `allowed_token_ids` and `logit_bias` have bounds by the vocabulary. Raises InvalidRequest."""
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, CHAT_TABLE)
@@ -175,6 +185,23 @@ def check_bounds(values: dict[str, Any]) -> None:
                 "Remove some.",
                 param=name,
             )
+        if name not in WITHOUT_TEXTS and isinstance(value, list) and _parts(value) > MAX_ENTRIES:
+            raise InvalidRequest(
+                f"The entries of {name!r} have more than {MAX_ENTRIES:,} parts and calls. Remove "
+                "some.",
+                param=name,
+            )
+
+
+def _parts(entries: list[Any]) -> int:
+    """Returns the number of entries in the arrays of `entries`, and in the arrays of those: parts
+    and calls of messages, and parts of results."""
+    found = 0
+    for _ in range(2):
+        members = chain.from_iterable(each.values() for each in entries if isinstance(each, dict))
+        entries = [*chain.from_iterable(each for each in members if isinstance(each, list))]
+        found += len(entries)
+    return found
 
 
 def check_model_name(model: str) -> None:

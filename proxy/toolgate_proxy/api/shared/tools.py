@@ -217,12 +217,7 @@ def read_toolset(
             loaded.append(entry)
         else:
             deferred.setdefault(name, []).append(entry)
-    if len(loaded) > MAX_LOADED:
-        raise InvalidRequest(
-            f"'tools' has {len(loaded):,} tools without `defer_loading`, but at most "
-            f"{MAX_LOADED:,} are allowed. Defer some.",
-            param="tools",
-        )
+    check_loaded(len(loaded))
 
     def first(given: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
         # Several entries of one name are refused, unless they are the same tool.
@@ -231,6 +226,16 @@ def read_toolset(
     parsed = {name: partial(first, each) for name, each in deferred.items()}
     searchable = [function_of(each[0].tool) for each in deferred.values()]
     return Toolset(parse(loaded, leave_out), parsed, left_out, leave_out, searchable)
+
+
+def check_loaded(count: int) -> None:
+    """Raise InvalidRequest for too many tools that are not deferred."""
+    if count > MAX_LOADED:
+        raise InvalidRequest(
+            f"'tools' has {count:,} tools without `defer_loading`, but at most {MAX_LOADED:,} are "
+            "allowed. Defer some.",
+            param="tools",
+        )
 
 
 def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:
