@@ -371,7 +371,7 @@ LOGPROB = {"token": "\u00e9" * 8, "bytes": [195, 169] * 8, "logprob": -12.345678
 
 
 def asked(stream, **sampling):
-    return request(stream=stream, sampling=wire.Sampling(max_tokens=TOKENS, **sampling))
+    return request(stream=stream, sampling=wire.Sampling(**{"max_tokens": TOKENS, **sampling}))
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -98,18 +98,20 @@ class Run:
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self.constraints.load(found, resample)
-            plan = constraints.prepared.plan
+            plan, owner = constraints.prepared.plan, constraints.needed.owner
             answers = None if request.extras.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
             except GrammarsRefused as refused:
-                deployment.grammars.learn_refused(refused.verdicts, plan.grammars, found.info)
+                deployment.grammars.learn_refused(
+                    refused.verdicts, plan.grammars, found.info, owner
+                )
                 continue
             if not constraints.needed.unknown:
                 return generation
             try:
                 verdicts = await generation.verdicts()
-                deployment.grammars.learn(verdicts, plan.grammars, found.info)
+                deployment.grammars.learn(verdicts, plan.grammars, found.info, owner)
                 known = await self.constraints.load(found, resample)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
