@@ -21,6 +21,7 @@ import gc
 import importlib
 import math
 import os
+import re
 import resource
 import signal
 import socket
@@ -133,6 +134,11 @@ _REPLY = struct.Struct("!cI")
 """What it is, and the length of the result that follows; for READY the process ID, for ENDED the
 wait status."""
 READY, RESULT, DONE, LEAVING, ENDED = b"r", b"+", b".", b"x", b"e"
+
+INHERITED = re.compile(
+    r"(?:HOME|LANG|LOGNAME|PATH|TMPDIR|TZ|USER|VIRTUAL_ENV|(?:CUDA|LC|LD|OMP|PYTHON|TORCH)\w*)"
+)
+"""The variables of the host that templates have: what an interpreter and its libraries need."""
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
 
@@ -261,7 +267,8 @@ class WorkerPool(Generic[ResultT]):
     ) -> None:
         """`target`: `module:function`, which the template calls with the result of `setup`, and
         which returns the Work. `task`: what the workers do, for errors. `wait_seconds`: limit on
-        the wait for a worker. `environment`: variables of the template. `renew_seconds`: a worker
+        the wait for a worker. `environment`: variables of the template, besides those in
+        INHERITED: the host's have secrets, and jobs come from others. `renew_seconds`: a worker
         is replaced after a job that took more processor time, which returns its memory."""
         self.limits = limits
         self._arguments = [target, str(niceness), str(renew_seconds)]
@@ -384,7 +391,7 @@ class WorkerPool(Generic[ResultT]):
                 stdin=setup,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | self._environment,
+                env={**_inherited(), **self._environment},
                 # A process group of its own, so that Ctrl-C does not end it; it ends with its
                 # socket. It stays in the session, because Linux balances sessions against each
                 # other, and niceness only counts within one (sched(7)).
@@ -398,6 +405,10 @@ class WorkerPool(Generic[ResultT]):
             "this persists, the machine may need more memory, or lack a package.",
             retry_after=RETRY_SECONDS,
         )
+
+
+def _inherited() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
 
 
 def serve(control_fd: str, target: str, niceness: str, renew_seconds: str) -> None:

@@ -18,6 +18,7 @@ from toolgate_core.killable import Limit, LimitExceeded, Limits, WorkerPool
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
+from ..settings import GrammarSettings, settings
 from ..tokens.vocabulary import Vocabulary
 from . import examination, metrics
 from .compiler import NICENESS
@@ -46,6 +47,12 @@ def default_workers() -> int:
     return max(MIN_WORKERS, min(MAX_WORKERS, usable_cores() // 4))
 
 
+def _settings() -> dict[str, str]:
+    """Return the variables of the settings with which schemas are compiled."""
+    values = {name: getattr(settings(), name) for name in GrammarSettings.model_fields}
+    return {f"TOOLGATE_{name.upper()}": str(value) for name, value in values.items()}
+
+
 class Quarantine:
     """`workers` schemas of one owner are compiled at the same time. One more worker is for the
     other owners."""
@@ -61,7 +68,7 @@ class Quarantine:
             workers=(workers or default_workers()) + 1,
             # About 10 MB: created when needed, not kept.
             setup=partial(examination.setup_of, vocabulary),
-            environment=ENVIRONMENT,
+            environment=ENVIRONMENT | _settings(),
             niceness=NICENESS,
             renew_seconds=RENEW_SECONDS,
         )
