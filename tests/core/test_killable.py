@@ -17,7 +17,8 @@ from tests.support.killable_work import Job, Result
 from tests.support.waiting import until
 from toolgate_core import killable
 from toolgate_core.errors import ChecksBusy, ChecksFailed
-from toolgate_core.killable import FairSlots, LimitExceeded, Limits, WorkerPool
+from toolgate_core.fair_slots import FairSlots
+from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
 pytestmark = [
     pytest.mark.timed,
