@@ -40,7 +40,6 @@ from .error_body import RETRY_SECONDS
 from .errors import ChecksBusy, ChecksFailed
 from .fair_slots import FairSlots
 
-
 MAX_ATTEMPTS = 2
 """Attempts for one job if its worker dies."""
 START_SECONDS = 300.0
