@@ -1,5 +1,6 @@
-"""Start-up of a host: its import in less time, the probe of its private names, and the number of
-cores that it may use. The host is vLLM for the backend, LiteLLM for the gateway.
+"""Start-up of a host: its import in less time, the probe of its private names, the number of cores
+that it may use, and the variables for its worker processes. The host is vLLM for the backend,
+LiteLLM for the gateway.
 
 Both packages list the private names that they use as `PrivateName`s. The probe compares these with
 the installed release and reports every missing name and changed signature, each with its use. This
@@ -12,6 +13,7 @@ import gc
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +34,17 @@ def importing() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+INHERITED = re.compile(
+    r"(?:HOME|LANG|LOGNAME|PATH|TMPDIR|TZ|USER|VIRTUAL_ENV|(?:CUDA|LC|LD|OMP|PYTHON|TORCH)\w*)"
+)
+
+
+def interpreter_variables() -> dict[str, str]:
+    """Return the host's variables that an interpreter and its libraries need. The others may be
+    secrets, which processes that work on data of others must not have."""
+    return {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ import gc
 import importlib
 import math
 import os
-import re
 import resource
 import signal
 import socket
@@ -30,7 +29,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -38,7 +39,67 @@ from pydantic import BaseModel, ValidationError
 
 from .error_body import RETRY_SECONDS
 from .errors import ChecksBusy, ChecksFailed
-from .fair_slots import FairSlots
+from .host_probe import interpreter_variables
+
+
+class FairSlots:
+    """At most `count` slots are taken. One owner has all but one of them at most, so that another
+    never waits for the jobs of one owner alone. Owners that wait take turns."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._most = max(1, count - 1)
+        self._taken = Counter[str]()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        """By owner, the one whose turn is next first."""
+
+    @asynccontextmanager
+    async def slot(self, owner: str, seconds: float | None = None) -> AsyncIterator[None]:
+        """Wait for a slot, `seconds` at most. Raises TimeoutError."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        self._assign()
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+            yield
+        finally:
+            if turn.done() and not turn.cancelled():
+                self._release(owner)
+            else:
+                self._leave(owner, turn)
+
+    def _assign(self) -> None:
+        """Give free slots to the owners whose turn it is."""
+        while self._free:
+            may = (each for each in self._waiting if self._taken[each] < self._most)
+            if (owner := next(may, None)) is None:
+                return
+            turn = self._waiting[owner].popleft()
+            self._waiting.move_to_end(owner)
+            self._forget(owner)
+            if turn.done():  # its task was cancelled
+                continue
+            self._free -= 1
+            self._taken[owner] += 1
+            turn.set_result(None)
+
+    def _release(self, owner: str) -> None:
+        self._free += 1
+        self._taken[owner] -= 1
+        if not self._taken[owner]:
+            del self._taken[owner]
+        self._assign()
+
+    def _leave(self, owner: str, turn: asyncio.Future[None]) -> None:
+        if turn in self._waiting.get(owner, ()):
+            self._waiting[owner].remove(turn)
+            self._forget(owner)
+
+    def _forget(self, owner: str) -> None:
+        if not self._waiting[owner]:
+            del self._waiting[owner]
+
 
 MAX_ATTEMPTS = 2
 """Attempts for one job if its worker dies."""
@@ -73,11 +134,6 @@ _REPLY = struct.Struct("!cI")
 """What it is, and the length of the result that follows; for READY the process ID, for ENDED the
 wait status."""
 READY, RESULT, DONE, LEAVING, ENDED = b"r", b"+", b".", b"x", b"e"
-
-INHERITED = re.compile(
-    r"(?:HOME|LANG|LOGNAME|PATH|TMPDIR|TZ|USER|VIRTUAL_ENV|(?:CUDA|LC|LD|OMP|PYTHON|TORCH)\w*)"
-)
-"""The variables of the host that templates have: what an interpreter and its libraries need."""
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
 
@@ -206,8 +262,7 @@ class WorkerPool(Generic[ResultT]):
     ) -> None:
         """`target`: `module:function`, which the template calls with the result of `setup`, and
         which returns the Work. `task`: what the workers do, for errors. `wait_seconds`: limit on
-        the wait for a worker. `environment`: variables of the template, besides those in
-        INHERITED: the host's have secrets, and jobs come from others. `renew_seconds`: a worker
+        the wait for a worker. `environment`: variables of the template. `renew_seconds`: a worker
         is replaced after a job that took more processor time, which returns its memory."""
         self.limits = limits
         self._arguments = [target, str(niceness), str(renew_seconds)]
@@ -330,7 +385,7 @@ class WorkerPool(Generic[ResultT]):
                 stdin=setup,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={**_inherited(), **self._environment},
+                env={**interpreter_variables(), **self._environment},
                 # A process group of its own, so that Ctrl-C does not end it; it ends with its
                 # socket. It stays in the session, because Linux balances sessions against each
                 # other, and niceness only counts within one (sched(7)).
@@ -344,10 +399,6 @@ class WorkerPool(Generic[ResultT]):
             "this persists, the machine may need more memory, or lack a package.",
             retry_after=RETRY_SECONDS,
         )
-
-
-def _inherited() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
 
 
 def serve(control_fd: str, target: str, niceness: str, renew_seconds: str) -> None:

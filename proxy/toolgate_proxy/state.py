@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from toolgate_core.fair_slots import FairSlots
+from toolgate_core.killable import FairSlots
 
 from .api.surfaces import RequestReader
 from .chat.failover import Failover

@@ -15,10 +15,9 @@ import pytest_asyncio
 from tests.support import killable_work
 from tests.support.killable_work import Job, Result
 from tests.support.waiting import until
-from toolgate_core import killable
+from toolgate_core import host_probe
 from toolgate_core.errors import ChecksBusy, ChecksFailed
-from toolgate_core.fair_slots import FairSlots
-from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
+from toolgate_core.killable import FairSlots, LimitExceeded, Limits, WorkerPool
 
 pytestmark = [
     pytest.mark.timed,
@@ -187,7 +186,7 @@ async def test_workers_have_no_variables_of_the_host_but_those_of_its_interprete
     assert "a secret" not in str(entries)
     assert "PYTHONPATH=/extra" in entries
     names = {entry.partition("=")[0] for entry in entries} - {"EXTRA"}
-    assert names <= {name for name in os.environ if killable.INHERITED.fullmatch(name)}
+    assert names <= {name for name in os.environ if host_probe.INHERITED.fullmatch(name)}
 
 
 async def test_workers_do_not_pile_up():

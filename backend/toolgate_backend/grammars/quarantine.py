@@ -47,12 +47,6 @@ def default_workers() -> int:
     return max(MIN_WORKERS, min(MAX_WORKERS, usable_cores() // 4))
 
 
-def _settings() -> dict[str, str]:
-    """Return the variables of the settings with which schemas are compiled."""
-    values = {name: getattr(settings(), name) for name in GrammarSettings.model_fields}
-    return {f"TOOLGATE_{name.upper()}": str(value) for name, value in values.items()}
-
-
 class Quarantine:
     """`workers` schemas of one owner are compiled at the same time. One more worker is for the
     other owners."""
@@ -60,6 +54,8 @@ class Quarantine:
     def __init__(
         self, vocabulary: Vocabulary, limits: Limits, *, workers: int | None = None
     ) -> None:
+        values = {name: str(getattr(settings(), name)) for name in GrammarSettings.model_fields}
+        own = {f"TOOLGATE_{name.upper()}": value for name, value in values.items()}
         self.pool = WorkerPool(
             f"{examination.__name__}:{examination.work.__name__}",
             GrammarVerdict,
@@ -68,7 +64,7 @@ class Quarantine:
             workers=(workers or default_workers()) + 1,
             # About 10 MB: created when needed, not kept.
             setup=partial(examination.setup_of, vocabulary),
-            environment=ENVIRONMENT | _settings(),
+            environment=ENVIRONMENT | own,
             niceness=NICENESS,
             renew_seconds=RENEW_SECONDS,
         )

@@ -24,17 +24,7 @@ from .shared.rules import (
     reasoning_mode,
     template_kwargs,
 )
-from .shared.tools import (
-    KNOWN,
-    Entry,
-    Form,
-    HostedTools,
-    Shown,
-    Taken,
-    check_loaded,
-    deferred_flag,
-    read_toolset,
-)
+from .shared.tools import KNOWN, Entry, Form, HostedTools, Shown, Taken, check_loaded, read_toolset
 from .surface import Reading
 
 
@@ -72,10 +62,7 @@ class ApiReader(Generic[F]):
         """Read the tools of the request. Raise InvalidRequest, InvalidTools and
         UnsupportedParameter, which name the entry."""
         asked = self.used.asked
-        own = (
-            each for each in tools if isinstance(each, dict) and each.get("type") in self.CLIENTS
-        )
-        check_loaded(sum(not deferred_flag(each) for each in own))  # before it reads them
+        check_loaded(tools, self.CLIENTS)
         collected, asked.shown = self.collected(tools, "tools")
         entries = [*self.prepared(collected), *self.used.more()]
         on_invalid, optional = self._reading.on_invalid, self.used.optional

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from functools import partial
 from io import BytesIO
 from itertools import chain
 from typing import Any
@@ -45,10 +43,6 @@ MAX_NAME = 128
 """Maximum length of the name of a parameter, in characters."""
 
 
-Values = dict[str, Any]
-InThread = Callable[[Callable[[], Values]], Awaitable[Values]]
-
-
 class RequestBody:
     """The bytes of a body, or its values if they were parsed before. Each takes as much memory as
     the body, so `free` them as soon as possible."""
@@ -65,9 +59,9 @@ class RequestBody:
         body.size = size
         return body
 
-    async def parsed(self, scope: Scope, in_thread: InThread = asyncio.to_thread) -> Values:
-        """The body's JSON object within bounds. Accepts no forms. `in_thread`: runs work on a large
-        body. Raises InvalidRequest and RequestTooLarge."""
+    async def parsed(self, scope: Scope) -> dict[str, Any]:
+        """The body's JSON object within bounds. Accepts no forms. Raises InvalidRequest and
+        RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -76,7 +70,7 @@ class RequestBody:
                     "The body must be JSON, sent as `content-type: application/json`."
                 )
         if self.size > IN_THREAD:
-            return await in_thread(partial(_read_values, self.content))
+            return await asyncio.to_thread(_read_values, self.content)
         return _read_values(self.content)
 
     @property
@@ -177,20 +171,18 @@ def check_bounds(values: dict[str, Any]) -> None:
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, CHAT_TABLE)
-        bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
-        most = MAX_TOOLS if name == "tools" else MAX_ENTRIES
-        if bounded and len(value) > most:
-            raise InvalidRequest(
-                f"{name!r} has {len(value):,} entries, but at most {most:,} are allowed. "
-                "Remove some.",
-                param=name,
-            )
-        if name not in WITHOUT_TEXTS and isinstance(value, list) and _parts(value) > MAX_ENTRIES:
-            raise InvalidRequest(
-                f"The entries of {name!r} have more than {MAX_ENTRIES:,} parts and calls. Remove "
-                "some.",
-                param=name,
-            )
+        if not isinstance(value, dict | list) or name in TOKEN_PARAMETERS:
+            continue
+        counts = [(len(value), "entries", MAX_TOOLS if name == "tools" else MAX_ENTRIES)]
+        if isinstance(value, list) and name not in WITHOUT_TEXTS:
+            counts.append((_parts(value), "parts and calls", MAX_ENTRIES))
+        for count, what, most in counts:
+            if count > most:
+                raise InvalidRequest(
+                    f"{name!r} has {count:,} {what}, but at most {most:,} are allowed. Remove "
+                    "some.",
+                    param=name,
+                )
 
 
 def _parts(entries: list[Any]) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.types import Receive, Scope
 
@@ -28,7 +28,6 @@ from .authorization import BACKGROUND, check_key, client_of, owner_of_body
 from .body import READ, RESERVED, RequestBody
 from .connection import Disconnect
 
-T = TypeVar("T")
 PARSED_IN_THREAD = 50_000
 """Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
 a second."""
@@ -142,7 +141,8 @@ async def read(scope: Scope, receive: Receive, context: RequestContext) -> Reque
 async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) -> dict[str, Any]:
     """Return the parameters of a body that names a model, and note the model in the context. One in
     the path has precedence. Raise InvalidRequest and RequestTooLarge."""
-    values = await sent.parsed(scope, partial(_in_turn, context))
+    async with _turn(context, is_long=sent.size > body.IN_THREAD):
+        values = await sent.parsed(scope)
     model = model_in_path(scope) or Fields(values).text("model") or ""
     body.check_model_name(model)
     context.model = model or None
@@ -176,7 +176,8 @@ async def chat_request(
         recalled=recalled,
     )
     is_long = bool(recalled) or client.is_long or size > PARSED_IN_THREAD
-    request, writer = await _in_turn(context, convert) if is_long else convert()
+    async with _turn(context, is_long=is_long):
+        request, writer = await asyncio.to_thread(convert) if is_long else convert()
     if request.part_types - {"text"}:
         request = await here.reader.completed(request, client.owner, context)
     if here.settings.keep_reasoning:
@@ -185,11 +186,10 @@ async def chat_request(
     return writer, body
 
 
-async def _in_turn(context: RequestContext, work: Callable[[], T]) -> T:
-    """Return the result of `work` on a large body, from a thread. Each of several threads that work
-    on Python objects delays the event loop, so a sender has one at a time, and all have two."""
-    async with gateway().reading.slot(context.caller.sender):
-        return await asyncio.to_thread(work)
+def _turn(context: RequestContext, *, is_long: bool) -> AbstractAsyncContextManager[None]:
+    """Hold the turn of a large body. Each of several threads that work on Python objects delays the
+    event loop, so a sender has one at a time, and all together have two."""
+    return gateway().reading.slot(context.caller.sender) if is_long else nullcontext()
 
 
 def may_use(values: Mapping[str, Any]) -> bool:

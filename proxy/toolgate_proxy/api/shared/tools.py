@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -217,7 +217,8 @@ def read_toolset(
             loaded.append(entry)
         else:
             deferred.setdefault(name, []).append(entry)
-    check_loaded(len(loaded))
+    if len(loaded) > MAX_LOADED:
+        raise too_many(len(loaded))
 
     def first(given: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
         # Several entries of one name are refused, unless they are the same tool.
@@ -228,14 +229,20 @@ def read_toolset(
     return Toolset(parse(loaded, leave_out), parsed, left_out, leave_out, searchable)
 
 
-def check_loaded(count: int) -> None:
-    """Raise InvalidRequest for too many tools that are not deferred."""
-    if count > MAX_LOADED:
-        raise InvalidRequest(
-            f"'tools' has {count:,} tools without `defer_loading`, but at most {MAX_LOADED:,} are "
-            "allowed. Defer some.",
-            param="tools",
-        )
+def check_loaded(entries: Iterable[object], kinds: Container[object]) -> None:
+    """Raise InvalidRequest for too many functions that are not deferred, before they are read.
+    `kinds`: the types of functions."""
+    own = (each for each in entries if isinstance(each, dict) and each.get("type") in kinds)
+    if (count := sum(not deferred_flag(each) for each in own)) > MAX_LOADED:
+        raise too_many(count)
+
+
+def too_many(count: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"'tools' has {count:,} tools without `defer_loading`, but at most {MAX_LOADED:,} are "
+        "allowed. Defer some.",
+        param="tools",
+    )
 
 
 def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:
