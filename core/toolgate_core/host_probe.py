@@ -1,6 +1,6 @@
 """Start-up of a host: its import in less time, the probe of its private names, the number of cores
-that it may use, and the variables for its worker processes. The host is vLLM for the backend,
-LiteLLM for the gateway.
+that it may use, the variables for its worker processes, and the return of its memory. The host
+is vLLM for the backend, LiteLLM for the gateway.
 
 Both packages list the private names that they use as `PrivateName`s. The probe compares these with
 the installed release and reports every missing name and changed signature, each with its use. This
@@ -9,13 +9,14 @@ module imports the host's modules by name only, when a probe runs.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import inspect
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,13 @@ def interpreter_variables() -> dict[str, str]:
     """Return the host's variables that an interpreter and its libraries need. The others may be
     secrets, which processes that work on data of others must not have."""
     return {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
+
+
+def return_freed() -> None:
+    """Give freed memory back to the system, also that among objects that stay. Do nothing with
+    other C libraries than glibc. Python's lock is free meanwhile."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass(frozen=True)

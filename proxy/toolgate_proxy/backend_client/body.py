@@ -131,7 +131,7 @@ MAX_TOKENS = 2**20
 """Tokens of a choice whose request states no maximum, at most."""
 MAX_WHOLE = Bound(64_000_000, 8_000_000)
 """For a response that is not streamed, whatever the request asks for."""
-MAX_LOGPROBS = Bound(1_000_000, 100_000)
+MAX_LOGPROBS = Bound(4_000_000, 100_000)
 """The same for one with logprobs: to parse and convert many at once holds up other requests."""
 
 # Of one token, upper bounds of averages over a response.
