@@ -178,7 +178,7 @@ def started(options: argparse.Namespace) -> Iterator[tuple[Gateway, Gateway]]:
         if options.guardrail:
             for config in configs.values():
                 config["guardrails"] = [content_filter(options.guardrail)]
-        redis = ValkeyServer()
+        redis = ValkeyServer(data_dir=logs / "redis")
         redis.start()
         stack.callback(redis.stop)
         redis_url = str(redis.connection_url)

@@ -1,5 +1,6 @@
-"""Start-up of a host: its import in less time, the probe of its private names, and the number of
-cores that it may use. The host is vLLM for the backend, LiteLLM for the gateway.
+"""Start-up of a host: its import in less time, the probe of its private names, the number of cores
+that it may use, the variables for its worker processes, and the return of its memory. The host
+is vLLM for the backend, LiteLLM for the gateway.
 
 Both packages list the private names that they use as `PrivateName`s. The probe compares these with
 the installed release and reports every missing name and changed signature, each with its use. This
@@ -8,12 +9,14 @@ module imports the host's modules by name only, when a probe runs.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +35,24 @@ def importing() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+INHERITED = re.compile(
+    r"(?:HOME|LANG|LOGNAME|PATH|TMPDIR|TZ|USER|VIRTUAL_ENV|(?:CUDA|LC|LD|OMP|PYTHON|TORCH)\w*)"
+)
+
+
+def interpreter_variables() -> dict[str, str]:
+    """Return the host's variables that an interpreter and its libraries need. The others may be
+    secrets, which processes that work on data of others must not have."""
+    return {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
+
+
+def return_freed() -> None:
+    """Give freed memory back to the system, also that among objects that stay. Do nothing with
+    other C libraries than glibc. Python's lock is free meanwhile."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from pydantic import BaseModel, ValidationError
 
 from .error_body import RETRY_SECONDS
 from .errors import ChecksBusy, ChecksFailed
+from .host_probe import interpreter_variables
 
 
 class FairSlots:
@@ -384,7 +385,7 @@ class WorkerPool(Generic[ResultT]):
                 stdin=setup,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | self._environment,
+                env={**interpreter_variables(), **self._environment},
                 # A process group of its own, so that Ctrl-C does not end it; it ends with its
                 # socket. It stays in the session, because Linux balances sessions against each
                 # other, and niceness only counts within one (sched(7)).

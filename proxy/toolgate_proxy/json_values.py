@@ -35,6 +35,10 @@ BLOCK = 2**18
 """Bytes that are looked at together, without a copy of the whole text."""
 
 
+class Excess(Exception):
+    """What others sent exceeds a bound. The log has it in one line, without a traceback."""
+
+
 def exceeds(content: bytes | bytearray, most: int) -> bool:
     """Whether a JSON text has more than `most` values.
 

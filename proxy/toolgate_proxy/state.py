@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from toolgate_core.killable import FairSlots
+
 from .api.surfaces import RequestReader
 from .chat.failover import Failover
 from .chat.preparation import Engine
@@ -24,6 +26,7 @@ class GatewayState:
         self.settings = settings
         self.limiter = Limiter(settings)
         self.bodies = BodyBudget(settings.max_body_bytes)
+        self.reading = FairSlots(2)
         self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
         self.key_sync = KeySync.from_settings(settings)
         self.deployments = Deployments(settings)

@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.support import killable_work
 from tests.support.killable_work import Job, Result
 from tests.support.waiting import until
+from toolgate_core import host_probe
 from toolgate_core.errors import ChecksBusy, ChecksFailed
 from toolgate_core.killable import FairSlots, LimitExceeded, Limits, WorkerPool
 
@@ -172,6 +173,20 @@ async def test_jobs_that_get_no_worker_in_time_are_refused():
     slow.cancel()
     await asyncio.wait([slow])
     pool.close()
+
+
+async def test_workers_have_no_variables_of_the_host_but_those_of_its_interpreter(monkeypatch):
+    for name in ("TOOLGATE_MASTER_KEY", "HF_TOKEN", "OPENAI_API_KEY", "REDIS_PATH", "DATABASE_URL"):
+        monkeypatch.setenv(name, "a secret")
+    monkeypatch.setenv("PYTHONPATH", "/extra")
+    pool = made()
+    worker = await done(pool, "pid")
+    entries = Path(f"/proc/{worker}/environ").read_text().strip("\0").split("\0")
+    pool.close()
+    assert "a secret" not in str(entries)
+    assert "PYTHONPATH=/extra" in entries
+    names = {entry.partition("=")[0] for entry in entries} - {"EXTRA"}
+    assert names <= {name for name in os.environ if host_probe.INHERITED.fullmatch(name)}
 
 
 async def test_workers_do_not_pile_up():

@@ -88,7 +88,7 @@ def test_a_script_that_admits_too_much_is_found(monkeypatch):
 
 @pytest.mark.slow
 def test_verdicts_that_are_not_shared_are_found(monkeypatch):
-    monkeypatch.setattr(RedisCache, "put", lambda *_: None)
+    monkeypatch.setattr(RedisCache, "put", lambda *_, **__: None)
     outcome = found(CALM)
     assert any("was compiled at" in each for each in outcome.violations)
 

@@ -371,7 +371,7 @@ LOGPROB = {"token": "\u00e9" * 8, "bytes": [195, 169] * 8, "logprob": -12.345678
 
 
 def asked(stream, **sampling):
-    return request(stream=stream, sampling=wire.Sampling(max_tokens=TOKENS, **sampling))
+    return request(stream=stream, sampling=wire.Sampling(**{"max_tokens": TOKENS, **sampling}))
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -395,11 +395,13 @@ def test_an_honest_response_is_within_its_bound(stream, text, top):
 
 
 def test_a_response_that_is_too_large_for_one_message_is_streamed_by_the_backend():
-    assert not fitting(asked(False, logprobs=20), INFO).stream
+    assert not fitting(asked(False), INFO).stream
+    assert not fitting(asked(False, logprobs=20, max_tokens=100), INFO).stream
     whole = asked(False, n=128, logprobs=20)
     assert bound_of(whole, INFO).body == MAX_WHOLE
-    large = fitting(whole, INFO)
-    assert (large.stream, large.batched) == (True, True)
+    for each in (asked(False, logprobs=20), whole):
+        large = fitting(each, INFO)
+        assert (large.stream, large.batched) == (True, True)
     assert bound_of(large, INFO).body.bytes > MAX_WHOLE.bytes
 
 

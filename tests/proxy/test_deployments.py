@@ -48,6 +48,17 @@ def test_requests_of_other_gateways_are_those_that_the_backend_reports_beyond_ou
     assert load.total == load.requests == 1
 
 
+async def test_a_backend_under_several_names_is_one_with_grammars_of_each():
+    found = Deployments(Settings())
+    one, other, again = (found.at(Placement("m", "http://b", KEY, name)) for name in "aba")
+    assert one is again
+    assert one == other
+    assert (one.backend, one.state, one.load) == (other.backend, other.state, other.load)
+    assert one.grammars is not other.grammars
+    assert one != found.at(Placement("m", "http://b", "another", "a"))
+    await found.aclose()
+
+
 def test_a_backend_is_down_until_it_responds_or_its_failure_is_old():
     """Without health checks a failure is not renewed, and a request must find out."""
     state = BackendState("http://b", memory=60.0)

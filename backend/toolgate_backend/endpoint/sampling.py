@@ -157,6 +157,18 @@ def sampling_params(
         raise client_error(error) from error
 
 
+def check_prompt_logprobs(sampling: wire.Sampling, prompt_tokens: int) -> None:
+    """Raise InvalidRequest for a response with more than MAX_PROMPT_LOGPROBS."""
+    entries = prompt_tokens * (1 + (sampling.prompt_logprobs or 0))
+    if sampling.prompt_logprobs is not None and entries > wire.MAX_PROMPT_LOGPROBS:
+        raise InvalidRequest(
+            f"'prompt_logprobs' of {prompt_tokens:,} tokens with {sampling.prompt_logprobs} "
+            f"alternatives each are {entries:,} entries, but at most {wire.MAX_PROMPT_LOGPROBS:,} "
+            "are allowed. Shorten the prompt, or ask for fewer alternatives.",
+            param="prompt_logprobs",
+        )
+
+
 def client_error(error: Exception) -> InvalidRequest:
     """vLLM's rejection of a parameter, as an error of the client."""
     return InvalidRequest(str(error), param=optional(error, "parameter"))

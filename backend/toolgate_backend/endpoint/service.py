@@ -43,7 +43,7 @@ from .kv_transfer import (
     with_transfer,
 )
 from .rendering import Renderer, continues_message
-from .sampling import make_spec, sampling_params
+from .sampling import check_prompt_logprobs, make_spec, sampling_params
 from .token_stream import LogprobFormat, raw_events, with_client_errors
 from .trace import Tracer
 
@@ -308,6 +308,7 @@ class Service:
             prompt_ids: list[int] = prompt["prompt_token_ids"][:prompt_tokens]
             self._turn_start.refuse_open_call(prompt_ids)
             budget = self._budget(request, len(prompt["prompt_token_ids"]))
+            check_prompt_logprobs(request.sampling, len(prompt_ids))
             decode = self._vocabulary.tokenizer.decode
             spec = None
             if enforcement is not None:

@@ -119,15 +119,8 @@ def _interrupt(thread_id: int) -> None:
 
 RETURN_SECONDS = 60.0
 """Shortest time between two returns of freed memory. One takes milliseconds, in which other threads
-may wait for memory."""
+may wait for memory.
 
-
-def return_freed() -> None:
-    """Give freed memory back to the system. Do nothing with other C libraries than glibc. Python's
-    lock is free meanwhile.
-
-    Grammars and graphs are many small objects of native code and Python, among others that stay, so
-    glibc keeps their pages: after 3,000 schemas with a call each, a process of 235 MB had 83 MB of
-    free memory."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+Grammars and graphs are many small objects of native code and Python, among others that stay, so
+glibc keeps their pages: after 3,000 schemas with a call each, a process of 235 MB had 83 MB of free
+memory."""

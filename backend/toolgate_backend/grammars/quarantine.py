@@ -18,6 +18,7 @@ from toolgate_core.killable import Limit, LimitExceeded, Limits, WorkerPool
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
+from ..settings import GrammarSettings, settings
 from ..tokens.vocabulary import Vocabulary
 from . import examination, metrics
 from .compiler import NICENESS
@@ -53,6 +54,8 @@ class Quarantine:
     def __init__(
         self, vocabulary: Vocabulary, limits: Limits, *, workers: int | None = None
     ) -> None:
+        values = {name: str(getattr(settings(), name)) for name in GrammarSettings.model_fields}
+        own = {f"TOOLGATE_{name.upper()}": value for name, value in values.items()}
         self.pool = WorkerPool(
             f"{examination.__name__}:{examination.work.__name__}",
             GrammarVerdict,
@@ -61,7 +64,7 @@ class Quarantine:
             workers=(workers or default_workers()) + 1,
             # About 10 MB: created when needed, not kept.
             setup=partial(examination.setup_of, vocabulary),
-            environment=ENVIRONMENT,
+            environment=ENVIRONMENT | own,
             niceness=NICENESS,
             renew_seconds=RENEW_SECONDS,
         )

@@ -27,6 +27,7 @@ from threading import Lock
 from typing import Any
 
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
+from toolgate_core.host_probe import return_freed
 from toolgate_core.killable import Limits
 from toolgate_core.wire import MEASUREMENTS, GrammarVerdict
 
@@ -35,7 +36,7 @@ from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult
-from .loader_threads import RETURN_SECONDS, Abandoned, LoaderThreads, return_freed
+from .loader_threads import RETURN_SECONDS, Abandoned, LoaderThreads
 from .quarantine import CPU_SECONDS, WALL_SECONDS
 
 logger = logging.getLogger(__name__)

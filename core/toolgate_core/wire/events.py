@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from operator import not_
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from .message import Count, Many, Message, Name
 from .request import GrammarVerdict
@@ -47,9 +48,17 @@ class StartEvent(Message):
     """As in `Info`."""
 
 
-class PromptLogprob(Message):
+MAX_PROMPT_LOGPROBS = 50_000
+"""Most entries of `prompt_logprobs` in a response: for each token of the prompt its own and the
+alternatives. To parse as many takes a tenth of a second, in which no other request continues."""
+
+
+@with_config(ConfigDict(extra="forbid"))
+class PromptLogprob(TypedDict):
+    """A dict, because a response has many of them, and clients get them as they are."""
+
     logprob: Logprob
-    rank: Count | None = None
+    rank: Count | None
     decoded_token: str
 
 

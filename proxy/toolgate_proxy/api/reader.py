@@ -24,7 +24,7 @@ from .shared.rules import (
     reasoning_mode,
     template_kwargs,
 )
-from .shared.tools import KNOWN, Entry, Form, HostedTools, Shown, Taken, read_toolset
+from .shared.tools import KNOWN, Entry, Form, HostedTools, Shown, Taken, check_loaded, read_toolset
 from .surface import Reading
 
 
@@ -62,6 +62,7 @@ class ApiReader(Generic[F]):
         """Read the tools of the request. Raise InvalidRequest, InvalidTools and
         UnsupportedParameter, which name the entry."""
         asked = self.used.asked
+        check_loaded(tools, self.CLIENTS)
         collected, asked.shown = self.collected(tools, "tools")
         entries = [*self.prepared(collected), *self.used.more()]
         on_invalid, optional = self._reading.on_invalid, self.used.optional

@@ -131,6 +131,8 @@ MAX_TOKENS = 2**20
 """Tokens of a choice whose request states no maximum, at most."""
 MAX_WHOLE = Bound(64_000_000, 8_000_000)
 """For a response that is not streamed, whatever the request asks for."""
+MAX_LOGPROBS = Bound(4_000_000, 100_000)
+"""The same for one with logprobs: to parse and convert many at once holds up other requests."""
 
 # Of one token, upper bounds of averages over a response.
 TOKEN, PROMPT_TOKEN = Bound(160, 8), Bound(160, 1)
@@ -158,7 +160,8 @@ def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.Gener
     if request.stream or info is None:
         return request
     body = _unlimited(request, info).body
-    fits = body.bytes <= MAX_WHOLE.bytes and body.values <= MAX_WHOLE.values
+    most = MAX_WHOLE if request.sampling.logprobs is None else MAX_LOGPROBS
+    fits = body.bytes <= most.bytes and body.values <= most.values
     return request if fits else request.model_copy(update={"stream": True, "batched": True})
 
 
@@ -186,5 +189,6 @@ def _unlimited(request: wire.GenerateRequest, info: wire.Info | None) -> Generat
     if request.return_prompt_ids or request.return_prompt_text:
         body += PROMPT_TOKEN * prompt
     if sampling.prompt_logprobs is not None:
-        body += ENTRY * (prompt * (sampling.prompt_logprobs + 1))
+        entries = prompt * (sampling.prompt_logprobs + 1)
+        body += ENTRY * min(entries, wire.MAX_PROMPT_LOGPROBS)
     return GenerationBound(body, prompt_tokens=context, tokens=tokens)

@@ -61,7 +61,7 @@ class Run:
 
     async def begin(self, request: ChatRequest) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
-        _check_trace(request, self.context)
+        _check_permitted(request, self.context)
         request = await self.with_images(request)
         try:
             generation = await self.generate(request)
@@ -98,18 +98,20 @@ class Run:
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self.constraints.load(found, resample)
-            plan = constraints.prepared.plan
+            plan, owner = constraints.prepared.plan, constraints.needed.owner
             answers = None if request.extras.trace else self.answers
             try:
                 generation = await begun(constraints, deployment, context, deadline, answers)
             except GrammarsRefused as refused:
-                deployment.grammars.learn_refused(refused.verdicts, plan.grammars, found.info)
+                deployment.grammars.learn_refused(
+                    refused.verdicts, plan.grammars, found.info, owner
+                )
                 continue
             if not constraints.needed.unknown:
                 return generation
             try:
                 verdicts = await generation.verdicts()
-                deployment.grammars.learn(verdicts, plan.grammars, found.info)
+                deployment.grammars.learn(verdicts, plan.grammars, found.info, owner)
                 known = await self.constraints.load(found, resample)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
@@ -180,10 +182,19 @@ class Run:
         return await with_images(request, self.engine.images, backend, notes)
 
 
-def _check_trace(request: ChatRequest, context: RequestContext) -> None:
-    has_master_key = context.caller.authenticated and context.caller.key is None
-    if request.extras.trace and not has_master_key:
-        raise PermissionDenied(
-            "`stream_options.toolgate_trace` requires the gateway's master key, because the "
-            "backend computes each mask of such a response twice."
-        )
+def _check_permitted(request: ChatRequest, context: RequestContext) -> None:
+    """Raise PermissionDenied for what costs a backend far more than the tokens that limits count,
+    unless the request has the gateway's master key."""
+    if context.caller.authenticated and context.caller.key is None:
+        return
+    costs = {
+        "stream_options.toolgate_trace": request.extras.trace
+        and "the backend computes each mask of such a response twice",
+        "prompt_logprobs": request.sampling.prompt_logprobs is not None
+        and "the engine computes the whole vocabulary for each token of such a prompt",
+    }
+    for name, reason in costs.items():
+        if reason:
+            raise PermissionDenied(
+                f"`{name}` requires the gateway's master key, because {reason}. Remove it."
+            )

@@ -28,7 +28,7 @@ from toolgate_core.tools import OnInvalid, Tool, check_tool, refuse
 from .. import metrics
 from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE, asked_again
-from .verdicts import MemoryCache, RedisCache
+from .verdicts import GRAMMAR_TTL, MemoryCache, RedisCache
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,12 @@ class GrammarService:
         self,
         backend: Backend,
         shared_cache: RedisCache | None = None,
+        operator: str = "",
     ) -> None:
+        """`operator`: whose records in `shared_cache` count."""
         self._backend = backend
         self._shared_cache = shared_cache
+        self._operator = operator
         self._memory = MemoryCache()
 
     async def needed(
@@ -104,6 +107,10 @@ class GrammarService:
         for record in records.values():
             self._memory.remember(record)
         verdicts |= records
+        if self._shared_cache is not None:
+            ready = (key for key, record in records.items() if record.status == "ready")
+            again = (*self._memory.reused(key_of.values()), *ready)
+            self._shared_cache.keep(self._operator, again)
         for tool in candidates:
             verdict = verdicts.get(key_of[tool.hash])
             if verdict is None or tool.name in invalid:
@@ -142,9 +149,15 @@ class GrammarService:
         metrics.GRAMMARS.labels("known").inc(len({*needed.keys.values()}) - new)
 
     def learn(
-        self, verdicts: Iterable[wire.GrammarVerdict], tools: Iterable[Tool], info: wire.Info
+        self,
+        verdicts: Iterable[wire.GrammarVerdict],
+        tools: Iterable[Tool],
+        info: wire.Info,
+        owner: str = "",
+        **life: float,
     ) -> None:
-        """Remember the verdicts of a backend on grammars of a request, also for other processes."""
+        """Remember the verdicts of a backend on grammars of a request, also for other processes.
+        `owner`: that of the grammars; `life`: of the records, as `RedisCache.put` has it."""
         asked = {*grammar_keys(tools, info).values()}
         found = [verdict for verdict in verdicts if verdict.key in asked]
         for verdict in found:
@@ -154,14 +167,14 @@ class GrammarService:
         # The replica that has sent them has the grammars.
         self._memory.lacked((verdict.key for verdict in found), self._backend.replicas)
         if self._shared_cache is not None:
-            self._shared_cache.put(found)
+            self._shared_cache.put(self._operator, found, owner, **life)
 
     def learn_refused(
-        self, given: Iterable[object], tools: Iterable[Tool], info: wire.Info
+        self, given: Iterable[object], tools: Iterable[Tool], info: wire.Info, owner: str = ""
     ) -> None:
         """Remember the verdicts in a backend's error. Raise BackendFailed for invalid ones."""
         try:
-            self.learn(map(wire.GrammarVerdict.model_validate, given), tools, info)
+            self.learn(map(wire.GrammarVerdict.model_validate, given), tools, info, owner)
         except ValidationError as error:
             raise BackendFailed(f"The backend sent an invalid verdict. {SAME_RELEASE}") from error
 
@@ -182,12 +195,12 @@ class GrammarService:
                 f"The backend returned no verdict for {missing} of {len(tools)} grammars. "
                 f"{SAME_RELEASE}"
             )
-        self.learn(response, tools, info)
+        self.learn(response, tools, info, first=GRAMMAR_TTL)
         return {tool_hash: found[key] for tool_hash, key in key_of.items()}
 
     async def _records(self, keys: Sequence[str]) -> dict[str, wire.GrammarVerdict]:
         cache = self._shared_cache
-        return {} if cache is None or not keys else await cache.find(keys)
+        return {} if cache is None or not keys else await cache.find(self._operator, keys)
 
 
 def grammar_keys(tools: Iterable[Tool], info: wire.Info) -> dict[str, str]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +19,18 @@ from toolgate_core.wire import GrammarVerdict
 
 from .. import metrics
 from ..backend_client.replicas import Replicas
-from ..redis_client import Command, SharedRedis
+from ..redis_client import Command, Script, SharedRedis
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 
 GRAMMAR_TTL = 7 * 86_400
 """Seconds for which a grammar is known to be enforceable. A verdict that is not known is asked for
 with the next request."""
+FIRST_TTL = 86_400
+"""Seconds for which Redis has the record of a grammar that was used once. Most are used every day,
+or never."""
+MAX_RECORDS = 10_000
+"""Most records of one key in Redis, beyond which its oldest ones are dropped."""
 REFUSAL_TTL = 600
 """Seconds for which a refusal is believed. A new version of the backend may accept it."""
 LIMIT_TTL = 60
@@ -49,6 +54,7 @@ class _Known:
     joined: int = 0
     sends: int = 0
     """How often its record was sent since so many replicas had joined."""
+    uses: int = 0
 
 
 class MemoryCache:
@@ -65,8 +71,15 @@ class MemoryCache:
             known = self._verdicts.pop(key, None)
             if known is not None and known.until > now:
                 self._verdicts[key] = known  # as the last one
+                known.uses += 1
                 found[key] = known.verdict
         return found
+
+    def reused(self, keys: Iterable[str]) -> list[str]:
+        """Return the keys of enforceable grammars that a second request has just used. The request
+        that has learnt a verdict uses it once."""
+        known = filter(None, map(self._verdicts.get, keys))
+        return [k.verdict.key for k in known if k.uses == 2 and k.verdict.status == "ready"]
 
     def lacked(self, keys: Iterable[str], replicas: Replicas) -> list[str]:
         """Return the keys whose records a replica of an address may lack, which count as sent. A
@@ -92,7 +105,8 @@ class MemoryCache:
 
 logger = logging.getLogger(__name__)
 
-PREFIX = "toolgate:verdict:"
+PREFIX, INDEX = "toolgate:verdict:", "toolgate:verdicts-of:"
+PUT = Script(__package__, "put.lua")
 PURPOSE = "grammar verdict"
 
 
@@ -117,16 +131,23 @@ class RedisCache:
             SharedRedis(settings.redis_url, settings.redis_timeout), Sealer.from_settings(settings)
         )
 
-    async def find(self, keys: Sequence[str]) -> dict[str, GrammarVerdict]:
+    def operator(self, place: str, secret: str) -> str:
+        """Return an opaque name for whoever runs the backends of a model (or at an address) that
+        have this API key. What a backend says counts for the backends of its operator only."""
+        return self._sealer.digest(f"{place}\0{secret}", purpose="operator")
+
+    async def find(self, operator: str, keys: Sequence[str]) -> dict[str, GrammarVerdict]:
         """Return the verdicts that Redis has of these keys, read by one MGET."""
-        replies = await self.redis.run([("MGET", *(PREFIX + key for key in keys))])
+        names = {key: f"{operator}:{key}" for key in keys}
+        replies = await self.redis.run([("MGET", *(PREFIX + name for name in names.values()))])
         values = replies[-1] if replies else None
         found = dict[str, GrammarVerdict]()
-        for key, value in zip(keys, values if isinstance(values, list) else (), strict=False):
+        read = zip(names.items(), values if isinstance(values, list) else (), strict=False)
+        for (key, name), value in read:
             if not isinstance(value, bytes):
                 continue
             try:
-                data = self._sealer.open(value, purpose=PURPOSE, owner=key)
+                data = self._sealer.open(value, purpose=PURPOSE, owner=name)
             except SealBroken:
                 metrics.RECORDS_DROPPED.inc()
                 continue
@@ -134,13 +155,41 @@ class RedisCache:
                 found[key] = GrammarVerdict.model_validate_json(data)
         return found
 
-    def put(self, verdicts: Sequence[GrammarVerdict]) -> None:
-        """Write verdicts, in the background, because the requests have their grammars."""
-        if verdicts:
-            writes = [self._write_command(verdict) for verdict in verdicts]
-            task = asyncio.create_task(self.redis.run(writes, patient=True))
-            self._background.add(task)  # a reference, so that it is not garbage-collected
-            task.add_done_callback(self._background.discard)
+    def put(
+        self,
+        operator: str,
+        verdicts: Sequence[GrammarVerdict],
+        owner: str,
+        first: float = FIRST_TTL,
+    ) -> None:
+        """Write verdicts, in the background, because the requests have their grammars. `owner`:
+        whose request has caused them. `first`: seconds until which they must be used again."""
+        if not verdicts:
+            return
+        names = [f"{operator}:{verdict.key}" for verdict in verdicts]
+        written = list[bytes | int]()
+        for name, verdict in zip(names, verdicts, strict=True):
+            data = verdict.model_dump_json(exclude_none=True).encode()
+            written.append(self._sealer.seal(data, purpose=PURPOSE, owner=name))
+            written.append(round(min(verdict_ttl(verdict), first) * 1000))
+        index = INDEX + self._sealer.digest(owner, purpose="owner of verdicts")
+        keys = [index, *(PREFIX + name for name in names)]
+        self._begin(PUT.run(self._run, keys, MAX_RECORDS, GRAMMAR_TTL * 1000, *written))
+
+    def keep(self, operator: str, keys: Iterable[str]) -> None:
+        """Keep the records of grammars that were used again, in the background."""
+        names = (f"{PREFIX}{operator}:{key}" for key in keys)
+        if commands := [("PEXPIRE", name, GRAMMAR_TTL * 1000) for name in names]:
+            self._begin(self.redis.run(commands, patient=True))
+
+    def _begin(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)  # a reference, so that it is not garbage-collected
+        task.add_done_callback(self._background.discard)
+
+    async def _run(self, command: Command) -> object:
+        replies = await self.redis.run([command], patient=True)
+        return replies[0] if replies else None
 
     async def flush(self) -> None:
         """Wait for all work in the background."""
@@ -150,8 +199,3 @@ class RedisCache:
     async def aclose(self) -> None:
         await self.flush()
         await self.redis.aclose()
-
-    def _write_command(self, verdict: GrammarVerdict) -> Command:
-        data = verdict.model_dump_json(exclude_none=True).encode()
-        sealed = self._sealer.seal(data, purpose=PURPOSE, owner=verdict.key)
-        return ("SET", PREFIX + verdict.key, sealed, "PX", round(verdict_ttl(verdict) * 1000))

@@ -48,7 +48,7 @@ from ..features.mcp.servers import (
     McpOutcome,
     result_text,
 )
-from ..json_values import exceeds
+from ..json_values import Excess, exceeds
 from .long_term import module
 from .mcp_credentials import TOKENS, McpCredentials, Sent, entries_of, servers
 
@@ -213,7 +213,7 @@ class LiteLLMServers:
         return McpOutcome(error=text) if failed else McpOutcome(output=text)
 
 
-class TooMuch(StreamError, ValueError):
+class TooMuch(StreamError, ValueError, Excess):
     """The error of a server that sends too much, which all transports pass on."""
 
 

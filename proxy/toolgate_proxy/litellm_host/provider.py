@@ -26,7 +26,7 @@ from .context import current, owner_of
 from .errors import errors_raised, host_error
 from .patches import note_whole, register
 from .refused import unsupported
-from .router import group_of, rows_of
+from .router import group_of, model_names, rows_of
 from .selection import selection
 
 
@@ -143,10 +143,11 @@ def read_call(arguments: Mapping[str, Any], *, stream: bool) -> ProviderCall:
         params["tools"] = tools
     if "priority" in sent:
         params["priority"] = sent["priority"]
-    model = arguments["model"]
+    model, group = arguments["model"], group_of(about)
+    configured = group if group in model_names() else None  # no client chooses it
     return ProviderCall(
-        placement=Placement(model, arguments["api_base"], arguments["api_key"]),
-        group=group_of(about),
+        placement=Placement(model, arguments["api_base"], arguments["api_key"], configured),
+        group=group,
         owner=owner_of(about),
         body={**params, "model": model, "messages": arguments["messages"], "stream": stream},
         logging=arguments["logging_obj"],

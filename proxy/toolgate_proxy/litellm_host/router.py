@@ -146,7 +146,7 @@ def placement_of(row: Row) -> Placement | None:
     provider, _, model = params["model"].partition("/")
     if provider != PROVIDER:
         return None
-    return Placement(model, params.get("api_base"), params.get("api_key"))
+    return Placement(model, params.get("api_base"), params.get("api_key"), row.get("model_name"))
 
 
 def id_of(row: Row) -> str | None:

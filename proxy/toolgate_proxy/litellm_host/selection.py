@@ -165,7 +165,7 @@ class Selection:
         left = [
             placement
             for placement in found
-            if (deployment := self.deployments.at(placement)) is not tried and deployment.state.up
+            if (deployment := self.deployments.at(placement)) != tried and deployment.state.up
         ]
         random.shuffle(left)
         if held is None or all(limit_of(row) is None for row in rows):
@@ -188,7 +188,7 @@ class Selection:
 
     def _is_at(self, row: Row, deployment: object) -> bool:
         placement = placement_of(row)
-        return placement is not None and self.deployments.at(placement) is deployment
+        return placement is not None and self.deployments.at(placement) == deployment
 
     def _is_up(self, row: Row) -> bool:
         places = self._places(row)

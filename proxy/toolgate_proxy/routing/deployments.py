@@ -44,6 +44,9 @@ class Placement:
     model: str
     api_base: str | None
     api_key: str | None
+    group: str | None = None
+    """The name under which the configuration has it. Deployments of one name and one key have the
+    same operator."""
 
 
 @dataclass
@@ -144,34 +147,43 @@ class Load:
 
 @dataclass(frozen=True)
 class Deployment:
-    url: str
+    """A backend, for the models of one name. It is equal to itself under other names."""
+
+    url: str = field(compare=False)
     """For display: without user and password."""
     backend: Backend
-    grammars: GrammarService
-    state: BackendState
-    load: Load = field(default_factory=Load)
+    grammars: GrammarService = field(compare=False)
+    state: BackendState = field(compare=False)
+    load: Load = field(default_factory=Load, compare=False)
 
 
 class Deployments:
-    """Deployments by base URL and key, created on first use."""
+    """Deployments by base URL, key and name, created on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.shared_cache = RedisCache.from_settings(settings)
         self.discovery = Discovery()
-        self._deployments: dict[tuple[str, str], Deployment] = {}
+        self._deployments: dict[tuple[str, str, str | None], Deployment] = {}
 
     def at(self, placement: Placement) -> Deployment:
         """Return the deployment at a place. Missing values are taken from the settings."""
         url = placement.api_base or self._settings.backend_url
         key = SecretStr(placement.api_key) if placement.api_key else self._settings.backend_key
-        name = (url, key.get_secret_value() if key else "")
+        name = (url, key.get_secret_value() if key else "", placement.group)
         if name not in self._deployments:
-            label = without_password(url)
-            backend = Backend(url, key, self._settings, placement.model)
-            grammars = GrammarService(backend, self.shared_cache)
-            state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
-            self._deployments[name] = Deployment(label, backend, grammars, state)
+            known = self._deployments.items()
+            same = next((each for at, each in known if at[:2] == name[:2]), None)
+            backend = same.backend if same else Backend(url, key, self._settings, placement.model)
+            cache, place = self.shared_cache, placement.group or url
+            operator = cache.operator(place, name[1]) if cache is not None else ""
+            grammars = GrammarService(backend, cache, operator)
+            if same is None:
+                label = without_password(url)
+                state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
+                self._deployments[name] = Deployment(label, backend, grammars, state)
+            else:
+                self._deployments[name] = replace(same, grammars=grammars)
         return self._deployments[name]
 
     def replicas_of(self, placement: Placement) -> list[Placement]:
@@ -186,7 +198,7 @@ class Deployments:
         """Close the replicas that have left, once their requests have ended. `current`: those that
         have not."""
         for name, deployment in [*self._deployments.items()]:
-            gone = is_discovered(name[0]) and all(each is not deployment for each in current)
+            gone = is_discovered(name[0]) and deployment not in current
             if gone and not deployment.load.requests:
                 del self._deployments[name]
                 metrics.forget(metrics.BACKEND_UP, deployment.url)

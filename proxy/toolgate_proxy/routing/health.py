@@ -43,9 +43,9 @@ class Health:
 
     async def probe_all(self) -> None:
         """Probe all backends concurrently, each one once."""
-        deployments = {id(each): each for each in map(self._deployments.at, self._placements())}
-        await asyncio.gather(*(self._probe(each) for each in deployments.values()))
-        await self._deployments.forget_left(deployments.values())
+        deployments = {*map(self._deployments.at, self._placements())}
+        await asyncio.gather(*(self._probe(each) for each in deployments))
+        await self._deployments.forget_left(deployments)
 
     async def _probe(self, deployment: Deployment) -> None:
         state, began = deployment.state, time.monotonic()

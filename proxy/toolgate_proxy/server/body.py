@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 from starlette.types import Message, Receive, Scope
@@ -20,7 +21,7 @@ from toolgate_core.errors import (
 from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..api.shared.tools import MAX_TOOLS
 from ..api.shared.value_types import is_token_type
-from ..json_values import read_object
+from ..json_values import WITHOUT_TEXTS, read_object
 from ..limits.key_bounds import BodyReservation
 
 IN_THREAD = 262_144
@@ -36,8 +37,8 @@ TOKEN_PARAMETERS = frozenset(name for name, row in CHAT_TABLE.items() if is_toke
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
-"""Maximum number of entries of an array, and of members of an object, at the top of a body. `tools`
-have a bound of their own."""
+"""Maximum number of entries of an array, and of members of an object, at the top of a body, and of
+the parts and calls of all its messages. `tools` have a bound of their own."""
 MAX_NAME = 128
 """Maximum length of the name of a parameter, in characters."""
 
@@ -69,11 +70,8 @@ class RequestBody:
                     "The body must be JSON, sent as `content-type: application/json`."
                 )
         if self.size > IN_THREAD:
-            values = await asyncio.to_thread(read_object, self.content)
-        else:
-            values = read_object(self.content)
-        check_bounds(values)
-        return values
+            return await asyncio.to_thread(_read_values, self.content)
+        return _read_values(self.content)
 
     @property
     def content(self) -> bytes:
@@ -161,20 +159,41 @@ def _too_large(limit: int) -> RequestTooLarge:
     )
 
 
+def _read_values(content: bytes) -> dict[str, Any]:
+    values = read_object(content)
+    check_bounds(values)
+    return values
+
+
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the number of entries in each parameter. `allowed_token_ids` and `logit_bias` have
-    bounds by the vocabulary. Raises InvalidRequest."""
+    """Checks the number of entries in each parameter, and of parts in its entries.
+    `allowed_token_ids` and `logit_bias` have bounds by the vocabulary. Raises InvalidRequest."""
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, CHAT_TABLE)
-        bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
-        most = MAX_TOOLS if name == "tools" else MAX_ENTRIES
-        if bounded and len(value) > most:
-            raise InvalidRequest(
-                f"{name!r} has {len(value):,} entries, but at most {most:,} are allowed. "
-                "Remove some.",
-                param=name,
-            )
+        if not isinstance(value, dict | list) or name in TOKEN_PARAMETERS:
+            continue
+        counts = [(len(value), "entries", MAX_TOOLS if name == "tools" else MAX_ENTRIES)]
+        if isinstance(value, list) and name not in WITHOUT_TEXTS:
+            counts.append((_parts(value), "parts and calls", MAX_ENTRIES))
+        for count, what, most in counts:
+            if count > most:
+                raise InvalidRequest(
+                    f"{name!r} has {count:,} {what}, but at most {most:,} are allowed. Remove "
+                    "some.",
+                    param=name,
+                )
+
+
+def _parts(entries: list[Any]) -> int:
+    """Returns the number of entries in the arrays of `entries`, and in the arrays of those: parts
+    and calls of messages, and parts of results."""
+    found = 0
+    for _ in range(2):
+        members = chain.from_iterable(each.values() for each in entries if isinstance(each, dict))
+        entries = [*chain.from_iterable(each for each in members if isinstance(each, list))]
+        found += len(entries)
+    return found
 
 
 def check_model_name(model: str) -> None:

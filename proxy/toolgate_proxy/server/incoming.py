@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -141,7 +141,8 @@ async def read(scope: Scope, receive: Receive, context: RequestContext) -> Reque
 async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) -> dict[str, Any]:
     """Return the parameters of a body that names a model, and note the model in the context. One in
     the path has precedence. Raise InvalidRequest and RequestTooLarge."""
-    values = await sent.parsed(scope)
+    async with _turn(context, is_long=sent.size > body.IN_THREAD):
+        values = await sent.parsed(scope)
     model = model_in_path(scope) or Fields(values).text("model") or ""
     body.check_model_name(model)
     context.model = model or None
@@ -175,13 +176,20 @@ async def chat_request(
         recalled=recalled,
     )
     is_long = bool(recalled) or client.is_long or size > PARSED_IN_THREAD
-    request, writer = await asyncio.to_thread(convert) if is_long else convert()
+    async with _turn(context, is_long=is_long):
+        request, writer = await asyncio.to_thread(convert) if is_long else convert()
     if request.part_types - {"text"}:
         request = await here.reader.completed(request, client.owner, context)
     if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)
     writer.request = request
     return writer, body
+
+
+def _turn(context: RequestContext, *, is_long: bool) -> AbstractAsyncContextManager[None]:
+    """Hold the turn of a large body. Each of several threads that work on Python objects delays the
+    event loop, so a sender has one at a time, and all together have two."""
+    return gateway().reading.slot(context.caller.sender) if is_long else nullcontext()
 
 
 def may_use(values: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from toolgate_core import tracing
+from toolgate_core.host_probe import return_freed
 
 from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
@@ -22,6 +23,8 @@ from ..state import gateway
 from .background import stop_all
 from .traffic import begin_models
 
+RETURN_SECONDS = 30.0
+"""Time between two returns of freed memory. Each takes milliseconds of another thread."""
 NEW_OBJECTS = 10_000
 """Number of new objects after which the youngest ones are collected."""
 
@@ -37,7 +40,7 @@ def extend_lifespan(app: Any) -> None:
             _freeze_heap()
             health = Health(gateway().deployments, lambda: placements(None))
             begun = _connect_to_grammars(), warn_of_unused_keys(settings()), health.check_forever()
-            work = [asyncio.create_task(each) for each in begun]
+            work = [asyncio.create_task(each) for each in (*begun, _return_memory())]
             add_callback(SelectionHook(selection()))
             begin_models(model_names())
             begin_series()
@@ -85,6 +88,13 @@ def _freeze_heap() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS)
+
+
+async def _return_memory() -> None:
+    """Return the memory of large bodies, whose values lay among objects that stay."""
+    while True:
+        await asyncio.sleep(RETURN_SECONDS)
+        await asyncio.to_thread(return_freed)
 
 
 async def _connect_to_grammars() -> None:

@@ -43,6 +43,7 @@ from typing import Any, TextIO
 from toolgate_core.errors import InternalFault, ToolgateError
 
 from ..context import Outcome, RequestContext
+from ..json_values import Excess
 from ..litellm_host.context import carried
 
 logger = logging.getLogger("toolgate")
@@ -61,6 +62,9 @@ HEADERS = "headers for streamable_http_client"
 REFUSED_UPGRADE = "ASGI callable returned without completing handshake."
 """uvicorn's error after the response to a refused upgrade, which is no error."""
 PACKAGES = "site-packages/"
+OF_OTHERS = ("MCPError",)
+"""Exceptions about what an MCP server sent. They are no bugs, so they are logged without a
+traceback, as what exceeds a bound is."""
 
 
 def set_up(*, as_json: bool) -> None:
@@ -176,9 +180,13 @@ class EventFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if record.exc_info and not record.exc_text:
-            record.exc_text = self.formatException(record.exc_info)
-        shown["traceback"] = record.exc_text or None
+        root = _root(record.exc_info[1]) if record.exc_info and record.exc_info[1] else None
+        if isinstance(root, Excess) or type(root).__name__ in OF_OTHERS:
+            shown["message"] += f": {root}"
+        else:
+            if record.exc_info and not record.exc_text:
+                record.exc_text = self.formatException(record.exc_info)
+            shown["traceback"] = record.exc_text or None
         return line(shown, as_json=self._as_json, max_text=MAX_MESSAGE)
 
 

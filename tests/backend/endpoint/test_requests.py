@@ -12,7 +12,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 from tests.support.apis.value_examples import valid
 from toolgate_backend.endpoint import routes
 from toolgate_backend.endpoint.admission import InFlightRequests
-from toolgate_backend.endpoint.sampling import sampling_params
+from toolgate_backend.endpoint.sampling import check_prompt_logprobs, sampling_params
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.settings import Settings
 from toolgate_core import wire
@@ -124,6 +124,16 @@ def test_valid_values_are_passed_to_vllm(vocabulary, row, field):
         )
         if isinstance(parsed, bool | int | float):
             assert getattr(params, field) == parsed
+
+
+@pytest.mark.parametrize(("alternatives", "tokens"), [(0, 50_000), (1, 25_000), (20, 2_380)])
+def test_prompt_logprobs_are_bounded_by_alternatives_and_tokens(alternatives, tokens):
+    asked = wire.Sampling(prompt_logprobs=alternatives)
+    check_prompt_logprobs(asked, tokens)
+    check_prompt_logprobs(wire.Sampling(), 10**9)
+    with pytest.raises(InvalidRequest) as refused:
+        check_prompt_logprobs(asked, tokens + 1)
+    assert refused.value.param == "prompt_logprobs"
 
 
 def test_allowed_token_ids_are_passed_for_plain_content(vocabulary):

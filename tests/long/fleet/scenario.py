@@ -43,7 +43,7 @@ from toolgate_core.errors import (
     RetiredKey,
 )
 from toolgate_core.tools import Tool
-from toolgate_proxy.grammars.verdicts import verdict_ttl
+from toolgate_proxy.grammars.verdicts import FIRST_TTL, verdict_ttl
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore, StoreConflict
@@ -132,7 +132,7 @@ class Scenario:
             await self._burst()
             await asyncio.sleep(self._rng.uniform(0.2, 1.8) * pause)
         by_key = {verdict.key: verdict for verdict in map(verdict_of, self._tools)}
-        self.invariants.compiled_once(lambda key: verdict_ttl(by_key[key]))
+        self.invariants.compiled_once(lambda key: min(FIRST_TTL, verdict_ttl(by_key[key])))
         for gateway in self.gateways.values():
             await gateway.kill()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:

@@ -248,7 +248,7 @@ def test_fields_about_the_prompt_are_in_the_response_and_in_the_first_chunk():
     asked = request(n=2, extras=Extras(return_token_ids=True), answer_id="chatcmpl-mine")
     chunks, whole = responses(asked, sent, [3, 5])
     assert (whole["id"], whole["prompt_text"]) == ("chatcmpl-mine", "<user>hi")
-    assert whole["prompt_logprobs"] == [None, {"7": logprob.model_dump()}]
+    assert whole["prompt_logprobs"] == [None, {"7": logprob}]
     assert whole["prompt_token_ids"] == [1, 2, 3]
     first, *rest = chunks
     for name in ("prompt_text", "prompt_token_ids"):

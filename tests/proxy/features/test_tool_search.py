@@ -12,7 +12,8 @@ from tests.support.effort import rotating
 from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
-from toolgate_proxy.api.shared.tools import MAX_TOOLS
+from toolgate_proxy.api.reader import ApiReader
+from toolgate_proxy.api.shared.tools import MAX_LOADED, MAX_TOOLS
 from toolgate_proxy.features.tool_search.chat import NAME
 from toolgate_proxy.litellm_host.selection import Selection
 from toolgate_proxy.routing.prefix_affinity import hash_request
@@ -320,6 +321,20 @@ async def test_a_stored_response_has_all_tools(gateway, stream):
         sent = response.events[-1]["response"] if stream else response.json
         assert len(sent["tools"]) == 1_001
         assert (await gateway.ask(b"", path=f"{path}/{sent['id']}", method="GET")).json == sent
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_too_many_tools_that_are_not_deferred_are_refused_before_they_are_read(
+    gateway, api, monkeypatch
+):
+    def never(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(ApiReader, "taken", never)
+    tools = [function(api, f"tool_{at}", SCHEMA, description="d") for at in range(MAX_LOADED + 1)]
+    refused = await kit.ask(gateway, api, tools=tools)
+    assert refused.status == 400
+    assert "1,001 tools without `defer_loading`" in refused.error["message"]
 
 
 @rotating("api", PATHS, one_in=3)

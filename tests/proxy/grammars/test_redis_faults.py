@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
 from tests.support.servers.fake_backend import INFO
-from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
+from tests.support.servers.fleet import OPERATOR, SECRET, Gateway, gateway, tool, tools
 from tests.support.waiting import until
 from toolgate_core import wire
 from toolgate_proxy.grammars.service import grammar_key
@@ -54,7 +54,7 @@ async def test_hung_redis_costs_one_timeout_and_recovers(backend, redis_at_hand)
         assert total("toolgate_redis_breaker_open") == 0
         await asked.ask(tool("woken"))
         await asked.fleet.flush()
-        assert (await asked.fleet.find([grammar_key(tool("woken"), INFO)])) != {}
+        assert (await asked.fleet.find(OPERATOR, [grammar_key(tool("woken"), INFO)])) != {}
 
 
 async def test_each_exchange_is_measured_with_those_that_fail(redis_at_hand):
@@ -106,7 +106,7 @@ async def test_full_redis_is_read_but_not_written(backend, redis_at_hand):
         client.config_set("maxmemory", 0)
         await asked.ask(tool("roomy_again"))
         await asked.fleet.flush()
-        assert await asked.fleet.find([grammar_key(tool("roomy_again"), INFO)])
+        assert await asked.fleet.find(OPERATOR, [grammar_key(tool("roomy_again"), INFO)])
 
 
 GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"\x01", b"\x80\x04K\x01.", b"a" * 9]
@@ -115,7 +115,7 @@ GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"\x01", b"\x80\x04K\x01.", b"
 async def test_garbage_records_are_ignored_and_replaced(backend, redis_at_hand):
     wanted = tools(len(GARBAGE), "garbage")
     for each, value in zip(wanted, GARBAGE, strict=True):
-        redis_at_hand.client.set(f"toolgate:verdict:{grammar_key(each, INFO)}", value)
+        redis_at_hand.client.set(f"toolgate:verdict:{OPERATOR}:{grammar_key(each, INFO)}", value)
     dropped = total("toolgate_records_dropped_total")
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert await asked.ask(*wanted) == "new"
@@ -128,7 +128,7 @@ async def test_garbage_records_are_ignored_and_replaced(backend, redis_at_hand):
 async def test_values_of_wrong_types_are_ignored(backend, redis_at_hand):
     wanted = tool("typed")
     key = grammar_key(wanted, INFO)
-    redis_at_hand.client.rpush(f"toolgate:verdict:{key}", "a list")
+    redis_at_hand.client.rpush(f"toolgate:verdict:{OPERATOR}:{key}", "a list")
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert await asked.timed(wanted) < SLACK
 
@@ -151,10 +151,12 @@ async def test_forged_records_are_ignored_and_replaced(backend, redis_at_hand, p
     client, sealer = redis_at_hand.client, Sealer(SECRET.encode())
     async with gateway(backend.url, redis_at_hand.url) as honest:
         await honest.ask(wanted, other)
-    held, other_held = (client.get(f"toolgate:verdict:{each}") for each in (key, other_key))
+    held, other_held = (
+        client.get(f"toolgate:verdict:{OPERATOR}:{each}") for each in (key, other_key)
+    )
     assert isinstance(held, bytes)
     assert isinstance(other_held, bytes)
-    bound = {"purpose": PURPOSE, "owner": key}
+    bound = {"purpose": PURPOSE, "owner": f"{OPERATOR}:{key}"}
     verdict = sealer.open(held, **bound)
     forged = {
         "wrong secret": Sealer(b"guessed").seal(verdict, **bound),
@@ -165,7 +167,7 @@ async def test_forged_records_are_ignored_and_replaced(backend, redis_at_hand, p
         "another release": sealer.seal(verdict.replace(b'"status"', b'"state"'), **bound),
     }[poison]
     assert forged != held
-    client.set(f"toolgate:verdict:{key}", forged)
+    client.set(f"toolgate:verdict:{OPERATOR}:{key}", forged)
     backend.forget()
     backend.sources.clear()
     dropped = total("toolgate_records_dropped_total")
@@ -175,7 +177,7 @@ async def test_forged_records_are_ignored_and_replaced(backend, redis_at_hand, p
     assert not source.examined
     assert source.parameters == wanted.parameters
     assert total("toolgate_records_dropped_total") == dropped + is_broken
-    replaced = client.get(f"toolgate:verdict:{key}")
+    replaced = client.get(f"toolgate:verdict:{OPERATOR}:{key}")
     assert isinstance(replaced, bytes)
     assert wire.GrammarVerdict.model_validate_json(sealer.open(replaced, **bound)).key == key
 

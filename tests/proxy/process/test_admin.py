@@ -186,6 +186,24 @@ async def test_a_stream_has_the_trace_of_each_token_for_the_master_key(http, gat
     assert "master key" in refused.json()["error"]["message"]
 
 
+async def test_prompt_logprobs_require_the_master_key_on_all_apis(http, gateway, key, backend):
+    asked = {
+        CHAT: HI,
+        "/v1/responses": {"model": "tiny", "input": "hi"},
+        "/v1/messages": {"model": "tiny", "max_tokens": 9, "messages": HI["messages"]},
+    }
+    async with http_client(gateway, key) as client:
+        for path, given in asked.items():
+            sent = {**given, "prompt_logprobs": 1}
+            before = len(backend.messages())
+            refused = await client.post(path, json=sent)
+            assert refused.status_code == 403, path
+            assert "`prompt_logprobs` requires the gateway's" in refused.json()["error"]["message"]
+            assert len(backend.messages()) == before
+            assert (await http.post(path, json=sent)).status_code == 200
+            assert backend.requests[-1].sampling.prompt_logprobs == 1
+
+
 async def test_the_page_needs_no_key(gateway):
     served = {"/": "text/html", "/toolgate/page/app.js": "text/javascript"}
     async with http_client(gateway) as client:

@@ -69,8 +69,8 @@ async def test_a_new_gateway_knows_verdicts_has_all_series_and_needs_no_unused_p
     asked = await http.post(CHAT, json=ask)
     assert asked.headers["x-toolgate-grammar"] == "new; n=1"
     (habit,) = parse_tools([entry("habit")])
-    record = f"toolgate:verdict:{grammar_key(habit, INFO)}"
-    await until(lambda: redis_of_gateway.client.exists(record), 60)
+    record = f"toolgate:verdict:*:{grammar_key(habit, INFO)}"
+    await until(lambda: redis_of_gateway.client.keys(record), 60)
     arguments, url = ("--model", "tiny", "--model", "other=tiny"), redis_of_gateway.url
     with running(FakeBackend()) as fresh:
         log = tmp_path / "log"

@@ -6,7 +6,9 @@ import asyncio
 import gc
 import json
 import threading
+import time
 import tracemalloc
+from collections import Counter
 from contextlib import suppress
 
 import orjson
@@ -25,10 +27,11 @@ from tests.support.waiting import until
 from toolgate_core import errors
 from toolgate_proxy import json_values
 from toolgate_proxy.api.shared.parameter import unknown
+from toolgate_proxy.context import RequestContext
 from toolgate_proxy.json_values import check_texts
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.key_bounds import SMALL_ROOM
-from toolgate_proxy.server import body, body_guard
+from toolgate_proxy.server import body, body_guard, incoming
 from toolgate_proxy.server.body_guard import check, check_controls, check_shape
 
 SCOPE = {"type": "http", "headers": []}
@@ -419,6 +422,50 @@ def test_number_of_entries_is_bounded(name, most, kind):
     with pytest.raises(errors.InvalidRequest) as refusal:
         body.check_bounds({name: kind(map(str, range(most + 1)))})
     assert refusal.value.param == name
+
+
+PARTS = {
+    "messages": lambda count: [
+        {"role": "user", "content": [{"type": "text", "text": "a"}] * count}
+    ],
+    "input": lambda count: [{"content": [1] * (count - 1)}, {"tool_calls": [{}]}],
+    "results": lambda count: [{"content": [{"content": [{}] * (count - 2)}, {}]}],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+async def test_parts_and_calls_of_all_messages_are_bounded_together(name):
+    at_most = {name: PARTS[name](body.MAX_ENTRIES)}
+    assert await parsed(json.dumps(at_most).encode()) == at_most
+    with pytest.raises(errors.InvalidRequest, match="10,001 parts and calls") as refusal:
+        await parsed(json.dumps({name: PARTS[name](body.MAX_ENTRIES + 1)}).encode())
+    assert refusal.value.param == name
+    body.check_bounds({"tools": PARTS["messages"](20_000)})  # have schemas, and bounds of their own
+
+
+async def test_a_sender_has_one_large_body_in_work_at_a_time(monkeypatch):
+    running, most = Counter(), Counter()
+
+    def noted(content):
+        sender = json_values.read_object(content)["user"]
+        running[sender] += 1
+        running["all"] += 1
+        for each in (sender, "all"):
+            most[each] = max(most[each], running[each])
+        time.sleep(0.02)
+        running[sender] -= 1
+        running["all"] -= 1
+        return {}
+
+    async def read_one(sender):
+        context = RequestContext()
+        context.caller.identity = sender
+        text = json.dumps({"user": sender, "input": "x" * body.IN_THREAD}).encode()
+        await incoming.values_of(body.RequestBody(text), dict(SCOPE), context)
+
+    monkeypatch.setattr(body, "read_object", noted)
+    await asyncio.gather(*(read_one(sender) for sender in "aabbcc" * 2))
+    assert most == {"a": 1, "b": 1, "c": 1, "all": 2}
 
 
 MANY = f"[{'1,' * (MAX // 2 + 1)}1]"

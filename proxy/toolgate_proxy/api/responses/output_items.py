@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
 
 from ..shared.output import token_logprobs
@@ -189,7 +188,7 @@ class TextItem(Item):
     _annotations: list[dict[str, Any]] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
     _sealed: str | None = None
-    _logprobs: list[wire.TokenLogprob] = field(default_factory=list)
+    _logprobs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def id(self) -> str:
@@ -204,8 +203,8 @@ class TextItem(Item):
         self._texts.append(event.text)
         more: Event = {"delta": event.text}
         if self.kind is MESSAGE:
-            self._logprobs += event.logprobs
             more["logprobs"] = token_logprobs(event.logprobs)
+            self._logprobs += more["logprobs"]
         elif not event.text:
             return  # logprobs only
         yield self._text_event(self.kind.text_delta, more)
@@ -221,7 +220,7 @@ class TextItem(Item):
             self._sealed = self.seal(part["text"])
         more: Event = {"text": part["text"]}
         if self.kind is MESSAGE:
-            more["logprobs"] = token_logprobs(self._logprobs)
+            more["logprobs"] = self._logprobs
         yield self._text_event(self.kind.text_done, more)
         yield self._text_event(self.kind.part_done, {"part": part})
         yield item_done(self.index, self.body())
@@ -238,7 +237,7 @@ class TextItem(Item):
         part = {**self.kind.part, "text": "".join(self._texts)}
         if self.kind is MESSAGE:
             part["annotations"] = [*self._annotations]
-            part["logprobs"] = token_logprobs(self._logprobs)
+            part["logprobs"] = [*self._logprobs]
         return part
 
     def _text_event(self, kind: str, more: Event) -> Event:

@@ -64,7 +64,7 @@ def prompt_fields(response: ChatResponse) -> dict[str, Any]:
         fields["prompt_text"] = response.prompt_text
     if response.prompt_logprobs is not None:
         fields["prompt_logprobs"] = [
-            None if at is None else {str(token): each.model_dump() for token, each in at.items()}
+            None if at is None else {str(token): each for token, each in at.items()}
             for at in response.prompt_logprobs
         ]
     return fields

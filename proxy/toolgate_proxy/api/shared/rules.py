@@ -12,6 +12,9 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from ...request_fields import Fields
 from .parameter import ParsedParameters
 
+MAX_LOGPROBS = 512
+"""Most logprobs of one token of each of several choices: 20 alternatives with `n` of 24, or 3
+with 128. More would occupy the gateway and the engine for longer than the tokens themselves."""
 PLAIN_ONLY = ("allowed_token_ids", "repetition_detection")
 """Parameters for plain content. In a call or a format they could prevent required tokens."""
 
@@ -77,6 +80,14 @@ def _check_logprobs(values: dict[str, Any], sampling: dict[str, Any]) -> None:
             "'logprob_token_ids' requires 'logprobs'. Set 'logprobs' to true.",
             param="logprob_token_ids",
         )
+    if (n := sampling.get("n", 1)) > 1 and "logprobs" in sampling:
+        entries = 1 + max(sampling["logprobs"], len(sampling.get("logprob_token_ids", ())))
+        if n * entries > MAX_LOGPROBS:
+            raise InvalidRequest(
+                f"'n' ({n}) choices with {entries} logprobs for each token exceed "
+                f"{MAX_LOGPROBS} at a time. Lower 'n' or the number of alternatives.",
+                param="n",
+            )
 
 
 def _check_pattern_sizes(detection: dict[str, int]) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -220,11 +220,7 @@ def read_toolset(
         else:
             deferred.setdefault(name, []).append(entry)
     if len(loaded) > MAX_LOADED:
-        raise InvalidRequest(
-            f"'tools' has {len(loaded):,} tools without `defer_loading`, but at most "
-            f"{MAX_LOADED:,} are allowed. Defer some.",
-            param="tools",
-        )
+        raise too_many(len(loaded))
 
     def first(given: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
         # Several entries of one name are refused, unless they are the same tool.
@@ -233,6 +229,22 @@ def read_toolset(
     parsed = {name: partial(first, each) for name, each in deferred.items()}
     searchable = [function_of(each[0].tool) for each in deferred.values()]
     return Toolset(parse(loaded, leave_out), parsed, left_out, leave_out, searchable)
+
+
+def check_loaded(entries: Iterable[object], kinds: Container[object]) -> None:
+    """Raise InvalidRequest for too many functions that are not deferred, before they are read.
+    `kinds`: the types of functions."""
+    own = (each for each in entries if isinstance(each, dict) and each.get("type") in kinds)
+    if (count := sum(not deferred_flag(each) for each in own)) > MAX_LOADED:
+        raise too_many(count)
+
+
+def too_many(count: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"'tools' has {count:,} tools without `defer_loading`, but at most {MAX_LOADED:,} are "
+        "allowed. Defer some.",
+        param="tools",
+    )
 
 
 def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:

@@ -176,7 +176,7 @@ def _targets(model: str | None) -> list[Deployment]:
     """Return the Toolgate backends of a model, or of all models, without duplicates. Raises
     ModelNotFound if there is none."""
     all_deployments = map(gateway().deployments.at, placements(model))
-    found = list({id(each): each for each in all_deployments}.values())
+    found = list(dict.fromkeys(all_deployments))
     if not found:
         which = f"named {model!r}" if model else "with a Toolgate backend"
         message = f"There is no model {which}. `GET /toolgate/status` lists the models."

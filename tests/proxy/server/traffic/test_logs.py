@@ -10,6 +10,7 @@ from io import StringIO
 
 import litellm
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.chat_request import HistoryChange
@@ -18,6 +19,7 @@ from toolgate_proxy.context import Caller, Notes, Outcome, RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import host_error
+from toolgate_proxy.litellm_host.mcp import TooMuch
 from toolgate_proxy.ops.stack.processes import cause
 from toolgate_proxy.server import logs
 from toolgate_proxy.server.logs import LITELLM, frames, line, place
@@ -160,6 +162,19 @@ def test_a_traceback_is_a_field_from_which_the_cause_is_read(log, as_json):
     assert traceback.startswith("Traceback")
     assert traceback.endswith("KeyError: 'absent'")
     assert as_json or cause(log.getvalue()) == "KeyError: 'absent'"
+
+
+@pytest.mark.parametrize("kind", [TooMuch, MCPError])
+def test_what_others_send_is_logged_in_one_line_without_a_traceback(log, as_json, kind):
+    sent = kind("the server sent more") if kind is TooMuch else kind(1, "the server sent more")
+    try:
+        raise RuntimeError("No tools") from sent
+    except RuntimeError:
+        logging.getLogger(NAME).exception("No %s", "tools")
+    [written] = log.getvalue().splitlines()
+    assert "No tools: the server sent more" in written
+    assert "raceback" not in written
+    assert len(written) < 200
 
 
 @pytest.mark.usefixtures("_own_loggers")
