@@ -27,6 +27,7 @@ from . import metrics
 logger = logging.getLogger("toolgate.tools")
 
 Ending = CallResult | Literal["cancelled"]
+RESULT = {"role": "tool", "tool_call_id": ""}
 TOO_MANY = "The call did not run: the request allows no more calls. Answer with what is known."
 TOO_LATE = "The call did not end within the time limit of the response."
 ENDINGS: tuple[Ending, ...] = (*get_args(CallResult), "cancelled")
@@ -88,7 +89,9 @@ async def _result(
         async with asyncio.timeout(seconds):
             if tool.label.counted:
                 await context.meter.admit_tool_call()
-            return await tool.run(arguments)
+            result = await tool.run(arguments)
+        [shown] = await context.guarded([{**RESULT, "content": result.content}])
+        return replace(result, content=shown["content"])
     except RateLimited as error:
         return tool.refused(error.message)
     except TimeoutError:

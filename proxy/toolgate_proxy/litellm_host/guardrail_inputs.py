@@ -33,15 +33,32 @@ PROMPT = {"system": "system", "instructions": "system", "messages": "user", "inp
 PROMPT |= dict.fromkeys(("functions", "documents", "chat_template_kwargs"), "user")
 """Parameters whose texts reach the prompt, and the role of texts outside of messages."""
 NO_TEXT = set(
-    """$id $ref $schema annotations cache_control caller created_by detail encrypted_content
-    encrypted_index execution file_data format id image_url is_error media_type name namespace
-    pattern phase required role server_label signature status type url""".split()  # noqa: SIM905
+    """$id $ref $schema cache_control caller created_by detail encrypted_content
+    encrypted_index execution file_data format id image_url is_error media_type
+    pattern phase required role server_label signature status type""".split()  # noqa: SIM905
 )
 """Members that are texts only if they have white space: ids and the like, and what is shown as part
 of a call or as an image."""
+OPEN = {"chat_template_kwargs", "documents", "env", "properties"}
+"""Members of which the client chooses the names."""
+USUAL = {"description", "enable_thinking", "id", "reasoning_effort", "text", "title", "type", "url"}
+"""Names in them that are no texts."""
 
 
-class _Shown:
+class _Name:
+    """A member's name as the value under a key, to be changed like a text."""
+
+    def __init__(self, holder: dict[str, Any], name: str) -> None:
+        self._holder, self._name = holder, name
+
+    def __getitem__(self, key: str) -> str:
+        return self._name
+
+    def __setitem__(self, key: str, new: str) -> None:
+        self._holder[new] = self._holder.pop(self._name)
+
+
+class Shown:
     """What a guardrail gets of a request. `data`: the parameters, which are changed in place."""
 
     def __init__(self, handler: Any, data: dict[str, Any], guardrail: Any) -> None:
@@ -49,29 +66,35 @@ class _Shown:
         self._skipped = {role for role in SKIPS if _setting(guardrail, SKIPS[role])}
         self._only_results = getattr(guardrail, "scan_only_tool_results", None) is True
         self._data = data
-        self._places: dict[str, list[tuple[Any, Any]]] = {TEXTS: [], CALLS: []}
+        self.places: dict[str, list[tuple[Any, Any]]] = {TEXTS: [], CALLS: []}
         """Dicts and lists, with the key of a text or of arguments."""
+        self.heads: list[dict[str, Any]] = []
+        """What the message of each text begins with."""
         self.inputs: dict[str, Any] = {TEXTS: [], CALLS: [], MESSAGES: [], "images": [], TOOLS: []}
         self._message: object = None
         """That of the text before."""
         for name in (name for name in PROMPT if name in data):
-            self._read(data, name, {"role": PROMPT[name]})
+            self._read(data, name, {"role": PROMPT[name]}, is_open=name in OPEN)
         if self._covers("user"):
             self.inputs[TOOLS] = [*_functions(data.get(TOOLS))]
+            for space in (each for each in data.get(TOOLS) or () if _is_namespace(each)):
+                self._add_text(space, "name", {"role": "user"}, None)
         self.inputs["model"] = data.get("model")
 
     def write(self, left: dict[str, Any]) -> None:
         """Apply what the guardrail changed, be it in the texts and calls or in the messages. Raise
         ValueError if their number changed."""
         if (messages := left[MESSAGES]) != self.inputs[MESSAGES]:
-            texts = [text for each in messages for text in _texts(each)]
+            texts = [text for each in messages for text in texts_of(each)]
             calls = [call for each in messages for call in each.get(CALLS) or ()]
             left = {**left, TEXTS: texts, CALLS: calls}
-        for name, places in self._places.items():
+        for name, places in self.places.items():
             shown = self.inputs[name]
             for (holder, key), old, new in zip(places, shown, left[name] or shown, strict=True):
-                if new != old:
-                    text = new if name == TEXTS else new["function"]["arguments"]
+                if new != old and name == TEXTS:
+                    holder[key] = new
+                elif new != old:
+                    holder["name"], text = new["function"]["name"], new["function"]["arguments"]
                     holder[key] = text if isinstance(holder[key], str) else json.loads(text)
         if left[TOOLS] != self.inputs[TOOLS]:
             own = {_name(tool) for tool in _functions(self._data.get(TOOLS))}
@@ -81,8 +104,16 @@ class _Shown:
             added = [changed[name] for name in changed if name not in own]
             self._data[TOOLS] += [_in_form_of(self._handler, tool) for tool in added]
 
-    def _read(self, holder: Any, key: Any, head: dict[str, Any], message: object = None) -> None:
-        """Read a value of a message that begins with `head`."""
+    def _read(
+        self,
+        holder: Any,
+        key: Any,
+        head: dict[str, Any],
+        message: object = None,
+        is_open: bool = False,
+    ) -> None:
+        """Read a value of a message that begins with `head`. `is_open`: the client chooses the
+        names of its members."""
         value, role = holder[key], head["role"]
         if isinstance(value, dict):
             kind = str(value.get("type"))
@@ -96,20 +127,26 @@ class _Shown:
                 self._add_text(holder, key, head, message)
         elif isinstance(value, list):
             for at, each in enumerate(value):
-                self._read(value, at, head, each if message is None else message)
+                self._read(value, at, head, each if message is None else message, is_open)
         elif isinstance(value, dict):
             self.inputs["images"] += _images(value)
             for name, each in value.items():
                 is_text = name not in NO_TEXT and not name.endswith("_id")
                 is_text &= name != "data" or kind == "text"
+                is_text &= name != "name" or value.keys().isdisjoint(("arguments", "input"))
                 if is_text or (isinstance(each, str) and len(each.split(None, 1)) > 1):
-                    self._read(value, name, head, message)
+                    opened = name in OPEN or (is_open and key != "properties")
+                    self._read(value, name, head, message, opened)
+            if is_open and self._covers(role):
+                for name in (name for name in value if name not in USUAL):
+                    self._add_text(_Name(value, name), name, head, message)
 
     def _covers(self, role: object) -> bool:
         return str(role) in RESULTS if self._only_results else str(role) not in self._skipped
 
     def _add_text(self, holder: Any, key: Any, head: dict[str, Any], message: object) -> None:
-        self._places[TEXTS].append((holder, key))
+        self.places[TEXTS].append((holder, key))
+        self.heads.append(head)
         self.inputs[TEXTS].append(holder[key])
         messages = self.inputs[MESSAGES]
         if message is self._message is not None and head.items() <= messages[-1].items():
@@ -121,7 +158,7 @@ class _Shown:
         self._message = message
 
     def _add_call(self, holder: Any, key: Any, value: Any) -> None:
-        self._places[CALLS].append((holder, key))
+        self.places[CALLS].append((holder, key))
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         function = {"name": holder["name"], "arguments": text}
         call = {"id": holder.get("call_id") or holder.get("id"), "type": "function"}
@@ -135,7 +172,7 @@ async def process_input_messages(
     self: Any, data: dict[str, Any], guardrail_to_apply: Any, litellm_logging_obj: Any = None
 ) -> dict[str, Any]:
     """Show a request to a guardrail, and apply what it changed."""
-    shown = _Shown(self, data, guardrail_to_apply)
+    shown = Shown(self, data, guardrail_to_apply)
     inputs = {name: value for name, value in shown.inputs.items() if value or name == TEXTS}
     if not inputs[TEXTS] and CALLS not in inputs:
         return data
@@ -171,7 +208,7 @@ def _setting(guardrail: Any, name: str) -> bool:
     return bool(getattr(litellm, name, False) if own is None else own)
 
 
-def _texts(message: Any) -> list[str]:
+def texts_of(message: Any) -> list[str]:
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     return [part["text"] for part in parts if isinstance(part.get("text"), str)]
@@ -184,6 +221,11 @@ def _images(part: dict[str, Any]) -> Iterator[str]:
         url = source.get("url") or f"data:{source.get('media_type')};base64,{source.get('data')}"
     if isinstance(url, str):
         yield url
+
+
+def _is_namespace(tool: Any) -> bool:
+    inner = tool if isinstance(tool, dict) else {}
+    return isinstance(inner.get(TOOLS), list) and isinstance(inner.get("name"), str)
 
 
 def _functions(tools: Any) -> Iterator[dict[str, Any]]:

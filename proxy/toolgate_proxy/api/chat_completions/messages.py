@@ -23,6 +23,9 @@ RESULT_ROLES = ("tool", "function")
 FOREIGN_ROLES = ("assistant", *RESULT_ROLES)
 """Roles whose messages models and tools have written. Parts of other services in them are not the
 fault of the client."""
+PART_FIELDS = {"text": ("text",), "refusal": ("refusal",), "image_url": ("image_url",)}
+"""By type of part: its fields, beside those that only have a meaning elsewhere."""
+IGNORED_FIELDS = ("type", "annotations", "cache_control", "citations", "prompt_cache_breakpoint")
 PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
@@ -135,6 +138,9 @@ class _Reader:
             return [text_part(part)]
         fields = Fields.of(part, param)
         kind = fields.values.get("type")
+        known = {**PART_FIELDS, **self.used.parts}.get(kind if isinstance(kind, str) else "")
+        if known is not None:
+            self.history.note_unknown(fields, (*known, *IGNORED_FIELDS))
         if kind in ("text", "refusal"):
             if fields.text(kind) is None and role in FOREIGN_ROLES:
                 self.history.note("left_out", param)

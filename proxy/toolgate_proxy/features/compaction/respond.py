@@ -277,7 +277,9 @@ async def _compacted(
         for at in division.recent
         if not (rule.keeps_users and request.messages[at]["role"] == "user")
     )
-    made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
+    summary = {"role": "user", "content": summary_of(events, tokens)}
+    [summary] = await run.context.guarded([summary])
+    made = Compacted(summary["content"], recent, rule.keeps_users, rule.pauses)
     run.keep(generation)
     response = run.response(generation)
     response.request, response.earlier = request, writing.counts
