@@ -19,10 +19,10 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
 
-from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.chat_request import HistoryChange
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
@@ -315,8 +315,8 @@ class Notes:
         self.grammars, self.has_new_grammars, self.resamples = 0, False, 0
 
 
-Message = dict[str, Any]
-Guard = Callable[[Sequence[Message]], Awaitable[Sequence[Message]]]
+Content = TypeVar("Content", bound=str | Sequence[dict[str, Any]])
+Guard = Callable[[Sequence[dict[str, Any]]], Awaitable[Sequence[dict[str, Any]]]]
 
 
 @dataclass(slots=True)
@@ -372,16 +372,14 @@ class RequestContext:
             key, self.call_id or "", tokens, meter.used_tokens, self.notes.headers, names
         )
 
-    async def guarded(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return messages that come into the prompt after the request's body was read, as the
-        guardrails leave them. Raise ToolgateError."""
-        return messages if self.guard is None else await self.guard(messages)
-
-    async def guarded_request(self, request: ChatRequest) -> ChatRequest:
-        """Return a request as the guardrails leave what they have not seen of its messages. Raise
-        ToolgateError."""
-        messages = await self.guarded(request.messages)
-        return replace(request, messages=tuple(messages)) if self.guard else request
+    async def guarded(self, content: Content, role: str) -> Content:
+        """Return the content of a message that comes into the prompt late, as the guardrails leave
+        it. Raise ToolgateError."""
+        if self.guard is None:
+            return content
+        [message] = await self.guard([{"role": role, "content": content}])
+        left: Content = message["content"]
+        return left
 
     def release_body(self) -> None:
         """End the reservation of memory for the body: the request has ended. Later calls do

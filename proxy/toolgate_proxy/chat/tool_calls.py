@@ -27,7 +27,6 @@ from . import metrics
 logger = logging.getLogger("toolgate.tools")
 
 Ending = CallResult | Literal["cancelled"]
-RESULT = {"role": "tool", "tool_call_id": ""}
 TOO_MANY = "The call did not run: the request allows no more calls. Answer with what is known."
 TOO_LATE = "The call did not end within the time limit of the response."
 ENDINGS: tuple[Ending, ...] = (*get_args(CallResult), "cancelled")
@@ -90,8 +89,7 @@ async def _result(
             if tool.label.counted:
                 await context.meter.admit_tool_call()
             result = await tool.run(arguments)
-        [shown] = await context.guarded([{**RESULT, "content": result.content}])
-        return replace(result, content=shown["content"])
+        return replace(result, content=await context.guarded(result.content, "tool"))
     except RateLimited as error:
         return tool.refused(error.message)
     except TimeoutError:

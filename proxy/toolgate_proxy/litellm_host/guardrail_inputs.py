@@ -34,28 +34,13 @@ PROMPT |= dict.fromkeys(("functions", "documents", "chat_template_kwargs"), "use
 """Parameters whose texts reach the prompt, and the role of texts outside of messages."""
 NO_TEXT = set(
     """$id $ref $schema cache_control caller created_by detail encrypted_content
-    encrypted_index execution file_data format id image_url is_error media_type
-    pattern phase required role server_label signature status type""".split()  # noqa: SIM905
+    encrypted_index execution file_data format id image_url is_error media_type pattern phase
+    required role server_label signature status type""".split()  # noqa: SIM905
 )
 """Members that are texts only if they have white space: ids and the like, and what is shown as part
 of a call or as an image."""
-OPEN = {"chat_template_kwargs", "documents", "env", "properties"}
-"""Members of which the client chooses the names."""
-USUAL = {"description", "enable_thinking", "id", "reasoning_effort", "text", "title", "type", "url"}
-"""Names in them that are no texts."""
-
-
-class _Name:
-    """A member's name as the value under a key, to be changed like a text."""
-
-    def __init__(self, holder: dict[str, Any], name: str) -> None:
-        self._holder, self._name = holder, name
-
-    def __getitem__(self, key: str) -> str:
-        return self._name
-
-    def __setitem__(self, key: str, new: str) -> None:
-        self._holder[new] = self._holder.pop(self._name)
+OPEN = {"chat_template_kwargs", "env", "input_schema", "parameters"}
+"""Objects in which the client chooses the names of members. They are shown as JSON."""
 
 
 class Shown:
@@ -74,11 +59,12 @@ class Shown:
         self._message: object = None
         """That of the text before."""
         for name in (name for name in PROMPT if name in data):
-            self._read(data, name, {"role": PROMPT[name]}, is_open=name in OPEN)
+            self._read(data, name, {"role": PROMPT[name]})
         if self._covers("user"):
             self.inputs[TOOLS] = [*_functions(data.get(TOOLS))]
-            for space in (each for each in data.get(TOOLS) or () if _is_namespace(each)):
-                self._add_text(space, "name", {"role": "user"}, None)
+            for tool in data[TOOLS] if isinstance(data.get(TOOLS), list) else ():
+                if isinstance(tool, dict) and tool.get("type") == "namespace" and tool.get("name"):
+                    self._add_text(tool, "name", {"role": "user"}, None)
         self.inputs["model"] = data.get("model")
 
     def write(self, left: dict[str, Any]) -> None:
@@ -91,11 +77,11 @@ class Shown:
         for name, places in self.places.items():
             shown = self.inputs[name]
             for (holder, key), old, new in zip(places, shown, left[name] or shown, strict=True):
-                if new != old and name == TEXTS:
-                    holder[key] = new
-                elif new != old:
-                    holder["name"], text = new["function"]["name"], new["function"]["arguments"]
+                if new != old:
+                    text = new if name == TEXTS else new["function"]["arguments"]
                     holder[key] = text if isinstance(holder[key], str) else json.loads(text)
+                    if name == CALLS:
+                        holder["name"] = new["function"]["name"]
         if left[TOOLS] != self.inputs[TOOLS]:
             own = {_name(tool) for tool in _functions(self._data.get(TOOLS))}
             changed = {_name(tool): tool for tool in left[TOOLS]}
@@ -104,16 +90,8 @@ class Shown:
             added = [changed[name] for name in changed if name not in own]
             self._data[TOOLS] += [_in_form_of(self._handler, tool) for tool in added]
 
-    def _read(
-        self,
-        holder: Any,
-        key: Any,
-        head: dict[str, Any],
-        message: object = None,
-        is_open: bool = False,
-    ) -> None:
-        """Read a value of a message that begins with `head`. `is_open`: the client chooses the
-        names of its members."""
+    def _read(self, holder: Any, key: Any, head: dict[str, Any], message: object = None) -> None:
+        """Read a value of a message that begins with `head`."""
         value, role = holder[key], head["role"]
         if isinstance(value, dict):
             kind = str(value.get("type"))
@@ -122,12 +100,12 @@ class Shown:
         if key in ("arguments", "input") and isinstance(holder.get("name"), str):
             if self._covers(role):
                 self._add_call(holder, key, value)
-        elif isinstance(value, str):
+        elif isinstance(value, str) or (isinstance(value, dict) and key in OPEN):
             if value and self._covers(role):
                 self._add_text(holder, key, head, message)
         elif isinstance(value, list):
             for at, each in enumerate(value):
-                self._read(value, at, head, each if message is None else message, is_open)
+                self._read(value, at, head, each if message is None else message)
         elif isinstance(value, dict):
             self.inputs["images"] += _images(value)
             for name, each in value.items():
@@ -135,32 +113,28 @@ class Shown:
                 is_text &= name != "data" or kind == "text"
                 is_text &= name != "name" or value.keys().isdisjoint(("arguments", "input"))
                 if is_text or (isinstance(each, str) and len(each.split(None, 1)) > 1):
-                    opened = name in OPEN or (is_open and key != "properties")
-                    self._read(value, name, head, message, opened)
-            if is_open and self._covers(role):
-                for name in (name for name in value if name not in USUAL):
-                    self._add_text(_Name(value, name), name, head, message)
+                    self._read(value, name, head, message)
 
     def _covers(self, role: object) -> bool:
         return str(role) in RESULTS if self._only_results else str(role) not in self._skipped
 
     def _add_text(self, holder: Any, key: Any, head: dict[str, Any], message: object) -> None:
+        text = _as_text(holder[key])
         self.places[TEXTS].append((holder, key))
+        self.inputs[TEXTS].append(text)
         self.heads.append(head)
-        self.inputs[TEXTS].append(holder[key])
         messages = self.inputs[MESSAGES]
         if message is self._message is not None and head.items() <= messages[-1].items():
             parts = messages[-1]["content"]
             parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
-            messages[-1]["content"] = [*parts, {"type": "text", "text": holder[key]}]
+            messages[-1]["content"] = [*parts, {"type": "text", "text": text}]
         else:
-            messages.append({**head, "content": holder[key]})
+            messages.append({**head, "content": text})
         self._message = message
 
     def _add_call(self, holder: Any, key: Any, value: Any) -> None:
         self.places[CALLS].append((holder, key))
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        function = {"name": holder["name"], "arguments": text}
+        function = {"name": holder["name"], "arguments": _as_text(value)}
         call = {"id": holder.get("call_id") or holder.get("id"), "type": "function"}
         self.inputs[CALLS].append({**call, "function": function})
         message = {"role": "assistant", "content": None, CALLS: self.inputs[CALLS][-1:]}
@@ -194,6 +168,10 @@ async def process_input_messages(
     return data
 
 
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _head(role: object, value: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     """Return a message in OpenAI's form without its content. `outer`: what `value` is inside of."""
     if role not in RESULTS:
@@ -221,11 +199,6 @@ def _images(part: dict[str, Any]) -> Iterator[str]:
         url = source.get("url") or f"data:{source.get('media_type')};base64,{source.get('data')}"
     if isinstance(url, str):
         yield url
-
-
-def _is_namespace(tool: Any) -> bool:
-    inner = tool if isinstance(tool, dict) else {}
-    return isinstance(inner.get(TOOLS), list) and isinstance(inner.get("name"), str)
 
 
 def _functions(tools: Any) -> Iterator[dict[str, Any]]:

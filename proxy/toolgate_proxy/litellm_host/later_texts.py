@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -47,8 +47,8 @@ class LaterTexts:
         self._data = {name: data[name] for name in data.keys() - LEFT_OUT - {PROMPT, TOOLS}}
         self._caller, self._errors = caller, errors
         self._unread: Mapping[str, Any] | None = body
-        self._lines, self._names = {*OWN}, set[str]()
-        """The lines of the texts that were seen, and the names of members."""
+        self._lines = {*OWN}
+        """Those of the texts that were seen, and the names of members."""
 
     async def guarded(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return messages of the prompt as the guardrails leave their texts. Raise
@@ -62,9 +62,10 @@ class LaterTexts:
         if not added:
             return messages
         with self._errors():
-            hooked = await self._hooked(added)
+            left = await self._hooked(added)
             try:
-                left = hooked if len(hooked) == len(added) else _unchanged(added, hooked)
+                if len(left) != len(added):  # a hook that adds messages changes no other ones
+                    left = [left[left.index(message)] for message in added]
                 for at, message in zip(texts, left, strict=False):
                     [inputs[TEXTS][at]] = texts_of(message)
                 for at, message in zip(calls, left[len(texts) :], strict=True):
@@ -78,35 +79,34 @@ class LaterTexts:
                     500,
                 ) from error
         self._note(inputs)
-        left_messages: Sequence[Message] = changed[PROMPT]
-        return left_messages
+        return [*changed[PROMPT]]
 
     def _unseen(self, prompt: dict[str, Any]) -> tuple[Shown, list[int], list[int]]:
         """Return the texts and calls of the prompt, and the numbers of those that were not seen."""
         if self._unread is not None:
             self._note(Shown(None, dict(self._unread), None).inputs)
-            self._names.update(_walked(self._unread)[1])
             self._unread = None
         shown = Shown(None, prompt, None)
         texts = [at for at, text in enumerate(shown.inputs[TEXTS]) if not self._has(text)]
-        called = [call["function"] for call in shown.inputs[CALLS]]
-        calls = [at for at, function in enumerate(called) if not self._has_call(**function)]
+        calls = [at for at, call in enumerate(shown.inputs[CALLS]) if not self._has_call(call)]
         return shown, texts, calls
 
     def _note(self, inputs: Mapping[str, Any]) -> None:
         calls = [each["function"] for each in inputs[CALLS]]
         given = [_parsed(each["arguments"]) for each in calls]
-        texts, names = _walked([calls, given, inputs[TOOLS]])
-        for text in (*inputs[TEXTS], *texts, *names):
+        for text in (*inputs[TEXTS], *_strings([calls, given, inputs[TOOLS]])):
             self._lines.update(text.split("\n"))
 
     def _has(self, text: str) -> bool:
-        return self._lines.issuperset(text.removeprefix(ERROR).split("\n"))
+        """Return whether all lines of a text were seen, or all texts and names of JSON."""
+        if self._lines.issuperset(text.removeprefix(ERROR).split("\n")):
+            return True
+        value = _parsed(text) if text.startswith("{") else None
+        return isinstance(value, dict) and all(map(self._has, _strings(value)))
 
-    def _has_call(self, name: str, arguments: str) -> bool:
-        texts, names = _walked(_parsed(arguments))
-        is_known = (self._names | self._lines).issuperset(names) and all(map(self._has, texts))
-        return (is_known or self._has(arguments)) and self._lines.issuperset(name.split("."))
+    def _has_call(self, call: Mapping[str, Any]) -> bool:
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        return self._lines.issuperset(name.split(".")) and self._has(arguments)
 
     async def _hooked(self, messages: Sequence[Message]) -> list[Message]:
         hooks, proxy = litellm_proxy().proxy_logging_obj, litellm_proxy()
@@ -129,14 +129,6 @@ class LaterTexts:
         return [*data[PROMPT]]
 
 
-def _unchanged(added: Sequence[Message], left: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages, to which a hook has added others. Raise ValueError if it changed or
-    removed one."""
-    if any(message not in left for message in added):
-        raise ValueError("messages are missing")
-    return added
-
-
 def _parsed(arguments: str) -> Any:
     try:
         return json.loads(arguments)
@@ -144,16 +136,14 @@ def _parsed(arguments: str) -> Any:
         return arguments
 
 
-def _walked(value: Any) -> tuple[list[str], list[str]]:
-    """Return the texts in a JSON value, and the names of its members."""
-    texts, names, left = list[str](), list[str](), [value]
+def _strings(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value, and the names of members."""
+    left = [value]
     while left:
         match left.pop():
             case str() as text:
-                texts.append(text)
+                yield text
             case list() as entries:
                 left += entries
             case dict() as members:
-                names += members
-                left += members.values()
-    return texts, names
+                left += [*members, *members.values()]

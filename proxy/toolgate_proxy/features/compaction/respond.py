@@ -277,9 +277,8 @@ async def _compacted(
         for at in division.recent
         if not (rule.keeps_users and request.messages[at]["role"] == "user")
     )
-    summary = {"role": "user", "content": summary_of(events, tokens)}
-    [summary] = await run.context.guarded([summary])
-    made = Compacted(summary["content"], recent, rule.keeps_users, rule.pauses)
+    summary = await run.context.guarded(summary_of(events, tokens), "user")
+    made = Compacted(summary, recent, rule.keeps_users, rule.pauses)
     run.keep(generation)
     response = run.response(generation)
     response.request, response.earlier = request, writing.counts

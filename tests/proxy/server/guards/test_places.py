@@ -1,4 +1,4 @@
-"""Each text of a request reaches the prompt, is refused, or is named as left out; and guardrails see
+"""Each text of a request reaches the prompt, is refused, or is named as left out. Guardrails see
 each text that reaches the prompt, also those of files, tools, kept reasoning and summaries."""
 
 import base64
@@ -11,20 +11,24 @@ import yaml
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 
+from tests.proxy.features.test_compaction import OLD, compacting
+from tests.proxy.features.test_web import searching
+from tests.proxy.server import kit
 from tests.proxy.server.guards.test_texts import DATA as TEXTS
 from tests.proxy.server.guards.test_texts import part
-from tests.proxy.server.kit import APIS
+from tests.proxy.server.kit import APIS, HI, function
+from tests.proxy.server.test_histories import keep, without_reasoning
 from tests.support.documents import pdfs as worker
 from tests.support.litellm.guards import refusal, use_callback
 from tests.support.litellm.own_route import PATHS, body_of
-from tests.support.servers.script import Script
+from tests.support.servers.script import Script, call
 from toolgate_proxy.features.files import parts
 from toolgate_proxy.litellm_host.guardrail_inputs import PROMPT
 
 DATA = yaml.safe_load(Path(__file__).with_name("places.yaml").read_text())
 BODIES = {api: [*DATA[api], *TEXTS[api]] for api in PATHS}
 MARK = "Zqmarkxq"
-OPEN = re.compile(r"(chat_template_kwargs|documents\[0\]\.more|properties|env|input)$")
+OPEN = re.compile(r"(chat_template_kwargs|properties|env|input)$")
 """Objects whose members have names that the client chooses."""
 
 
@@ -91,9 +95,10 @@ async def test_no_text_is_lost_without_a_word(gateway, api):
         for path, made in marked(body):
             response, sent = await prompt(gateway, api, made)
             assert response.status in (200, 400), path
-            if response.status == 200 and MARK not in sent:
-                if not matches("no_text", path) and not is_named(path, response.context.notes):
-                    lost.append((path, response.context.notes.history_changes))
+            if response.status == 400 or MARK in sent or matches("no_text", path):
+                continue
+            if not is_named(path, response.context.notes):
+                lost.append((path, response.context.notes.history_changes))
     assert lost == []
 
 
@@ -154,3 +159,58 @@ async def test_guardrails_see_each_text_that_reaches_the_prompt(gateway, monkeyp
                 passed.append((path, type(guard).__name__, guard.refuses, response.status))
     assert passed == []
     assert reached
+
+
+# --- texts that are in no body --------------------------------------------------------------------
+
+
+async def stored(gateway, ask):
+    """A response that is stored, and continued by its id."""
+    given = {"previous_response_id": (await ask("responses", MARK)).body["id"]}
+    return lambda: ask("responses", "Yes.", said="And?", **given)
+
+
+async def kept(gateway, ask):
+    """The reasoning of a turn that comes back without it."""
+    keep(gateway, "*")
+    turn = without_reasoning(await ask("chat", f"<think>{MARK}</think>{call('dim', {})}"))
+    return lambda: ask("chat", "Yes.", history=[HI, *turn])
+
+
+async def searched(gateway, ask):
+    """What a tool that the gateway runs has found."""
+    seek = call("web_search", {"query": "news"})
+    return lambda: ask("messages", seek, "Yes.", stream=True, **searching("messages"))
+
+
+async def summarized(gateway, ask):
+    """The summary of the conversation so far."""
+    gateway.backend.scripts["next"] = Script(("And on",), prompt_tokens=2000)
+    made = Script((MARK,), prompt_tokens=1990)
+    return lambda: ask("responses", made, "Yes.", history=OLD, **compacting("responses"))
+
+
+@pytest.mark.parametrize("made", [stored, kept, searched, summarized])
+async def test_guardrails_see_texts_that_are_in_no_body(gateway, monkeypatch, engine, made):
+    engine.pages = [{"title": "x", "url": "https://example.com", "content": MARK}]
+
+    async def ask(api, *turns, **given):
+        gateway.backend.requests.clear()
+        tools = [] if "tools" in given else [function(api, "dim")]
+        return await kit.ask(gateway, api, *turns, **({"tools": tools} if tools else {}), **given)
+
+    use_callback(monkeypatch)
+    again = await made(gateway, ask)
+    assert (await again()).status == 200
+    assert MARK in gateway.backend.requests[-1].prompt.model_dump_json()
+    for guard in GUARDS:
+        use_callback(monkeypatch, guard)
+        reply = await again()
+        sent = (
+            gateway.backend.requests[-1].prompt.model_dump_json()
+            if gateway.backend.requests
+            else ""
+        )
+        assert MARK not in sent
+        assert (reply.response.context.outcome.code is not None) == guard.refuses
+        assert guard.refuses or "hidden" in sent
