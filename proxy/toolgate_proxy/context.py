@@ -19,10 +19,10 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
-from toolgate_core.chat_request import HistoryChange
+from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
@@ -380,6 +380,13 @@ class RequestContext:
         [message] = await self.guard([{"role": role, "content": content}])
         left: Content = message["content"]
         return left
+
+    async def guarded_request(self, request: ChatRequest) -> ChatRequest:
+        """Return a request as the guardrails leave the texts of its messages that they have not
+        seen. Raise ToolgateError."""
+        if self.guard is None:
+            return request
+        return replace(request, messages=tuple(await self.guard(request.messages)))
 
     def release_body(self) -> None:
         """End the reservation of memory for the body: the request has ended. Later calls do

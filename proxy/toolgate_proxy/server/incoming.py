@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
 
 from starlette.types import Receive, Scope
-
-from toolgate_core.chat_request import ChatRequest
 
 from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Counting, Surface, Writer, is_streamed
@@ -182,19 +180,12 @@ async def chat_request(
         request = await here.reader.completed(request, client.owner, context)
     own = {**body, "input": body["input"][recalled:]} if recalled else body
     context.guard = await host.observer.guard(own)
-    request = await _guarded(request, context)
+    request = await context.guarded_request(request)
     if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)
-        request = await _guarded(request, context)
+        request = await context.guarded_request(request)
     writer.request = request
     return writer, body
-
-
-async def _guarded(request: ChatRequest, context: RequestContext) -> ChatRequest:
-    """Return a request as guardrails leave the texts of its messages that they have not seen."""
-    if context.guard is None:
-        return request
-    return replace(request, messages=tuple(await context.guard(request.messages)))
 
 
 def may_use(values: Mapping[str, Any]) -> bool:
