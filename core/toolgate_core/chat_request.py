@@ -41,7 +41,8 @@ class HistoryChange:
     - `no_result`: a call without a result. The model sees `[no result]`.
     - `as_text`: an entry of another service, of which the model sees the text; or a call or
       result, for a model whose template has no form for it.
-    - `left_out`: an entry or a field of another service without text for the model.
+    - `left_out`: an entry or a field of another service without text for the model, or a line of a
+      system text that is for accounting.
     - `image`: an image in the result of a call, for a model that takes text only.
     - `system`, `joined`, `added`, `split`: a message that the model's template does not accept at
       its place. The model sees a system message as text of the user, one message instead of two, a

@@ -10,11 +10,19 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeVar
 
-from toolgate_core.chat_request import HistoryChange
+from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
@@ -307,6 +315,10 @@ class Notes:
         self.grammars, self.has_new_grammars, self.resamples = 0, False, 0
 
 
+Content = TypeVar("Content", bound=str | Sequence[dict[str, Any]])
+Guard = Callable[[Sequence[dict[str, Any]]], Awaitable[Sequence[dict[str, Any]]]]
+
+
 @dataclass(slots=True)
 class RequestContext:
     request_id: str | None = None
@@ -326,6 +338,8 @@ class RequestContext:
     """Number of models to which it went on."""
     deployment: object = None
     """The Deployment to which the request was sent last."""
+    guard: Guard | None = None
+    """Shows what comes into the prompt late to what reads requests. None: nothing does."""
     free_memory: Callable[[], None] | None = None
     """Ends the reservation of memory for the body. None after it was called."""
     caller: Caller = field(default_factory=Caller)
@@ -357,6 +371,22 @@ class RequestContext:
         meter.lease = await limiter.admit(
             key, self.call_id or "", tokens, meter.used_tokens, self.notes.headers, names
         )
+
+    async def guarded(self, content: Content, role: str) -> Content:
+        """Return the content of a message that comes into the prompt late, as the guardrails leave
+        it. Raise ToolgateError."""
+        if self.guard is None:
+            return content
+        [message] = await self.guard([{"role": role, "content": content}])
+        left: Content = message["content"]
+        return left
+
+    async def guarded_request(self, request: ChatRequest) -> ChatRequest:
+        """Return a request as the guardrails leave the texts of its messages that they have not
+        seen. Raise ToolgateError."""
+        if self.guard is None:
+            return request
+        return replace(request, messages=tuple(await self.guard(request.messages)))
 
     def release_body(self) -> None:
         """End the reservation of memory for the body: the request has ended. Later calls do

@@ -110,14 +110,21 @@ def test_marks_of_the_messages_api_do_not_change_the_hashes():
     """Clients move `cache_control` to the last message, and Claude Code numbers its requests."""
     mark = {"cache_control": {"type": "ephemeral"}}
 
-    def turn(at, text="Hello.", **marked):
-        billing = {"type": "text", "text": f"x-anthropic-billing-header: cch={at};"}
-        system = [billing, {"type": "text", "text": LONG, **mark}]
+    def turn(at, text="Hello.", system=lambda billing: billing, **marked):
+        given = system(f"x-anthropic-billing-header: cch={at};")
         first = user([{"type": "text", "text": text, **marked}])
-        return {"system": system, "messages": [first], "tools": [{**TOOLS[0], **marked}]}
+        return {"system": given, "messages": [first], "tools": [{**TOOLS[0], **marked}]}
 
-    assert hashes(**turn(1, **mark)) == hashes(**turn(2))
-    assert hashes(**turn(1, "Bye.")) != hashes(**turn(1))
+    def block(text, **marked):
+        return {"type": "text", "text": text, **marked}
+
+    for system in (
+        lambda billing: [block(billing), block(LONG, **mark)],
+        lambda billing: [block(f"{billing}\n{LONG}")],
+        lambda billing: f"{LONG}\n{billing}\n{LONG}",
+    ):
+        assert hashes(**turn(1, system=system, **mark)) == hashes(**turn(2, system=system))
+        assert hashes(**turn(1, "Bye.", system)) != hashes(**turn(1, system=system))
 
 
 def test_deferred_tools_do_not_change_the_hashes():

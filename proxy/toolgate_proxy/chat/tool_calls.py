@@ -88,7 +88,8 @@ async def _result(
         async with asyncio.timeout(seconds):
             if tool.label.counted:
                 await context.meter.admit_tool_call()
-            return await tool.run(arguments)
+            result = await tool.run(arguments)
+        return replace(result, content=await context.guarded(result.content, "tool"))
     except RateLimited as error:
         return tool.refused(error.message)
     except TimeoutError:

@@ -35,15 +35,17 @@ PROMPT = {"system": "system", "instructions": "system", "messages": "user", "inp
 PROMPT |= dict.fromkeys(("functions", "documents", "chat_template_kwargs"), "user")
 """Parameters whose texts reach the prompt, and the role of texts outside of messages."""
 NO_TEXT = set(
-    """$id $ref $schema annotations cache_control caller created_by detail encrypted_content
-    encrypted_index execution file_data format id image_url is_error media_type name namespace
-    pattern phase required role server_label signature status type url""".split()  # noqa: SIM905
+    """$id $ref $schema cache_control caller created_by detail encrypted_content
+    encrypted_index execution file_data format id image_url is_error media_type pattern phase
+    required role server_label signature status type""".split()  # noqa: SIM905
 )
 """Members that are texts only if they have white space: ids and the like, and what is shown as part
 of a call or as an image."""
+OPEN = {"chat_template_kwargs", "env", "input_schema", "parameters"}
+"""Objects in which the client chooses the names of members. They are shown as JSON."""
 
 
-class _Shown:
+class Shown:
     """What a guardrail gets of a request. `data`: the parameters, which are changed in place."""
 
     def __init__(self, handler: Any, data: dict[str, Any], guardrail: Any) -> None:
@@ -51,8 +53,10 @@ class _Shown:
         self._skipped = {role for role in SKIPS if _setting(guardrail, SKIPS[role])}
         self._only_results = optional(guardrail, "scan_only_tool_results") is True
         self._data = data
-        self._places: dict[str, list[tuple[Any, Any]]] = {TEXTS: [], CALLS: []}
+        self.places: dict[str, list[tuple[Any, Any]]] = {TEXTS: [], CALLS: []}
         """Dicts and lists, with the key of a text or of arguments."""
+        self.heads: list[dict[str, Any]] = []
+        """What the message of each text begins with."""
         self.inputs: dict[str, Any] = {TEXTS: [], CALLS: [], MESSAGES: [], "images": [], TOOLS: []}
         self._message: object = None
         """That of the text before."""
@@ -60,21 +64,26 @@ class _Shown:
             self._read(data, name, {"role": PROMPT[name]})
         if self._covers("user"):
             self.inputs[TOOLS] = [*_functions(data.get(TOOLS))]
+            for tool in data[TOOLS] if isinstance(data.get(TOOLS), list) else ():
+                if isinstance(tool, dict) and tool.get("type") == "namespace" and tool.get("name"):
+                    self._add_text(tool, "name", {"role": "user"}, None)
         self.inputs["model"] = data.get("model")
 
     def write(self, left: dict[str, Any]) -> None:
         """Apply what the guardrail changed, be it in the texts and calls or in the messages. Raise
         ValueError if their number changed."""
         if (messages := left[MESSAGES]) != self.inputs[MESSAGES]:
-            texts = [text for each in messages for text in _texts(each)]
+            texts = [text for each in messages for text in texts_of(each)]
             calls = [call for each in messages for call in each.get(CALLS) or ()]
             left = {**left, TEXTS: texts, CALLS: calls}
-        for name, places in self._places.items():
+        for name, places in self.places.items():
             shown = self.inputs[name]
             for (holder, key), old, new in zip(places, shown, left[name] or shown, strict=True):
                 if new != old:
                     text = new if name == TEXTS else new["function"]["arguments"]
                     holder[key] = text if isinstance(holder[key], str) else json.loads(text)
+                    if name == CALLS:
+                        holder["name"] = new["function"]["name"]
         if left[TOOLS] != self.inputs[TOOLS]:
             own = {_name(tool) for tool in _functions(self._data.get(TOOLS))}
             changed = {_name(tool): tool for tool in left[TOOLS]}
@@ -93,7 +102,7 @@ class _Shown:
         if key in ("arguments", "input") and isinstance(holder.get("name"), str):
             if self._covers(role):
                 self._add_call(holder, key, value)
-        elif isinstance(value, str):
+        elif isinstance(value, str) or (isinstance(value, dict) and key in OPEN):
             if value and self._covers(role):
                 self._add_text(holder, key, head, message)
         elif isinstance(value, list):
@@ -104,6 +113,7 @@ class _Shown:
             for name, each in value.items():
                 is_text = name not in NO_TEXT and not name.endswith("_id")
                 is_text &= name != "data" or kind == "text"
+                is_text &= name != "name" or value.keys().isdisjoint(("arguments", "input"))
                 if is_text or (isinstance(each, str) and len(each.split(None, 1)) > 1):
                     self._read(value, name, head, message)
 
@@ -111,21 +121,22 @@ class _Shown:
         return str(role) in RESULTS if self._only_results else str(role) not in self._skipped
 
     def _add_text(self, holder: Any, key: Any, head: dict[str, Any], message: object) -> None:
-        self._places[TEXTS].append((holder, key))
-        self.inputs[TEXTS].append(holder[key])
+        text = _as_text(holder[key])
+        self.places[TEXTS].append((holder, key))
+        self.inputs[TEXTS].append(text)
+        self.heads.append(head)
         messages = self.inputs[MESSAGES]
         if message is self._message is not None and head.items() <= messages[-1].items():
             parts = messages[-1]["content"]
             parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
-            messages[-1]["content"] = [*parts, {"type": "text", "text": holder[key]}]
+            messages[-1]["content"] = [*parts, {"type": "text", "text": text}]
         else:
-            messages.append({**head, "content": holder[key]})
+            messages.append({**head, "content": text})
         self._message = message
 
     def _add_call(self, holder: Any, key: Any, value: Any) -> None:
-        self._places[CALLS].append((holder, key))
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        function = {"name": holder["name"], "arguments": text}
+        self.places[CALLS].append((holder, key))
+        function = {"name": holder["name"], "arguments": _as_text(value)}
         call = {"id": holder.get("call_id") or holder.get("id"), "type": "function"}
         self.inputs[CALLS].append({**call, "function": function})
         message = {"role": "assistant", "content": None, CALLS: self.inputs[CALLS][-1:]}
@@ -137,7 +148,7 @@ async def process_input_messages(
     self: Any, data: dict[str, Any], guardrail_to_apply: Any, litellm_logging_obj: Any = None
 ) -> dict[str, Any]:
     """Show a request to a guardrail, and apply what it changed."""
-    shown = _Shown(self, data, guardrail_to_apply)
+    shown = Shown(self, data, guardrail_to_apply)
     inputs = {name: value for name, value in shown.inputs.items() if value or name == TEXTS}
     if not inputs[TEXTS] and CALLS not in inputs:
         return data
@@ -159,6 +170,10 @@ async def process_input_messages(
     return data
 
 
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _head(role: object, value: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     """Return a message in OpenAI's form without its content. `outer`: what `value` is inside of."""
     if role not in RESULTS:
@@ -173,7 +188,7 @@ def _setting(guardrail: Any, name: str) -> bool:
     return bool(getattr(litellm, name) if own is None else own)
 
 
-def _texts(message: Any) -> list[str]:
+def texts_of(message: Any) -> list[str]:
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     return [part["text"] for part in parts if isinstance(part.get("text"), str)]

@@ -12,6 +12,7 @@ from toolgate_core.errors import ToolgateError
 
 from ..api.surface import ApiResponse
 from ..chat.failover import Events
+from ..context import Guard
 from .router import Row, Taken
 
 
@@ -54,6 +55,11 @@ class Observer:
         """Return the body as the hooks before a deployment leave it, for the same model and
         streamed like it. Raise ToolgateError."""
         return body
+
+    async def guard(self, body: Mapping[str, Any]) -> Guard | None:
+        """Return what shows texts that come into the prompt late to guardrails; None: there are
+        none. `body`: as the hooks left it."""
+        return None
 
     async def answers(self, row: Row, *, stream: bool) -> None:
         """Note the deployment that answers, and LiteLLM's headers of a stream."""

@@ -31,7 +31,7 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from ..api.surface import ApiResponse, Surface, is_streamed
 from ..background import in_background
 from ..chat.response import ResponseEvent
-from ..context import RequestContext
+from ..context import Guard, RequestContext
 from . import database
 from .errors import PROVIDER, HostRefused, host_error, own_error, own_errors
 from .fallbacks import Fallbacks, without_model
@@ -44,6 +44,7 @@ from .hooks import (
     wants_events,
     without_inert,
 )
+from .later_texts import LaterTexts
 from .observer import Observer
 from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
 from .response_hooks import ResponseHooks
@@ -139,6 +140,13 @@ class RequestEvents(Observer):
                 changed = changed if left is None else left
         kept = {name: body[name] for name in ("model", "stream", GUARDRAILS) if name in body}
         return {**self._data.as_in(changed, body), **kept}
+
+    async def guard(self, body: Mapping[str, Any]) -> Guard | None:
+        if not (self._fallbacks.route.hooks or self.reads):
+            return None
+        errors = own_errors if self._guard is None else self._guard.noting_refusals
+        data = await self._data.prepared()
+        return LaterTexts(data, self._data.caller, body, errors).guarded
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
         data = await self._data.prepared()

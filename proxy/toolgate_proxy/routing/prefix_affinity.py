@@ -29,6 +29,7 @@ from typing import Any
 import orjson
 
 from .. import metrics
+from ..billing_line import without_billing
 from ..request_fields import without_deferred
 from .deployments import Deployments, Placement
 
@@ -43,9 +44,8 @@ HEAD_FIELDS = ("cache_salt", "tools", "functions", "system", "instructions")
 """Fields that precede the messages in every prompt. A `cache_salt` separates caches."""
 MARK = "cache_control"
 """Clients move it to the last message of a conversation."""
-BILLING = "x-anthropic-billing-header:"
-"""Beginning of a block that Claude Code puts before its system prompt, for Anthropic's accounting.
-It changes with each request, so no prefix of the prompt could be cached, and is no part of it."""
+TEXTS = ("content", "text")
+EMPTY = {"type": "text", "text": ""}
 LEADING_ROLES = ("system", "developer")
 KEY = "prompt_cache_key"
 """The client's name for requests that share a prefix, in OpenAI's APIs."""
@@ -126,22 +126,20 @@ def _bytes(value: object) -> bytes:
 
 def _without_marks(value: object) -> object:
     """Return a message, tools or a system prompt without what changes from turn to turn and is no
-    part of the prompt's beginning: fields of Anthropic's API, and deferred tools. Claude Code adds
-    those that it has found to its tools."""
+    part of the prompt's beginning: what only Anthropic's API needs, and deferred tools. Claude Code
+    adds those that it has found to its tools."""
+    if isinstance(value, str):
+        return without_billing(value)
     if isinstance(value, list):
-        return [_without_marks(each) for each in without_deferred(value) if not _is_billing(each)]
-    if isinstance(value, Mapping) and (MARK in value or isinstance(value.get("content"), list)):
+        kept = (_without_marks(each) for each in without_deferred(value))
+        return [each for each in kept if each != EMPTY]
+    if isinstance(value, Mapping):
         return {
-            name: _without_marks(inner) if name == "content" else inner
+            name: _without_marks(inner) if name in TEXTS else inner
             for name, inner in value.items()
             if name != MARK
         }
     return value
-
-
-def _is_billing(block: object) -> bool:
-    text = block.get("text") if isinstance(block, Mapping) else None
-    return isinstance(text, str) and text.startswith(BILLING)
 
 
 def _hash(data: bytes | bytearray, owner: str) -> bytes:

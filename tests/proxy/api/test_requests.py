@@ -21,6 +21,7 @@ from toolgate_proxy.features.files.pdf import PDF, Pdf
 
 from .kit import (
     APIS,
+    HI,
     TURNS,
     changes,
     each_api,
@@ -108,6 +109,51 @@ def recorded(name):
             if isinstance(block, dict) and block["type"] == "thinking":
                 block["signature"] = signer(SEAL)(block["thinking"])
     return request
+
+
+BILLED = "x-anthropic-billing-header: cc_version=2.1; cch=1;"
+LINES = {
+    f"{BILLED}\nBe brief.": "Be brief.",
+    f"{BILLED}\r\n\r\nBe brief.\r\n": "\r\nBe brief.\r\n",
+    f"Be brief.\n{BILLED}\n{BILLED}\nBe kind.": "Be brief.\nBe kind.",
+    f"Be brief.\n{BILLED}": "Be brief.\n",
+    f"Say {BILLED}\n {BILLED}": None,
+}
+"""By system text: without the lines of the header. None: it only mentions them."""
+
+
+def with_system(api, text):
+    """Requests with a system text at each place, and the path of the place."""
+    kind = "input_text" if api == "responses" else "text"
+    path = "input[{}]" if api == "responses" else "messages[{}].content"
+    of_part = path if api == "responses" else f"{path}[0]"
+    for role in ("system", "developer"):
+        for content, place in ((text, path), ([{"type": kind, "text": text}], of_part)):
+            message = {"role": role, "content": content}
+            yield {TURNS[api]: [message, *HI]}, place.format(0)
+            yield {TURNS[api]: [*HI, message, *HI]}, place.format(1)
+    if api == "responses":
+        yield {"instructions": text}, "instructions"
+    if api == "messages":
+        yield {"system": text}, "system"
+        yield {"system": [{"type": "text", "text": text}]}, "system[0]"
+
+
+@each_api()
+def test_only_the_line_with_the_billing_header_is_left_out_of_a_system_text(api):
+    for text, left in LINES.items():
+        for body, place in with_system(api, text):
+            asked = parsed(api, body)
+            [system] = [each["content"] for each in asked.messages if each["role"] == "system"]
+            shown = system if isinstance(system, str) else "".join(part["text"] for part in system)
+            assert shown == (text if left is None else left), body
+            assert changes(asked) == ([] if left is None else [["left_out", place]])
+    for body, place in with_system(api, BILLED):
+        asked = parsed(api, body)
+        assert {each["role"] for each in asked.messages} == {"user"}
+        assert changes(asked) == [["left_out", place]]
+    [said] = parsed(api, {TURNS[api]: [{"role": "user", "content": BILLED}]}).messages
+    assert said["content"] == BILLED
 
 
 def of_claude(name):

@@ -14,13 +14,14 @@ import pytest
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.llms.custom_llm import CustomLLM
 from litellm.proxy import proxy_server
-from litellm.proxy._types import ProxyException
+from litellm.proxy._types import ProxyException, UserAPIKeyAuth
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from pydantic import SecretStr
 
 from tests.support.documents import pdfs as worker
 from tests.support.documents.pdfs import in_base64
 from tests.support.effort import rotating
+from tests.support.litellm.guards import Unified
 from tests.support.litellm.log_events import log_events
 from tests.support.litellm.router import made, row, use
 from tests.support.servers.fake_backend import KEY
@@ -102,13 +103,16 @@ async def test_litellms_router_has_fallbacks_for_prompts_that_are_too_long(
 
 async def test_a_file_becomes_text(recorder, backend, monkeypatch):
     monkeypatch.setattr(parts, "DOCUMENTS", parts.Documents(module=worker.__name__))
-    backend.turns[:] = [Script(("Hello",))]
+    backend.turns[:] = [Script(("Hello",))] * 2
     file = {"file_data": in_base64(b"%PDF-Lamp 4"), "filename": "a.pdf"}
     messages = [{"role": "user", "content": [{"type": "file", "file": file}]}]
     await litellm.acompletion(model="toolgate/tiny", messages=messages)
-    assert backend.messages()[-1]["content"][0]["text"] == (
-        '<document title="a.pdf">\nLamp 4\n</document>'
-    )
+    text = '<document title="a.pdf">\nLamp 4\n</document>'
+    assert backend.messages()[-1]["content"][0]["text"] == text
+    monkeypatch.setattr(litellm, "callbacks", [Unified(mark="Lamp")])
+    metadata = {"user_api_key_auth": UserAPIKeyAuth()}
+    await litellm.acompletion(model="toolgate/tiny", messages=messages, metadata=metadata)
+    assert backend.messages()[-1]["content"][0]["text"] == text.replace("Lamp", "hidden")
 
 
 async def test_custom_tools_are_refused_and_mocks_replace_the_backend(recorder, backend):

@@ -140,17 +140,17 @@ class Unified(CustomGuardrail):
     """Replaces the mark in tools and in texts and calls, or in messages. In `during_call`, it
     refuses the mark."""
 
-    def __init__(self, changes="texts"):
+    def __init__(self, changes="texts", mark=MARK):
         mode = changes if changes == "during_call" else "pre_call"
         super().__init__(guardrail_name="unified", event_hook=mode, default_on=True)
-        self._changes = changes
+        self._changes, self._mark = changes, mark
 
     async def apply_guardrail(self, inputs, *args, **more):
         shown = json.dumps(inputs)
-        if self._changes == "during_call" and MARK in shown:
+        if self._changes == "during_call" and self._mark in shown:
             raise refusal()
         kept = {name: inputs[name] for name in KEPT[self._changes] if name in inputs}
-        return json.loads(shown.replace(MARK, "hidden")) | kept
+        return json.loads(shown.replace(self._mark, "hidden")) | kept
 
 
 class Exchanging(Unified):

@@ -25,6 +25,16 @@ FOREIGN_ROLES = ("assistant", *RESULT_ROLES)
 fault of the client."""
 OF_RESPONSES = {"input_text": "text", "output_text": "text", "input_image": "image_url"}
 """By type of a part in the Responses API: its type here."""
+PART_FIELDS = {"text": ("text",), "refusal": ("refusal",), "image_url": ("image_url",)}
+"""By type of part: its fields, beside those that only have a meaning elsewhere."""
+IGNORED_FIELDS = (
+    "type",
+    "annotations",
+    "cache_control",
+    "citations",
+    "detail",
+    "prompt_cache_breakpoint",
+)
 PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
@@ -76,7 +86,7 @@ class _Reader:
     define: Define
 
     def read(self, message: object, param: str) -> dict[str, Any] | None:
-        """The message; None for one that only changes the tools at the beginning."""
+        """The message; None for a system message of which nothing is part of the prompt."""
         fields = Fields.of(message, param)
         # The template defines the roles: some support more than OpenAI's five.
         role = fields.required_text("role")
@@ -88,7 +98,7 @@ class _Reader:
             self.tools.begin()
         given = fields.values.get("content")
         content = self._content(given, fields.path("content"), role)
-        if content == [] and given and role in SYSTEM_ROLES:
+        if not content and given and role in SYSTEM_ROLES:
             return None
         if content is None and role == "assistant":
             content = fields.text("refusal")  # the text of the message, if it has no content
@@ -99,6 +109,8 @@ class _Reader:
         return _with_content(fields, role, content, self.used)
 
     def _content(self, content: object, param: str, role: str) -> str | list[dict[str, Any]] | None:
+        if isinstance(content, str) and role in SYSTEM_ROLES:
+            return self.history.system(content, param)
         if content is None or isinstance(content, str):
             return content
         if not isinstance(content, list):
@@ -107,7 +119,9 @@ class _Reader:
         for at, given in enumerate(content):
             path = f"{param}[{at}]"
             if not self._is_change(given, path, role, changes):
-                parts += self._parts(given, path, role)
+                read = self._parts(given, path, role)
+                is_system = role in SYSTEM_ROLES
+                parts += self.history.system_parts(read, path) if is_system else read
         return [*parts, *changes.parts(heading=role in SYSTEM_ROLES)]
 
     def _is_change(self, part: object, param: str, role: str, changes: ToolChanges) -> bool:
@@ -134,6 +148,9 @@ class _Reader:
         fields = Fields.of(part, param)
         kind = fields.values.get("type")
         kind = OF_RESPONSES.get(str(kind), kind)
+        known = {**PART_FIELDS, **self.used.parts}.get(kind if isinstance(kind, str) else "")
+        if known is not None:
+            self.history.note_unknown(fields, (*known, *IGNORED_FIELDS))
         if kind in ("text", "refusal"):
             if fields.text(kind) is None and role in FOREIGN_ROLES:
                 self.history.note("left_out", param)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from toolgate_core.errors import UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
-from ...routing.prefix_affinity import BILLING
-from ..shared.history import Part
+from ..shared.history import History, Part
 from ..shared.tool_changes import ADDITION, REMOVAL, Define, ToolChanges, text_part
 
 TEXT_FIELDS = ("type", "text", "cache_control", "citations")
@@ -123,7 +122,11 @@ def refuse_citations(fields: Fields) -> None:
 
 
 def read_system(
-    fields: Fields, name: str, changes: ToolChanges | None = None, define: Define | None = None
+    fields: Fields,
+    name: str,
+    history: History,
+    changes: ToolChanges | None = None,
+    define: Define | None = None,
 ) -> list[Part]:
     """The content of the system prompt, or with `changes` that of a message of the role system,
     which can add and remove tools. `define` parses a tool. Raises InvalidRequest, UnknownTool and
@@ -139,7 +142,7 @@ def read_system(
             where = "a system prompt" if changes is None else "a system message"
             known = ("text",) if changes is None else ("text", ADDITION, REMOVAL)
             raise unsupported_block(block, kind, where, known)
-        elif (text := read_text(block)) and not text.startswith(BILLING):
+        elif text := history.system(read_text(block), block.place):
             parts.append(text_part(text))
     if changes is not None:
         return [*parts, *changes.parts(heading=True)]

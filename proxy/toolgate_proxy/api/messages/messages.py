@@ -72,7 +72,7 @@ def parse_messages(
     begin = max((feature.begin(given) for feature in used), default=0)
     reader = _Reader(used, turns, define)
     if system is not None:
-        reader.system(read_system(Fields({"system": system}), "system"), "system")
+        reader.system(read_system(Fields({"system": system}), "system", turns.history), "system")
     users = (at for at, message in enumerate(given) if _role(message) == "user")
     latest = max(users, default=0)
     for at, message in enumerate(given[begin:], begin):
@@ -106,8 +106,9 @@ class _Reader:
         if role in SYSTEM_ROLES:
             check_fields(message, (*MESSAGE_FIELDS, "output_config"))
             self.turns.history.note_unknown(message, MESSAGE_FIELDS)
-            changes = ToolChanges(self.turns.tools, self.turns.history)
-            self.system(read_system(message, "content", changes, self._define), path)
+            history = self.turns.history
+            changes = ToolChanges(self.turns.tools, history)
+            self.system(read_system(message, "content", history, changes, self._define), path)
             return
         check_fields(message, MESSAGE_FIELDS)
         self.turns.tools.begin()

@@ -100,6 +100,8 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
     def _namespace(self, fields: Fields) -> Taken:
         check_entry(fields, FIELDS["namespace"])
         name, description = fields.text("name"), fields.text("description")
+        if description:
+            self.used.asked.history.note("left_out", fields.path("description"))
         if not name:
             where = f"{fields.place}.name"
             raise InvalidTools(f"{where} must be a non-empty string.", param=where)

@@ -32,6 +32,13 @@ class ItemTurns(Turns):
         return super().begin(message, path)
 
     def message(self, role: str, content: Content, path: str) -> None:
+        if role == "system" and content:
+            if isinstance(content, str):
+                content = self.history.system(content, path)
+            else:
+                content = self.history.system_parts(content, path)
+            if not content:
+                return
         last = self.last("assistant") if role == "assistant" else None
         if last is not None and not last.has_content:
             last.message["content"] = content

@@ -21,6 +21,7 @@ from typing import Any
 from toolgate_core.chat_request import Change, HistoryChange
 from toolgate_core.toolset import Toolset
 
+from ...billing_line import without_billing
 from ...request_fields import Fields
 
 THINKING = ("thinking", "redacted_thinking", "reasoning", "reasoning_text", "summary_text")
@@ -79,6 +80,17 @@ class History:
         for name, value in fields.values.items():
             if name not in known and value is not None:
                 self.note("left_out", fields.path(name))
+
+    def system(self, text: str, path: str) -> str:
+        """A text of a system message, without the lines that are no part of the prompt."""
+        if (shown := without_billing(text)) != text:
+            self.note("left_out", path)
+        return shown
+
+    def system_parts(self, parts: Iterable[Part], path: str) -> list[Part]:
+        """The same of parts. One that has nothing else is left out."""
+        texts = [(part["text"], self.system(part["text"], path)) for part in parts]
+        return [{"type": "text", "text": text} for given, text in texts if text or not given]
 
     def text(self, entry: Mapping[str, Any], path: str) -> str:
         """The text of an entry of another service; empty if it is left out."""

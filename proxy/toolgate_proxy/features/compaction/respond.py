@@ -277,7 +277,8 @@ async def _compacted(
         for at in division.recent
         if not (rule.keeps_users and request.messages[at]["role"] == "user")
     )
-    made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
+    summary = await run.context.guarded(summary_of(events, tokens), "user")
+    made = Compacted(summary, recent, rule.keeps_users, rule.pauses)
     run.keep(generation)
     response = run.response(generation)
     response.request, response.earlier = request, writing.counts
