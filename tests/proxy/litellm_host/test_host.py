@@ -12,7 +12,7 @@ import litellm
 import pytest
 import yaml
 from fastapi import Depends, FastAPI
-from litellm.proxy import proxy_server
+from litellm.proxy import litellm_pre_call_utils, proxy_server
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from litellm.proxy.common_utils.http_parsing_utils import _read_request_body
@@ -39,6 +39,7 @@ from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host import private_names
 from toolgate_proxy.litellm_host.app import insert_own_route
 from toolgate_proxy.litellm_host.limit_hook import hook
+from toolgate_proxy.litellm_host.own_metadata import is_own
 from toolgate_proxy.litellm_host.private_names import (
     PRIVATE_NAMES,
     LiteLLMChanged,
@@ -208,6 +209,7 @@ async def test_key_allows_models_by_name_wildcard_or_access_group(
 
 # --- fields that LiteLLM reads as settings of its own ---------------------------------------------
 
+OF_CLIENTS = ("project", "session_id", "spend_logs_metadata", "tags", "trace_id", "user_id")
 SETTINGS = CASES["settings"]
 PARAMETERS = CASES["parameters"]
 
@@ -220,6 +222,20 @@ def test_litellms_settings_are_control_fields_and_parameters_of_the_apis_are_not
     banned = [name for name in (*SETTINGS, *PARAMETERS) if is_banned(name)]
     assert {"api_base", "user_config"} <= {*banned}
     assert not {"fallbacks", "metadata", "model"} & {*banned}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_all_that_litellm_writes_into_metadata_is_its_own(path):
+    """Its lists lack some. What a client may set as well is not."""
+    caller = UserAPIKeyAuth(api_key="k", team_id="t", agent_id="a", budget_reservation={"x": 1})
+    config = SimpleNamespace(load_team_config=lambda team_id: {}, config={})
+    request = request_with(path=path, method="POST")
+    made = await litellm_pre_call_utils.add_litellm_data_to_request(
+        {"model": "tiny"}, request, caller, config, {}, "1"
+    )
+    written = made.get("litellm_metadata") or made["metadata"]
+    assert [name for name in written if not is_own(name)] == ["agent_id"]
+    assert [name for name in OF_CLIENTS if is_own(name)] == []
 
 
 # --- operations that models of ours do not support ------------------------------------------------
