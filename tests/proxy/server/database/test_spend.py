@@ -174,12 +174,18 @@ async def test_an_invalid_request_and_a_count_of_tokens_cost_nothing(gateway, da
     assert await counted("key", hash_token(key)) == NOTHING
 
 
-async def test_a_stream_that_its_client_left_costs_what_was_sent(gateway, database):
+@sampled("api, stream", PATHS, STREAMED, one_in=2)
+async def test_a_response_that_its_client_left_costs_what_was_generated(
+    gateway, database, api, stream
+):
     gateway.backend.scripts["hang"] = Script(("Hello there",), cached_tokens=0, hang_after=2)
     key = await database.key(max_budget=100.0)
-    await gateway.ask(chat("hang", stream=True), key=key, leave_after=lambda sent: b'"H' in sent)
+    body = body_of(api, "hang", stream=stream)
+    await gateway.ask(body, path=PATHS[api], key=key, leave_after=1.0)
     row = await database.logged()
+    assert (row.status, row.prompt_tokens, row.completion_tokens) == ("success", 11, 2)
     assert row.spend == pytest.approx(cost(row)) != 0.0
+    assert (await database.row_of(key)).spend == pytest.approx(row.spend)
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
 
 
