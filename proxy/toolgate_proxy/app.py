@@ -72,6 +72,11 @@ def paths(litellm: Forwarding) -> list[Path]:
             model_retrieval.PATH,
             answered(partial(model_retrieval.answer, litellm)),
         ),
+        Path(
+            "GET /v1/model/info",
+            model_retrieval.INFO,
+            answered(partial(model_retrieval.info, litellm)),
+        ),
     ]
 
 

@@ -171,6 +171,8 @@ class Meter:
     """Of the limits of the key; None before they have admitted the request, and without a key."""
     prompt_admitted: bool = False
     """The limits admitted the prompt as it was counted."""
+    is_logged: bool = False
+    """A log event reports the tokens, those of a response that its client leaves as well."""
     settled: Tokens | None = None
     """The tokens that the lease was settled by."""
 

@@ -18,7 +18,7 @@ from toolgate_core import wire
 
 from .response import fingerprint
 
-PER_REQUEST = {"request_id", "stream", "priority", "grammars"}
+PER_REQUEST = {"request_id", "stream", "batched", "priority", "grammars"}
 """Fields of a message on which the answer does not depend. Its `enforcement` has the keys of the
 grammars."""
 

@@ -40,7 +40,7 @@ class Constraints:
     def message(self, request_id: str | None, *, metered: bool = False) -> wire.GenerateRequest:
         """Return the message that begins the generation. `request_id`: the client's
         `x-request-id`. Clients may repeat it, but vLLM's ids are unique, so the gateway's own id is
-        appended. `metered`: whether a limit counts the tokens, those of an abandoned response as
+        appended. `metered`: whether a limit or a log event counts those of an abandoned response as
         well. Raise InvalidRequest."""
         found, needed, request = self.prepared, self.needed, self.prepared.request
         # Only a stream can be closed at a stop string or an invalid call.

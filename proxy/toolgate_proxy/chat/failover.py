@@ -139,10 +139,16 @@ async def _begin(
         arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.
         at_once = request.stream or request.gateway_tools or request.pending_calls
-        async for batch in arriving:
-            held.append(batch)
-            if batch and at_once:
-                break
+        try:
+            async for batch in arriving:
+                held.append(batch)
+                if batch and at_once:
+                    break
+        except asyncio.CancelledError as left:
+            if at_once or not any(held):
+                raise
+            # What was generated until the client left counts, as that of a stream.
+            arriving = _raising(left)
         yield response, _chain(held, arriving)
 
 
@@ -152,6 +158,12 @@ async def _checked(events: Events, require_key: Callable[[], None] | None) -> Ev
         if require_key is not None:
             require_key()
         yield batch
+
+
+async def _raising(error: BaseException) -> Events:
+    """Yield no events, and raise the error."""
+    raise error
+    yield []
 
 
 async def _chain(held: Iterable[list[ResponseEvent]], rest: Events) -> Events:

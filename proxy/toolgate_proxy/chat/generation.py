@@ -112,7 +112,7 @@ async def begun(
     """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
     continued, by time.monotonic. Raise ToolgateError, among them GrammarsRefused."""
     key = context.caller.key
-    metered = key is not None and key.limits.counts_output
+    metered = context.meter.is_logged or (key is not None and key.limits.counts_output)
     message = constraints.message(context.request_id, metered=metered)
     name = "" if answers is None else name_of(message, constraints.prepared.info)
     kept: KeptAnswer | None = None

@@ -62,7 +62,7 @@ ROUTES = {
         r"(?:/v1)?/(?:chat/completions|completions|embeddings|messages|messages/count_tokens)"
         r"|(?:(?:/openai)?/v1)?/responses(?:/(?:input_tokens|compact))?"
     ),
-    "GET": re.compile(r"(?:/v1)?/models(?:/.+)?", re.DOTALL),
+    "GET": re.compile(r"(?:/v1)?/models(?:/.+)?|(?:/v1)?/model/info|/model_group/info", re.DOTALL),
 }
 """An allow-list: LiteLLM has hundreds of routes and adds more with each release. All other routes
 require the master key."""

@@ -99,8 +99,8 @@ class Observer:
         raises."""
 
     def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
-        """Create the log event in the background. A stream that the client closed after it had
-        `begun` counts as a success, as in LiteLLM."""
+        """Create the log event in the background. A response that the client left after it had
+        `begun` counts as a success, with what was generated, as a stream in LiteLLM."""
 
 
 UNOBSERVED = Observer()

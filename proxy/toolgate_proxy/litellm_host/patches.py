@@ -11,6 +11,7 @@ Reasons for each patch:
   names before the message.
 - LiteLLM's handlers for guardrails read only a part of a request, and convert the rest
   (`guardrail_inputs.py`).
+- LiteLLM takes members of a client's metadata for its own (`own_metadata.py`).
 - `PrismaDBExceptionHandler` imports `prisma`, LiteLLM's database client, to detect database errors.
   Without prisma a 401 became a 500.
 """
@@ -30,6 +31,7 @@ import litellm.main
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.llms.custom_llm import CustomLLM
+from litellm.proxy import litellm_pre_call_utils
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from litellm.types.utils import ModelResponse, ModelResponseStream
@@ -42,6 +44,7 @@ from .context import hold
 from .errors import CARRIED, PROVIDER
 from .guardrail_inputs import HANDLERS, process_input_messages
 from .limit_hook import is_ours
+from .own_metadata import cleaning
 
 _MADE = "_toolgate_registered"
 """Attribute of litellm.main that is set once the patches are installed."""
@@ -83,6 +86,9 @@ def register(provider: CustomLLM) -> CustomLLM:
             for name in list(vars(PrismaDBExceptionHandler)):
                 if name.startswith("is_"):
                     setattr(PrismaDBExceptionHandler, name, staticmethod(lambda _: False))
+        litellm_pre_call_utils._normalized_metadata_object = cleaning(
+            litellm_pre_call_utils._normalized_metadata_object
+        )
         for handler in HANDLERS:
             handler.process_input_messages = process_input_messages
         hold()

@@ -69,6 +69,17 @@ USER_CONTENT_TYPES = frozenset(ValidUserMessageContentTypes)
 """Types of content parts in a user message that LiteLLM accepts."""
 OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
 """Fields that LiteLLM lists as its own but that are OpenAI's or harmless."""
+CLIENTS = frozenset(
+    {
+        "caching",
+        "drop_params",
+        "litellm_session_id",
+        "litellm_trace_id",
+        "request_timeout",
+        "stream_timeout",
+    }
+)
+"""Fields of LiteLLM's documentation for clients that change nothing but their own request."""
 FURTHER = frozenset(
     {
         "additional_drop_params",
@@ -77,7 +88,6 @@ FURTHER = frozenset(
         "context_window_fallbacks",
         "deployment_id",
         "disable_fallbacks",
-        "drop_params",
         "engine",
         "failure_callback",
         "include_fallback_errors",
@@ -102,7 +112,7 @@ _BANNED = frozenset(_BANNED_REQUEST_BODY_PARAMS)
 
 def is_control(field: str) -> bool:
     """Return whether LiteLLM treats a field of a body as its own setting."""
-    if field in OPENAI_FIELDS:
+    if field in OPENAI_FIELDS or field in CLIENTS:
         return False
     owned = field in FURTHER or is_litellm_owned_kwarg(field)
     return owned or is_banned(field) or field.startswith(PREFIXES)

@@ -37,6 +37,8 @@ UNSEEN = frozenset({"previous_response_id"})
 """Parameters that LiteLLM does not get. It refuses ids of responses that it did not make."""
 LITELLMS = frozenset({"metadata", "litellm_metadata"})
 """Where LiteLLM and its hooks keep data of their own. The request keeps what the client sent."""
+SESSION = ("litellm_session_id", "litellm_trace_id")
+"""What a request belongs to in log events."""
 GUARDRAILS = "guardrails"
 
 
@@ -213,6 +215,7 @@ class RequestData:
                 "model_info": data.get("model_info"),
                 "proxy_server_request": data.get("proxy_server_request"),
                 "cooldown_time": params.get("cooldown_time"),
+                **{name: data[name] for name in SESSION if name in data},
                 **{name: params[name] for name in PRICES & params.keys()},
             },
             custom_llm_provider=provider,

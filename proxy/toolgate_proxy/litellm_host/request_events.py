@@ -75,6 +75,7 @@ class RequestEvents(Observer):
         self._fallbacks = fallbacks
         self.reads = reads
         self._guard = ResponseHooks(data) if reads else None
+        data.context.meter.is_logged = True
         self._routed = False
         """LiteLLM's router chose the deployment."""
         self._of_fallback: Mapping[str, Any] | None = None
@@ -256,6 +257,7 @@ class RequestEvents(Observer):
             in_background(self.fallback_ended(fallbacks.model, "log_success_fallback_event"))
         if fallbacks.is_litellms:
             return  # its handler has sent the event
+        begun = begun or self._data.context.meter.completion_tokens > 0  # of a whole response
         left = isinstance(failed, ClientDisconnected) and begun
         if self._response is not None and (failed is None or left):
             shown = self._guard and self._guard.shown

@@ -42,7 +42,7 @@ def kept_answers(call_type: str, body: Mapping[str, Any], seal: OwnerSeal | None
     """Return the answers to a request; None: they are not kept. `call_type`: LiteLLM's name of the
     operation."""
     cache = litellm.cache
-    if cache is None or seal is None or is_semantic(cache):
+    if cache is None or seal is None or is_semantic(cache) or body.get("caching") is False:
         return None
     supported = cache.supported_call_types or ()
     if not any(name in supported for name in CALL_TYPES[call_type]):

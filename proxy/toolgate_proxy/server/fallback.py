@@ -16,6 +16,7 @@ from ..api.surface import Client
 from ..context import MATCH, RequestContext, model_in_path
 from ..litellm_host.admission import Admission
 from ..litellm_host.errors import HostRefused
+from ..litellm_host.refused import is_control
 from .body import RequestBody
 from .connection import Disconnect, Reply
 from .forwarding import Forwarding
@@ -43,6 +44,8 @@ async def answer(
     context, fallbacks, surface = host.context, host.fallbacks, host.surface
     sent, _ = await surface.recall(host.body, client)
     values = as_sent(fallbacks.for_litellm(surface.portable(sent)))
+    own = {name for name in surface.parameters - LITELLMS if is_control(name)}  # without effect
+    values = {name: value for name, value in values.items() if name not in own}
     scope = scope_of(host.scope, context, fallbacks.model)
     checked = {name: value for name, value in values.items() if name not in LITELLMS}
     await litellm.check(scope, checked, fallbacks.asker)

@@ -13,6 +13,7 @@ from toolgate_core.host_probe import return_freed
 
 from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
+from ..litellm_host.configuration import check_configuration
 from ..litellm_host.model_route import model_routes
 from ..litellm_host.offered_tools import begin_series
 from ..litellm_host.router import model_names, placements
@@ -36,6 +37,7 @@ def extend_lifespan(app: Any) -> None:
     @asynccontextmanager
     async def with_ours(app: Any) -> AsyncIterator[Any]:
         async with lifespan(app) as state:
+            check_configuration()
             tracing.start("toolgate-gateway")
             _freeze_heap()
             health = Health(gateway().deployments, lambda: placements(None))

@@ -1,10 +1,12 @@
-"""`GET /v1/models/{id}` and `GET /v1/models`, in OpenAI's and in Anthropic's form.
+"""`GET /v1/models/{id}` and `GET /v1/models`, in OpenAI's and in Anthropic's form, and LiteLLM's
+`GET /v1/model/info` and `GET /model_group/info`.
 
 LiteLLM's own handler refuses virtual keys for a single model (its list of routes for ordinary keys
 has the list only), has no ids with slashes, and does not know the context length. The list in
 OpenAI's form is LiteLLM's if it has wildcards or aliases, or if the request has a query: LiteLLM
 resolves them. For keys of another authentication than ours, LiteLLM's list says which models the
-key may use.
+key may use. LiteLLM's lists of deployments have the addresses of backends; only administrators get
+them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
@@ -26,13 +29,21 @@ from ..context import MATCH, RequestContext
 from ..keys.key import Key
 from ..litellm_host import auth
 from ..litellm_host.auth import asked, may_use, model_not_found, not_among, usable_models
-from ..litellm_host.router import Asker, Row, has_plain_names, placement_of, rows_of
+from ..litellm_host.router import PRICES, Asker, Row, has_plain_names, placement_of, rows_of
 from ..routing.deployments import Deployment
 from ..state import gateway
 from .authorization import authorize
 from .forwarding import Forwarding
 
 PATH = re.compile(r"(?:/v1)?/models(?:/(?P<id>.+))?", re.DOTALL)
+INFO = re.compile(r"(?:/v1)?/model/info|/model_group/info")
+SHOWN = {"model", "custom_llm_provider", "rpm", "tpm", "tags", *PRICES}
+"""Fields of `litellm_params` that every key may see."""
+CAPABLE = (
+    *("supports_function_calling", "supports_parallel_function_calling"),
+    *("supports_response_schema", "supports_tool_choice"),
+)
+"""What every Toolgate model can do. LiteLLM says no."""
 CREATED = 1677610602
 """The time that LiteLLM's list has for every model, in seconds since 1970."""
 STARTED = int(time.time())
@@ -69,6 +80,40 @@ async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> 
     first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
     ends = {"has_more": False, "first_id": first, "last_id": last}
     return JSONResponse({"data": shown, **ends})
+
+
+async def info(litellm: Forwarding, scope: Scope, context: RequestContext) -> Response:
+    """Return LiteLLM's list of deployments or model groups, as far as the key may use them. Raise
+    ToolgateError."""
+    await authorize(scope, context)
+    response = await litellm.answered(scope)
+    listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
+    if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
+        return response
+    _, asker = await asked(scope, "")
+    named = [
+        (str(each.get("model_name") or each.get("model_group")), each) for each in listed["data"]
+    ]
+    key = context.caller.key
+    shown = [(name, each) for name, each in named if await may_use(key, name)]
+    await _ask_backends([row for name, _ in shown for row in rows_of(name, asker)])
+    return JSONResponse({**listed, "data": [_described(*each, asker) for each in shown]})
+
+
+def _described(name: str, entry: dict[str, Any], asker: Asker) -> dict[str, Any]:
+    """Add the context length to an entry of a Toolgate model, and remove addresses and settings."""
+    rows = _ours(name, asker)
+    known: dict[str, Any] = dict.fromkeys(CAPABLE, True) if rows else {}
+    if (window := _window(rows)) is not None:
+        known |= {"max_input_tokens": window, "max_output_tokens": _output(window)}
+        known["max_tokens"] = known["max_output_tokens"]
+    if "litellm_params" not in entry:
+        return {**entry, **{each: known[each] for each in known if each in entry}}
+    params = entry["litellm_params"]
+    if not asker.is_administrator:
+        params = {field: value for field, value in params.items() if field in SHOWN}
+    about = {**(entry.get("model_info") or {}), **known}
+    return {**entry, "litellm_params": params, "model_info": about}
 
 
 async def _names(model: str | None, key: Key | None) -> list[str]:

@@ -12,12 +12,17 @@ import litellm
 import pytest
 import yaml
 from fastapi import Depends, FastAPI
-from litellm.proxy import proxy_server
+from litellm.proxy import litellm_pre_call_utils, proxy_server
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from litellm.proxy.common_utils.http_parsing_utils import _read_request_body
 from litellm.proxy.db.prisma_client import PrismaManager
-from litellm.types.utils import CallTypes, CallTypesLiteral
+from litellm.types.utils import (
+    CallTypes,
+    CallTypesLiteral,
+    StandardCallbackDynamicParams,
+    all_litellm_params,
+)
 from packaging.specifiers import SpecifierSet
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -32,6 +37,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_core.host_probe import PrivateName
 from toolgate_proxy import auth
+from toolgate_proxy.api.shared.parameter import LITELLM, TABLES
 from toolgate_proxy.context import route_path
 from toolgate_proxy.keys.access import KEY_HEADERS
 from toolgate_proxy.keys.key import new_key
@@ -39,12 +45,14 @@ from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host import private_names
 from toolgate_proxy.litellm_host.app import insert_own_route
 from toolgate_proxy.litellm_host.limit_hook import hook
+from toolgate_proxy.litellm_host.own_metadata import is_own
 from toolgate_proxy.litellm_host.private_names import (
     PRIVATE_NAMES,
     LiteLLMChanged,
     check_private_names,
 )
 from toolgate_proxy.litellm_host.refused import (
+    CLIENTS,
     FURTHER,
     OPENAI_FIELDS,
     UNSUPPORTED,
@@ -52,6 +60,7 @@ from toolgate_proxy.litellm_host.refused import (
     is_banned,
     is_control,
 )
+from toolgate_proxy.litellm_host.router import PRICES
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.server import launcher
 from toolgate_proxy.server.body_guard import NESTED
@@ -207,6 +216,7 @@ async def test_key_allows_models_by_name_wildcard_or_access_group(
 
 # --- fields that LiteLLM reads as settings of its own ---------------------------------------------
 
+OF_CLIENTS = ("project", "session_id", "spend_logs_metadata", "tags", "trace_id", "user_id")
 SETTINGS = CASES["settings"]
 PARAMETERS = CASES["parameters"]
 
@@ -219,6 +229,33 @@ def test_litellms_settings_are_control_fields_and_parameters_of_the_apis_are_not
     banned = [name for name in (*SETTINGS, *PARAMETERS) if is_banned(name)]
     assert {"api_base", "user_config"} <= {*banned}
     assert not {"fallbacks", "metadata", "model"} & {*banned}
+
+
+def test_every_argument_of_litellm_is_a_parameter_or_is_refused():
+    """A name that a release adds is listed here, or gets a row, once it is decided what it may do.
+    Prices, and settings of callbacks, are the operator's."""
+    operators = {*StandardCallbackDynamicParams.__annotations__, *PRICES}
+    names = {each for each in all_litellm_params if not each.startswith("_")} - operators
+    for api, table in TABLES.items():
+        undecided = names - table.keys() - {*CASES["refused"]}
+        assert not undecided, api
+        assert not table.keys() & ({*CASES["refused"]} | operators), api
+    assert {name for name in CLIENTS if is_control(name)} == set()
+    assert {*LITELLM} >= CLIENTS
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_all_that_litellm_writes_into_metadata_is_its_own(path):
+    """Its lists lack some. What a client may set as well is not."""
+    caller = UserAPIKeyAuth(api_key="k", team_id="t", agent_id="a", budget_reservation={"x": 1})
+    config = SimpleNamespace(load_team_config=lambda team_id: {}, config={})
+    request = request_with(path=path, method="POST")
+    made = await litellm_pre_call_utils.add_litellm_data_to_request(
+        {"model": "tiny"}, request, caller, config, {}, "1"
+    )
+    written = made.get("litellm_metadata") or made["metadata"]
+    assert [name for name in written if not is_own(name)] == ["agent_id"]
+    assert [name for name in OF_CLIENTS if is_own(name)] == []
 
 
 # --- operations that models of ours do not support ------------------------------------------------

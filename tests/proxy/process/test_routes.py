@@ -291,6 +291,25 @@ async def test_litellms_own_authentication_leaves_anonymous_routes_closed(spare_
         assert outside == []
 
 
+@pytest.mark.parametrize("path", ["/v1/model/info", "/model/info", "/model_group/info"])
+async def test_a_key_gets_the_details_of_its_models_without_addresses(gateway, http, key, path):
+    """Cline's and Roo's providers list models by them."""
+    async with http_client(gateway, key) as ordinary:
+        response = await ordinary.get(path)
+        everything = await http.get(path)
+        unknown = await ordinary.get(path, headers={"authorization": "Bearer sk-wrong"})
+    assert (response.status_code, unknown.status_code) == (200, 401)
+    name = "model_group" if "group" in path else "model_name"
+    assert {each[name] for each in everything.json()["data"]} == {"tiny", "down"}
+    [entry] = response.json()["data"]
+    about = entry.get("model_info", entry)
+    assert (entry[name], about["max_input_tokens"]) == ("tiny", 4096)
+    assert about["supports_function_calling"] is True
+    assert entry.get("litellm_params") in (None, {"model": "toolgate/tiny"})
+    assert "127.0.0.1" not in response.text
+    assert "127.0.0.1" in everything.text or name == "model_group"
+
+
 async def test_ordinary_key_opens_no_admin_route(gateway, key):
     """Every route that LiteLLM and we have, by every method: an ordinary key opens what is open to
     everyone, and nothing more."""

@@ -127,6 +127,10 @@ async def test_request_controls_the_cache(gateway, cache):
     await ask(gateway, cache={"namespace": "mine"})
     await ask(gateway, cache={"namespace": "mine"})
     assert generations(gateway) == 4
+    await ask(gateway, caching=True, cache={"namespace": "mine"})
+    assert generations(gateway) == 4
+    await ask(gateway, caching=False, cache={"namespace": "mine"})
+    assert generations(gateway) == 5
 
 
 async def test_cache_may_be_off_unless_a_request_asks_for_it(gateway, cache):

@@ -192,7 +192,11 @@ TABLES: Mapping[Api, Table] = {api: read_table(api) for api in APIS}
 CHAT_TABLE, RESPONSES_TABLE, MESSAGES_TABLE = TABLES.values()
 FOREIGN: Mapping[str, str] = _FILE["foreign"]
 """Parameters of other servers that clients send often: what to do instead."""
-_OF_LITELLM = ("fallbacks", "guardrails", "tags", "cache", "litellm_metadata")
+_OF_LITELLM = (
+    *("fallbacks", "guardrails", "policies", "tags", "cache", "caching", "litellm_metadata"),
+    *("litellm_session_id", "litellm_trace_id"),
+    *("drop_params", "request_timeout", "stream_timeout"),
+)
 LITELLM = {name: CHAT_TABLE[name] for name in _OF_LITELLM}
 """Parameters that LiteLLM's hooks, callbacks and router read. The response does not depend on the
 others."""

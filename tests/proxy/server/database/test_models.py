@@ -183,6 +183,22 @@ async def test_the_list_and_each_model_are_those_of_the_key_with_their_windows(
             assert (one.status, one.json) == (200, listed[name])
 
 
+@rotating("path", ["/v1/model/info", "/model/info"], one_in=2)
+async def test_details_of_models_are_those_of_the_key(gateway, database, team, path):
+    for key, named in (
+        (await database.key(models=["tiny", THEIRS]), ["tiny", THEIRS]),
+        (await database.key(team_id=team), [PUBLIC]),
+    ):
+        response = await get(gateway, path, key)
+        listed = {each["model_name"]: each for each in response.json["data"]}
+        assert [*listed] == named
+        for name, entry in listed.items():
+            assert (entry["model_info"]["max_input_tokens"] is None) is (name == THEIRS)
+            assert "api_base" not in entry["litellm_params"]
+            assert entry["litellm_params"]["model"]
+    assert "api_base" in (await get(gateway, path, MASTER)).json["data"][0]["litellm_params"]
+
+
 @pytest.mark.parametrize("headers", HEADERS, ids=["openai", "anthropic"])
 async def test_a_model_of_others_does_not_exist(gateway, database, team, headers):
     for key, model in (

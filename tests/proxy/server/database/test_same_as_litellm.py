@@ -147,12 +147,12 @@ class Seen:
             self.fields |= leaves(each.model_dump(mode="json"), f"{at}.row")
 
 
-async def seen(gateway, database, recorder, body, api, **columns):
+async def seen(gateway, database, recorder, body, api, headers=ATTRIBUTION, **columns):
     team = await database.team(team_alias="web")
     key = await database.key(team_id=team, user_id=await database.user(), **columns)
     before = {each.request_id for each in await database.rows()}
     recorder.events.clear()
-    response = await gateway.ask(body, path=PATHS[api], key=key, headers=ATTRIBUTION)
+    response = await gateway.ask(body, path=PATHS[api], key=key, headers=headers)
     await database.settled(1)
     await asyncio.sleep(0.2)  # further events and rows would come
     await database.write()
@@ -201,6 +201,7 @@ def different_headers(mine, theirs, *listed):
     return found
 
 
+SESSIONS = re.compile(r"\d\.(event|row)\.(session_id|trace_id)$")
 ENDS = [(stream, suffix) for stream in (False, True) for suffix in ("", "-down")]
 
 
@@ -223,6 +224,22 @@ async def test_events_and_rows_of_an_answer_are_the_same(gateway, database, reco
     assert different_headers(mine, theirs, *of_a_fallback, *of_streams) == []
     assert ("x-litellm-key-spend" in mine.headers) is not stream
     assert "success" in mine.names
+
+
+@sampled("api, stream", PATHS, [False, True], one_in=2)
+async def test_sessions_of_the_body_reach_events_and_rows(gateway, database, recorder, api, stream):
+    """Cline and LiteLLM's documentation send them so."""
+    ids = {"litellm_session_id": "session-of-body", "litellm_trace_id": "trace-of-body"}
+    ids |= {"drop_params": True, "stream_timeout": 60, "request_timeout": 60}
+    found = []
+    for model in (MINE, THEIRS):
+        body = body_of(api, stream=stream, model=model) | ids
+        sent = await seen(gateway, database, recorder, body, api, headers=())
+        assert sent.response.status == 200
+        named = {path: value for path, value in sent.fields.items() if "-of-body" in str(value)}
+        found.append({path: value for path, value in named.items() if SESSIONS.search(path)})
+    assert found[0] == found[1]
+    assert {*found[0].values()} >= {"session-of-body"}
 
 
 @sampled("api, case", PATHS, REFUSED, one_in=3)

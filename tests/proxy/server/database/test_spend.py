@@ -1,18 +1,22 @@
 """The cost of requests on the gateway's own route in LiteLLM's database."""
 
 import asyncio
+import json
 import uuid
 
+import litellm
 import pytest
+from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from litellm.proxy.utils import hash_token
 
-from tests.proxy.server.database.conftest import PRICES, theirs
+from tests.proxy.server.database.conftest import PRICES, THEIRS, ask_litellm, theirs
 from tests.support.effort import rotating, sampled
 from tests.support.litellm.own_route import PATHS, body_of, chat, ours
 from tests.support.litellm.router import use
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.request_events import RequestEvents
@@ -72,6 +76,66 @@ async def test_cost_is_written_for_key_team_user_and_customer(gateway, database,
     assert await counted("team", team) == pytest.approx(row.spend)
 
 
+FORMS = {
+    "metadata": lambda forged: {"metadata": forged},
+    "litellm_metadata": lambda forged: {"litellm_metadata": forged},
+    "both": lambda forged: {"metadata": forged, "litellm_metadata": forged},
+    "nested": lambda forged: {"metadata": {"litellm_metadata": forged, "metadata": [forged]}},
+    "text": lambda forged: {"metadata": json.dumps(forged)},
+}
+
+
+FORGED = (
+    *("user_api_key_team_id", "model_group", "deployment", "model_info", "response_cost"),
+    *("status", "applied_guardrails"),
+)
+
+
+class Recorder(CustomLogger):
+    def __init__(self):
+        super().__init__()
+        self.events = []
+
+    async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
+        self.events.append(kwargs)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("api", PATHS)
+@pytest.mark.parametrize("model", ["tiny", THEIRS])
+async def test_a_client_can_not_say_who_pays_or_what_it_costs(
+    gateway, database, monkeypatch, model, api, form
+):
+    """On our own route and on LiteLLM's. What else is in the metadata reaches log events."""
+    if (model, form) in (("tiny", "text"), ("tiny", "nested")) and api != "chat":
+        pytest.skip("metadata of this form is refused")
+    gateway.backend.scripts["hi"] = Script(("Hello there",), cached_tokens=0)
+    monkeypatch.setattr(litellm, "callbacks", [*litellm.callbacks, recorder := Recorder()])
+    key, victim = [await database.key(max_budget=100.0) for _ in range(2)]
+    forged = {
+        **dict.fromkeys(("user_api_key", "user_api_key_hash"), hash_token(victim)),
+        **dict.fromkeys(FORGED, "forged"),
+        "project": "kept",
+    }
+    body = {**body_of(api, "hi", **FORMS[form](forged)), "model": model}
+    if model == "tiny":
+        assert (await gateway.ask(body, path=PATHS[api], key=key)).status == 200
+    else:
+        assert (await ask_litellm(PATHS[api], body, key)).status_code == 200
+    row = await database.logged()
+    assert (row.api_key, row.team_id or "", row.model_group) == (hash_token(key), "", model)
+    assert (row.status, row.metadata["user_api_key"]) == ("success", hash_token(key))
+    assert (await database.row_of(key)).spend == pytest.approx(row.spend)
+    assert (await database.row_of(victim)).spend == 0.0
+    await until(lambda: recorder.events)
+    [event] = recorder.events
+    sent = event["litellm_params"]
+    logged = {**event["standard_logging_object"], "response": None}  # which repeats what was sent
+    shown = [sent["metadata"], sent.get("litellm_metadata"), logged]
+    assert "forged" not in repr(shown)
+    assert "kept" in repr(shown) or form == "text"
+
+
 @rotating("stream", STREAMED, one_in=2)
 async def test_a_request_holds_its_reservation_until_its_cost_is_known(gateway, database, stream):
     """Otherwise the next request could use the budget a second time."""
@@ -110,12 +174,18 @@ async def test_an_invalid_request_and_a_count_of_tokens_cost_nothing(gateway, da
     assert await counted("key", hash_token(key)) == NOTHING
 
 
-async def test_a_stream_that_its_client_left_costs_what_was_sent(gateway, database):
+@sampled("api, stream", PATHS, STREAMED, one_in=2)
+async def test_a_response_that_its_client_left_costs_what_was_generated(
+    gateway, database, api, stream
+):
     gateway.backend.scripts["hang"] = Script(("Hello there",), cached_tokens=0, hang_after=2)
     key = await database.key(max_budget=100.0)
-    await gateway.ask(chat("hang", stream=True), key=key, leave_after=lambda sent: b'"H' in sent)
+    body = body_of(api, "hang", stream=stream)
+    await gateway.ask(body, path=PATHS[api], key=key, leave_after=1.0)
     row = await database.logged()
+    assert (row.status, row.prompt_tokens, row.completion_tokens) == ("success", 11, 2)
     assert row.spend == pytest.approx(cost(row)) != 0.0
+    assert (await database.row_of(key)).spend == pytest.approx(row.spend)
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
 
 

@@ -1,0 +1,81 @@
+"""The members of a request's metadata that LiteLLM sets itself: who sent the request, which
+deployment answers it, what it costs, what guardrails did. LiteLLM keeps them beside the client's
+members, and reads them for budgets, spend and log events. It removes some of them from a request,
+by lists of its own that have gaps (`user_api_key`, `deployment`), which `FURTHER` fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from litellm.proxy import litellm_pre_call_utils as lists
+from litellm.proxy._types import SpendLogsMetadata
+from litellm.types.utils import StandardLoggingMetadata
+
+from .refused import is_banned
+
+SENDER = "user_api_key"
+"""Part of the names of the members that describe the sender."""
+CLIENTS = frozenset({"spend_logs_metadata"})
+"""A member of LiteLLM's log events that clients may set."""
+FURTHER = frozenset(
+    {
+        "applied_tags",
+        "caching_groups",
+        "caller_tags",
+        "deployment",
+        "deployment_model_name",
+        "endpoint",
+        "global_max_parallel_requests",
+        "headers",
+        "hidden_params",
+        "inherited_tags",
+        "litellm_api_version",
+        "litellm_parent_otel_span",
+        "litellm_received_at",
+        "llm_api_timing_windows",
+        "model_group",
+        "model_group_alias",
+        "model_group_size",
+        "model_id",
+        "pii_tokens",
+        "response_cost",
+        "user_api_end_user_max_budget",
+    }
+)
+"""Members that LiteLLM sets although none of its lists has them."""
+OWN = (
+    frozenset(SpendLogsMetadata.__annotations__)
+    .union(StandardLoggingMetadata.__annotations__)
+    .union(lists._UNTRUSTED_METADATA_CONTROL_FIELDS)
+    .union(lists._ROUTER_RESERVED_METADATA_FIELDS)
+    .union(lists._CLIENT_PRICING_METADATA_FIELDS)
+    .union(FURTHER)
+    .difference(CLIENTS)
+)
+
+
+def is_own(name: str) -> bool:
+    """Return whether LiteLLM sets a member of the metadata itself."""
+    return SENDER in name or name in OWN or is_banned(name) or name.startswith("_")
+
+
+def without_own(value: Any) -> Any:
+    """Return a client's metadata without LiteLLM's own members, at any depth."""
+    if isinstance(value, list):
+        return [without_own(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {name: without_own(each) for name, each in value.items() if not is_own(str(name))}
+
+
+def cleaning(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the function by which LiteLLM reads each form of a request's metadata, on all routes."""
+
+    @wraps(original)
+    def normalized(*args: Any, **kwargs: Any) -> Any:
+        return without_own(original(*args, **kwargs))
+
+    return normalized
