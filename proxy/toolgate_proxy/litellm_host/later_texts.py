@@ -18,10 +18,11 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 
 from ..api.shared.history import NO_RESULT
 from ..api.shared.tool_changes import ADDED
+from ..context import Guard
 from ..request_fields import copied
-from .errors import HostRefused
+from .errors import HostRefused, own_errors
 from .guardrail_inputs import CALLS, TEXTS, TOOLS, Shown, texts_of
-from .hooks import PRE_CALL, having
+from .hooks import MODERATION, PRE_CALL, has, having
 from .router import litellm_proxy
 
 Message = dict[str, Any]
@@ -127,6 +128,18 @@ class LaterTexts:
                 data = left or data
         await hooks.during_call_hook(data=data, **given)
         return [*data[PROMPT]]
+
+
+def guard_of_call(
+    metadata: Mapping[str, Any], logging: Any, body: Mapping[str, Any]
+) -> Guard | None:
+    """Return what shows texts to guardrails that did not see them in the body of a request on
+    LiteLLM's route; None: there are none. `metadata`: of LiteLLM, with the sender."""
+    caller = metadata.get("user_api_key_auth")
+    if caller is None or not has(PRE_CALL, MODERATION, guardrail=True):
+        return None
+    data = {"metadata": metadata, "litellm_logging_obj": logging}
+    return LaterTexts(data, caller, body, own_errors).guarded
 
 
 def _parsed(arguments: str) -> Any:

@@ -20,13 +20,11 @@ from ..api.chat_completions.output import ChatWriter, Chunk
 from ..api.surfaces import COMPLETIONS
 from ..chat.failover import Events
 from ..chat.response import ChatResponse
-from ..context import Guard
 from ..routing.deployments import Deployment, Placement
 from ..state import gateway
 from .context import current, owner_of
-from .errors import errors_raised, host_error, own_errors
-from .hooks import MODERATION, PRE_CALL, has
-from .later_texts import LaterTexts
+from .errors import errors_raised, host_error
+from .later_texts import guard_of_call
 from .patches import note_whole, register
 from .refused import unsupported
 from .router import group_of, model_names, rows_of
@@ -104,7 +102,7 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatWriter, Cha
             param="tools",
         )
     request = await here.reader.completed(request, owner, context)
-    context.guard = call.guard
+    context.guard = guard_of_call(call.metadata, call.logging, call.body)
     request = await context.guarded_request(request)
     respond = here.failover.respond
     async with respond(request, placement, call.alternatives, context) as (answer, events):
@@ -129,15 +127,6 @@ class ProviderCall:
     logging: Any
     metadata: Mapping[str, Any]
     """What LiteLLM's hooks get of the sender."""
-
-    @property
-    def guard(self) -> Guard | None:
-        """What shows texts to guardrails that LiteLLM's hooks did not see in the body."""
-        caller = self.metadata.get("user_api_key_auth")
-        if caller is None or not has(PRE_CALL, MODERATION, guardrail=True):
-            return None
-        data = {"metadata": self.metadata, "litellm_logging_obj": self.logging}
-        return LaterTexts(data, caller, self.body, own_errors).guarded
 
     def alternatives(self, tried: Deployment) -> list[Placement]:
         rows = rows_of(self.group) if self.group else []
