@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import Annotated, get_args
 from unittest.mock import MagicMock
 
