@@ -102,24 +102,22 @@ def address_flags(flags: Sequence[str], current: Mapping[str, str]) -> list[str]
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
     """Raises LaunchError if vLLM would run without masks."""
-    speculative_flag = _speculative_flag(flags)
-    chosen = wanted
+    speculative_flag, on_v2 = _speculative_flag(flags), _v2(current)
     if wanted == "auto":
-        with_drafts = speculative_flag is not None
-        chosen = "structured_output" if with_drafts or _v2(current) else "logits_processor"
-    if chosen == "logits_processor":
+        wanted = "structured_output" if speculative_flag or on_v2 else "logits_processor"
+    if wanted == "logits_processor":
         if any(flag_name(flag) == "--logits-processors" for flag in flags):
             raise LaunchError(
                 "--logits-processors is set by Toolgate. Remove the flag, or set "
                 "TOOLGATE_ADAPTER=structured_output."
             )
-        if speculative_flag is not None and not _v2(current):
+        if speculative_flag is not None and not on_v2:
             raise LaunchError(
                 f"{speculative_flag} is not supported with TOOLGATE_ADAPTER=logits_processor on "
                 "vLLM's V1 model runner, which runs no logits processors with speculative "
                 "decoding, so nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
             )
-    return chosen
+    return wanted
 
 
 def draft_flags(flags: Sequence[str], current: Mapping[str, str], settings: Settings) -> list[str]:

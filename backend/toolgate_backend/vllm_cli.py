@@ -7,10 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import entry_points
 
-from toolgate_backend.adapters.private_names import COMMAND_LINE, ENGINE_MODULES, SERVER_MODULES
-from toolgate_backend.adapters.probe import check, patch_version_lookup
-from toolgate_core.host_probe import find, importing
+from toolgate_backend.adapters.private_names import ENGINE_MODULES, SERVER_MODULES
+from toolgate_backend.adapters.probe import patch_version_lookup
+from toolgate_core.host_probe import importing
 
 RUST_FRONTEND = "VLLM_USE_RUST_FRONTEND"
 GRPC_FLAGS = ("--grpc", "--grpc-port")
@@ -43,13 +44,12 @@ def flag_name(flag: str) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Raises IncompatibleServer if the installed vLLM has no such command line."""
     with importing():
         patch_version_lookup()
-        check((COMMAND_LINE,))
         import_modules(SERVER_MODULES)
+        command = entry_points(group="console_scripts")["vllm"].load()
     sys.argv = ["vllm", *argv]
-    find(COMMAND_LINE)()
+    command()
 
 
 def import_modules(names: Sequence[str]) -> None:

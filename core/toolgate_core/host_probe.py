@@ -12,7 +12,7 @@ import gc
 import importlib
 import inspect
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -46,8 +46,9 @@ class PrivateName:
     """Its target in older releases."""
     replaced: bool = False
     """Toolgate replaces this method: it must have exactly `arguments`, in this order."""
-    abstract: tuple[str, ...] | None = None
-    """Toolgate implements this interface: it must have no other abstract methods."""
+    abstract: Mapping[str, tuple[str, ...] | None] | None = None
+    """Toolgate implements this interface: it must have no other abstract methods, and these with
+    exactly these arguments, unless None."""
 
 
 def find(name: PrivateName) -> Any:
@@ -65,6 +66,11 @@ def find_problems(names: Iterable[PrivateName]) -> Iterator[str]:
         problem = _problem(name)
         if problem is not None:
             yield f"{name.target.replace(':', '.')} {problem} (used for: {name.use})"
+        yield from find_problems(
+            PrivateName(f"{name.target}.{method}", name.use, arguments, replaced=True)
+            for method, arguments in (name.abstract or {}).items()
+            if arguments
+        )
 
 
 def incompatibility_message(

@@ -113,11 +113,9 @@ def test_the_plugin_ignores_other_programs_and_servers(monkeypatch):
 
 @pytest.mark.parametrize(
     ("flags", "environment"),
-    CASES["structured_output_is_used_where_logits_processors_cannot_run"],
+    CASES["structured_output_is_used_on_v2_and_with_drafts"],
 )
-def test_structured_output_is_used_where_logits_processors_cannot_run(
-    started, monkeypatch, flags, environment
-):
+def test_structured_output_is_used_on_v2_and_with_drafts(started, monkeypatch, flags, environment):
     run(monkeypatch, flags, **environment)
     assert "--logits-processors" not in started
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
@@ -141,14 +139,21 @@ def test_forced_drafts_leave_a_compilation_config_as_it_is(started, monkeypatch,
     assert "-cc.cudagraph_mode" not in started
 
 
-def test_without_triton_the_v1_runner_and_logits_processor_are_set(started, monkeypatch):
+def test_without_triton_the_logits_processor_is_set(started, monkeypatch):
     monkeypatch.setattr(launch, "on_cpu", lambda: True)
     launch.main(["model", "--port", "1"])
     assert started[:2] == ["serve", "model"]
     assert started[started.index("--logits-processors") + 1] == launch.PROCESSOR
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "logits_processor"
     assert launch.os.environ["VLLM_PLUGINS"] == "toolgate"
-    assert launch.os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in launch.os.environ  # which is V1 there
+
+
+@pytest.mark.parametrize("flags", [[], ["--spec-method", "ngram_gpu"]])
+def test_the_v2_runner_takes_the_logits_processor(started, monkeypatch, flags):
+    run(monkeypatch, flags, VLLM_USE_V2_MODEL_RUNNER="1", TOOLGATE_ADAPTER="logits_processor")
+    assert started[-2:] == ["--logits-processors", launch.PROCESSOR]
+    assert launch.os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "1"
 
 
 def test_with_triton_the_runner_is_not_set(started, monkeypatch):

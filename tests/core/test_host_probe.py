@@ -65,8 +65,8 @@ def private(target, *arguments, **others):
         private("current", "request", older="host_of_the_test:function"),
         PrivateName("no_such_module_at_all:x", "x", older="host_of_the_test:function"),
         private("Host.hooked", "self", "request", replaced=True),
-        private("Interface", abstract=("reset", "fill")),
-        private("Interface", abstract=("reset", "fill", "removed")),
+        private("Interface", abstract={"reset": ("self",), "fill": None}),
+        private("Interface", abstract=dict.fromkeys(("reset", "fill", "removed"))),
     ],
     ids=str,
 )
@@ -93,7 +93,18 @@ def test_a_present_name_reports_no_problem(name):
             private("Host.hooked", "request", "self", replaced=True),
             "Host.hooked has other arguments than request, self",
         ),
-        (private("Interface", abstract=("reset",)), "Interface has a new abstract method 'fill'"),
+        (
+            private("Interface", abstract={"reset": None}),
+            "Interface has a new abstract method 'fill'",
+        ),
+        (
+            private("Interface", abstract={"reset": ("self", "at"), "fill": None}),
+            "Interface.reset has other arguments than self, at",
+        ),
+        (
+            private("Interface", abstract={"reset": None, "fill": None, "gone": ("self",)}),
+            "Interface.gone is missing",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

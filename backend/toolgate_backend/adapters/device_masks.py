@@ -4,17 +4,14 @@ and applies them to the logits."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import triton
 import triton.language as tl
-from vllm.platforms import current_platform
 
 from ..tokens.masks import BitmaskRow, BitmaskRows, words_per_row
-from .row_numbers import SLOTS, Numbers, RowTable, tokens_of
+from .row_numbers import SLOTS, Numbers, RowTable, pins, to_device, tokens_of
 
 NO_TOKEN = -1
 
@@ -31,7 +28,6 @@ class DeviceMasks(RowTable):
         slots: int = SLOTS,
     ) -> None:
         self._device, self._vocabulary_size, self._forces = device, vocabulary_size, forces
-        self._pin_memory = device.type == "cuda" and current_platform.is_pin_memory_available()
         self._words = words_per_row(vocabulary_size)
         self._table = torch.zeros((slots, self._words + 1), dtype=torch.int32, device=device)
         """The last column is the only token that a row allows if it is forced, else `NO_TOKEN`."""
@@ -42,14 +38,14 @@ class DeviceMasks(RowTable):
         for each in types:
             logits = torch.zeros(1, self._vocabulary_size, dtype=each, device=self._device)
             self._apply(logits, np.zeros(1, np.int32), np.zeros(1, np.int32))
-        if self._pin_memory:
+        if pins(self._device):
             _ = [torch.empty(size, dtype=torch.uint8, pin_memory=True) for size in PINNED]
 
     def _write(self, first: int, rows: BitmaskRows) -> None:
         written = np.empty((len(rows), self._words + 1), np.int32)
         written[:, :-1] = rows
         written[:, -1] = [*map(self._forced, rows)]
-        self._table[first : first + len(rows)].copy_(self._host(written), non_blocking=True)
+        self._table[first : first + len(rows)] = to_device(written, self._device)
 
     def _forced(self, words: BitmaskRow) -> int:
         if not self._forces or np.count_nonzero(words) > FORCED_WORDS:
@@ -58,7 +54,7 @@ class DeviceMasks(RowTable):
         return int(tokens[0]) if len(tokens) == 1 else NO_TOKEN
 
     def _apply(self, logits: torch.Tensor, indices: Numbers, numbers: Numbers) -> None:
-        sent = self._host(np.stack((indices, numbers))).to(self._device, non_blocking=True)
+        sent = to_device(np.stack((indices, numbers)), self._device)
         width = logits.shape[1]
         mask_rows[len(numbers), -(-width // BLOCK)](
             logits,
@@ -70,12 +66,6 @@ class DeviceMasks(RowTable):
             len(numbers),
             BLOCK=BLOCK,
         )
-
-    def _host(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
-        """The memory from which the GPU copies. A copy from pageable memory would wait for the
-        GPU's earlier work, which is the forward pass."""
-        tensor = torch.from_numpy(numbers)
-        return tensor.pin_memory() if self._pin_memory else tensor
 
 
 FORCED_WORDS = 2

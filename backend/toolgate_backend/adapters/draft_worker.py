@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from vllm.utils.torch_utils import async_tensor_h2d
 from vllm.v1.worker.gpu import model_runner
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator
 
 from . import draft_config
+from .row_numbers import to_device
 
 
 class NoDrafter(BaseSpeculator):  # type: ignore[misc]  # vLLM is not type-checked
@@ -65,5 +65,5 @@ def place(states: Any, scheduled: Mapping[str, Sequence[int]], device: Any) -> N
     for row, drafts in zip(table, scheduled.values(), strict=True):
         row[: len(drafts)] = drafts
     rows = np.array([states.req_id_to_index[each] for each in scheduled], dtype=np.int64)
-    sent = functools.partial(async_tensor_h2d, device=device)
+    sent = functools.partial(to_device, device=device)
     states.draft_tokens[sent(rows)] = sent(table)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 import torch
 from vllm.v1.core.sched.output import GrammarOutput
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.structured_output import StructuredOutputManager
-from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement import spec
 from ..tokens.masks import words_per_row
 from . import draft_config, forced_drafts
 from .engine_sequences import engine_sequences
-from .structured_output import EnforcementGrammar
+from .structured_output import EnforcementGrammar, is_token
 
 MANAGER = StructuredOutputManager
 _grammar_init, _create_grammar = MANAGER.grammar_init, MANAGER._create_grammar
@@ -121,7 +121,7 @@ def get_grammar_bitmask(self: Any, scheduler_output: Any) -> Any:
         return _get_grammar_bitmask(self, scheduler_output)
     if draft_config.is_configured(config):
         return forced_drafts.fill(self, scheduler_output, grammars, masks.sent)
-    acceptable = [len(strip_speculative_padding(drafts.get(each, []))) for each in ids]
+    acceptable = [len([*takewhile(is_token, drafts.get(each, ()))]) for each in ids]
     return GrammarOutput(ids, masks.fill(grammars, drafts), acceptable)
 
 
@@ -164,7 +164,7 @@ def validate_tokens(self: Any, request: Any, spec_tokens: list[int]) -> list[int
     if not isinstance(grammar, EnforcementGrammar) or not _may_replace_drafts(self.vllm_config):
         valid: list[int] = _validate_tokens(self, request, spec_tokens)
         return valid
-    proposed = strip_speculative_padding(spec_tokens)
+    proposed = [*takewhile(is_token, spec_tokens)]
     return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
 
 

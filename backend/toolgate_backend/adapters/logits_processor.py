@@ -86,6 +86,8 @@ class EnforcementLogitsProcessor(LogitsProcessor, v2.LogitsProcessor):  # type: 
         self._sequences: dict[int, _Sequence] = {}
         """The sequences by row of the batch. On the V2 runner by slot: those that have ended stay
         until their slots are used again, because nothing tells of the end."""
+        self._running = set[int]()
+        """On the V2 runner, the slots of sequences in this step, or the one before."""
         if device is not place:
             self._states = place
             self._history = TokenHistory(place, 1 + vllm_config.num_speculative_tokens)
@@ -104,15 +106,11 @@ class EnforcementLogitsProcessor(LogitsProcessor, v2.LogitsProcessor):  # type: 
 
     def apply(self, logits: torch.Tensor, ctx: v2.LogitsContext | None = None) -> torch.Tensor:
         """`ctx`: the batch, on the V2 runner, which splits one with many drafts."""
-        if not self._sequences:
-            return logits
-        if ctx is None:
-            indices, rows = (
-                [*self._sequences],
-                [each.next_row() for each in self._sequences.values()],
-            )
-        else:
+        if ctx is not None:
             indices, rows = self._rows_by_slot(ctx, len(logits))
+        else:
+            indices = [*self._sequences]
+            rows = [each.next_row() for each in self._sequences.values()]
         if rows:
             self._table.apply(logits, indices, self._numbers.number(rows))
         return logits
@@ -142,17 +140,19 @@ class EnforcementLogitsProcessor(LogitsProcessor, v2.LogitsProcessor):  # type: 
 
     def add_request(self, req_idx: int, sampling_params: SamplingParams) -> bool:
         prompt = int(self._states.prompt_len.np[req_idx])
+        self._running.add(req_idx)
         return self._add(req_idx, sampling_params, [], prompt)
 
     def apply_staged_writes(self) -> None:
-        self._running = set[int]()
+        self._history.begin_step(expected=bool(self._running))
+        self._running = set()
         store.report_sequences(0)
-        if self._sequences:
-            self._history.copy()
 
     def _rows_by_slot(self, ctx: v2.LogitsContext, count: int) -> tuple[list[int], list[Row]]:
         """Return rows of logits, of which there are `count`, and the tokens allowed in each."""
         slots, inputs = ctx.idx_mapping_np.tolist(), dict[int, list[int]]()
+        if self._sequences.keys().isdisjoint(slots):
+            return [], []
         if count > len(slots):
             # Wait for the forward pass: nothing before it has all drafts.
             both = torch.stack((ctx.expanded_idx_mapping, ctx.input_ids)).tolist()

@@ -1,4 +1,4 @@
-"""vLLM's private names that Toolgate uses, and the use of each.
+"""The names of vLLM that Toolgate uses, the use of each, and why there is no other way.
 
 Each name is checked at start-up (probe.py) and has a behavioural test in tests/backend/ or
 tests/gateway/. Attributes that exist only on instances cannot be checked at start-up; they have
@@ -10,25 +10,16 @@ manager, `model_executor` and `vllm_config` of `EngineCore`, `device`, `vllm_con
 `model_runner` of the workers, `structured_outputs_worker` of the V2 model runner, `req_ids` and
 `cu_num_logits_np` of the batches.
 
-Interfaces that vLLM provides for plug-ins are not listed: the plug-in groups, `LogitsProcessor` and
-its types, `LoRARequest` and `init_logger`.
+Interfaces that vLLM provides for plug-ins are not listed: the command `vllm`, the plug-in groups,
+`EngineClient`, `LogitsProcessor` of both model runners and its types, the names of worker methods
+in `collective_rpc`, `LoRARequest` and `init_logger`; nor are attributes of `vllm.config` that are
+used when the server starts. The others that are public, `PUBLIC` and those of `vllm.config`, are
+checked all the same.
 """
 
 from __future__ import annotations
 
 from toolgate_core.host_probe import PrivateName
-
-COMMAND_LINE = PrivateName(
-    "vllm.entrypoints.cli.main:main", "`toolgate backend` starts vLLM's server"
-)
-"""It looks up the version of the distribution `vllm`; see probe.py for the CPU build."""
-
-CALL_IDS = PrivateName(
-    "vllm.renderers.chat_utils:get_tool_call_id_type",
-    "tool-call ids in the form that the model's chat template needs",
-    ("model_config",),
-    older="vllm.entrypoints.chat_utils:get_tool_call_id_type",  # 0.31
-)
 
 ENGINE = "vllm.v1.engine.core"
 SERVER_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.serve")
@@ -37,281 +28,179 @@ ENGINE_MODULES = (ENGINE, "vllm.v1.worker.gpu_worker")
 """The largest modules of the engine's processes."""
 MANAGER = "vllm.v1.structured_output:StructuredOutputManager"
 SCHEDULE = "vllm.v1.core.sched"
-GRAMMAR = "vllm.v1.structured_output.backend_types:StructuredOutputGrammar"
-RENDERER = "vllm.renderers.base:BaseRenderer"
-MODEL_CONFIG = "vllm.config:ModelConfig"
+RENDERER = "vllm.renderers"
+CONFIG, SAMPLING, CLIENT = (
+    "vllm.config",
+    "vllm.sampling_params",
+    "vllm.engine.protocol:EngineClient",
+)
+UNIPROC = "vllm.v1.executor.uniproc_executor:UniProcExecutor"
+V2_RUNNER = "vllm.v1.worker.gpu"
 
-SERVER: tuple[PrivateName, ...] = (
-    CALL_IDS,
-    # HTTP routes.
-    PrivateName(
-        "vllm.entrypoints.serve.utils.api_utils:with_cancellation",
-        "aborts a non-streaming request when its client disconnects",
-    ),
-    PrivateName("vllm.exceptions:VLLMClientError", "errors caused by the client"),
-    PrivateName("vllm.exceptions:GracefulHTTPError", "vLLM's limit on queued requests"),
-    PrivateName("vllm.exceptions:GenerationError", "errors that allow another try"),
-    PrivateName(
-        "vllm.v1.engine.exceptions:EngineDeadError", "error responses after the engine died"
-    ),
-    PrivateName(
-        "vllm.entrypoints.openai.models.serving:OpenAIServingModels",
-        "names of the served models",
-        ("base_model_paths", "lora_modules"),
-    ),
-    # Rendering: messages → token ids.
-    PrivateName("vllm.engine.protocol:EngineClient.renderer", "renders chat messages"),
-    PrivateName(
-        f"{RENDERER}.render_chat_async",
-        "renders chat messages",
-        ("conversations", "chat_params", "tok_params"),
-    ),
-    PrivateName(f"{RENDERER}.default_chat_tok_params", "prompt truncation"),
-    PrivateName(
-        "vllm.renderers.params:ChatParams", "chat-template arguments", ("chat_template_kwargs",)
-    ),
-    PrivateName(
-        "vllm.renderers.params:TokenizeParams",
-        "prompt truncation",
-        ("max_total_tokens", "truncate_prompt_tokens", "truncation_side", "add_special_tokens"),
-    ),
-    PrivateName(
-        "vllm.tokenizers:cached_tokenizer_from_config", "loads the tokenizer", ("model_config",)
-    ),
-    # Sampling.
-    PrivateName(
-        "vllm.v1.engine.async_llm:AsyncLLM.generate",
+
+def _used(use: str, *rows: str, replaced: bool = False) -> tuple[PrivateName, ...]:
+    """A row is a name, and the names of its arguments."""
+    split = (row.split() for row in rows)
+    return tuple(PrivateName(name, use, (*given,), replaced=replaced) for name, *given in split)
+
+
+PUBLIC = (
+    *_used(
         "generation, with masks from the first token on",
-        (
-            *("prompt", "sampling_params", "request_id", "lora_request", "priority"),
-            *("data_parallel_rank", "reasoning_ended"),
-        ),
+        f"{CLIENT}.generate prompt sampling_params request_id lora_request priority "
+        "data_parallel_rank reasoning_ended",
+        f"{SAMPLING}:SamplingParams extra_args structured_outputs skip_clone",
+        f"{SAMPLING}:StructuredOutputsParams choice",
+        f"{SAMPLING}:RepetitionDetectionParams max_pattern_size min_pattern_size min_count",
+        f"{CONFIG}:ModelConfig.get_diff_sampling_param",
     ),
-    PrivateName(
-        "vllm.v1.engine.async_llm:AsyncLLM.notify_kv_transfer_request_rejected",
-        "frees the KV cache that a prefill engine keeps for a refused request",
-        ("request_id", "kv_transfer_params", "data_parallel_rank"),
+    *_used(
+        "the ends of requests and servers",
+        f"{CLIENT}.notify_kv_transfer_request_rejected request_id kv_transfer_params "
+        "data_parallel_rank",
+        f"{CLIENT}.shutdown timeout",
+        "vllm.exceptions:VLLMClientError",
+        "vllm.exceptions:GracefulHTTPError",
+        "vllm.exceptions:GenerationError",
     ),
-    PrivateName(
-        "vllm.v1.engine.async_llm:AsyncLLM.shutdown",
-        "a backend that ends refuses new requests and finishes its responses",
-        ("timeout",),
+)
+"""What vLLM documents for clients of the engine, of parameters, errors and configuration, where it
+is not used before the first request."""
+
+CALL_IDS = PrivateName(
+    f"{RENDERER}.chat_utils:get_tool_call_id_type",
+    "tool-call ids in the form that the model's chat template needs",
+    ("model_config",),
+    older="vllm.entrypoints.chat_utils:get_tool_call_id_type",  # 0.31
+)
+
+GRAMMAR = PrivateName(
+    "vllm.v1.structured_output.backend_types:StructuredOutputGrammar",
+    "the grammar interface",
+    abstract={
+        "accept_tokens": ("self", "request_id", "tokens"),
+        "validate_tokens": ("self", "tokens"),
+        "rollback": ("self", "num_tokens"),
+        "fill_bitmask": ("self", "bitmask", "batch_index"),
+        "is_terminated": ("self",),
+        "reset": ("self",),
+    },
+)
+
+SERVER = (
+    *PUBLIC,
+    # vLLM has no public names for what its own routes do with a request.
+    *_used(
+        "HTTP routes",
+        "vllm.entrypoints.serve.utils.api_utils:with_cancellation",
+        "vllm.v1.engine.exceptions:EngineDeadError",
+        "vllm.entrypoints.openai.models.serving:OpenAIServingModels base_model_paths lora_modules",
     ),
-    PrivateName(
-        "vllm.sampling_params:SamplingParams",
-        "sampling parameters, including the enforcement spec and n > 1 for greedy sampling",
-        ("extra_args", "structured_outputs", "skip_clone"),
+    # `EngineClient` has a renderer, but nothing says what that can do.
+    CALL_IDS,
+    *_used(
+        "messages → token ids",
+        f"{RENDERER}.base:BaseRenderer.render_chat_async conversations chat_params tok_params",
+        f"{RENDERER}.base:BaseRenderer.default_chat_tok_params",
+        f"{RENDERER}.params:ChatParams chat_template_kwargs",
+        f"{RENDERER}.params:TokenizeParams max_total_tokens truncate_prompt_tokens truncation_side "
+        "add_special_tokens",
+        "vllm.tokenizers:cached_tokenizer_from_config model_config",
     ),
-    PrivateName(
-        "vllm.sampling_params:StructuredOutputsParams",
-        "makes vLLM wait for a request's grammar",
-        ("choice",),
+    # The public `collective_rpc` returns the results of the first engine's workers only, and
+    # reaches no scheduler. Nothing public tells whether an engine responds.
+    *_used(
+        "calls the methods that load grammars, in every engine",
+        "vllm.v1.worker.worker_base:WorkerBase",
+        f"{ENGINE}:EngineCore",
+        f"{ENGINE}:EngineCore.collective_rpc method timeout args kwargs",
+        f"{ENGINE}:EngineCoreProc._handle_client_request request_type request",
+        f"{ENGINE}:EngineCoreProc.process_input_sockets",
+        "vllm.v1.engine.core_client:AsyncMPClient._call_utility_async method engine",
     ),
-    PrivateName(
-        "vllm.sampling_params:RepetitionDetectionParams",
-        "`repetition_detection`",
-        ("max_pattern_size", "min_pattern_size", "min_count"),
-    ),
-    PrivateName(
-        f"{MODEL_CONFIG}.get_diff_sampling_param", "the model's default sampling parameters"
-    ),
-    PrivateName(f"{MODEL_CONFIG}.try_get_generation_config", "the model's end-of-turn tokens"),
-    PrivateName(f"{MODEL_CONFIG}.get_vocab_size", "the width of the logits"),
-    PrivateName(f"{MODEL_CONFIG}.is_multimodal_model", "whether the model accepts images"),
-    # Engine processes.
-    PrivateName("vllm.config:VllmConfig.use_v2_model_runner", "choice of the adapter"),
-    PrivateName("vllm.v1.worker.worker_base:WorkerBase", "base of the methods that load grammars"),
-    PrivateName(
-        "vllm.v1.serial_utils:run_method",
-        "calls the worker methods by name",
-        ("obj", "method", "args", "kwargs"),
-    ),
-    PrivateName(f"{ENGINE}:EngineCore", "base of the methods that load grammars"),
-    # The engine runs any method of `EngineCore` that a client names: methods that load grammars in
-    # the scheduler's process, and `collective_rpc`, which calls those of the workers.
-    PrivateName(
-        f"{ENGINE}:EngineCoreProc._handle_client_request",
-        "calls the engine methods by name",
-        ("request_type", "request"),
-    ),
-    PrivateName(
-        f"{ENGINE}:EngineCore.collective_rpc",
-        "calls the worker methods",
-        ("method", "timeout", "args", "kwargs"),
-    ),
-    PrivateName(
-        "vllm.v1.engine.core_client:AsyncMPClient._call_utility_async",
-        "calls the engine methods on every engine",
-        ("method", "engine"),
-    ),
-    PrivateName(
-        f"{ENGINE}:EngineCoreProc.process_input_sockets", "shows whether an engine responds"
-    ),
-    PrivateName("vllm.v1.engine.async_llm:AsyncLLM.check_health", "`/health`", ("self",)),
-    PrivateName(
-        "vllm.v1.executor.uniproc_executor:UniProcExecutor",
-        "runs the model in the engine's process on few CPU cores",
-    ),
-    PrivateName(MANAGER, "creates Toolgate's grammars"),
-    PrivateName(GRAMMAR, "the grammar interface"),
-    PrivateName(
-        "vllm.v1.structured_output.utils:strip_speculative_padding", "draft padding", ("token_ids",)
-    ),
+    # On a CPU, its public name `uni` means another executor.
+    *_used("runs the model in the engine's process on few cores", UNIPROC),
+    GRAMMAR,  # both adapters implement it
 )
 """Names that every server needs, whichever adapter it uses."""
 
-GRAMMAR_METHODS = {
-    "accept_tokens": ("self", "request_id", "tokens"),
-    "validate_tokens": ("self", "tokens"),
-    "rollback": ("self", "num_tokens"),
-    "fill_bitmask": ("self", "bitmask", "batch_index"),
-    "is_terminated": ("self",),
-    "reset": ("self",),
-}
-"""The methods of vLLM's grammar interface, and their arguments."""
-
-STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
+STRUCTURED_OUTPUT = (
     # vLLM has no registry of grammar back ends. `_create_grammar` builds a request's grammar in the
     # engine's pool, after `grammar_init` has created vLLM's own back end, which takes a second.
-    # `validate_tokens` is called with each draft before it is scheduled.
-    PrivateName(
-        f"{MANAGER}.grammar_init",
-        "creates Toolgate's grammars without vLLM's own back end",
-        ("self", "request"),
+    # `validate_tokens` is called with each draft before it is scheduled, the others at each step:
+    # vLLM's own loops over sequences cost more than Toolgate's masks.
+    *_used(
+        "Toolgate's grammars and masks",
+        f"{MANAGER}.grammar_init self request",
+        f"{MANAGER}._create_grammar self request",
+        f"{MANAGER}.validate_tokens self request spec_tokens",
+        f"{MANAGER}.accept_tokens self request new_token_ids",
+        f"{MANAGER}.grammar_bitmask self requests structured_output_request_ids "
+        "scheduled_spec_decode_tokens",
+        f"{SCHEDULE}.scheduler:Scheduler.get_grammar_bitmask self scheduler_output",
         replaced=True,
     ),
-    PrivateName(
-        f"{MANAGER}._create_grammar",
-        "creates Toolgate's grammars",
-        ("self", "request"),
-        replaced=True,
+    # `grammar` waits for the pool, which costs too much at each token.
+    *_used(
+        "the sequences and masks of a step",
+        f"{SCHEDULE}.output:SchedulerOutput num_scheduled_tokens has_structured_output_requests "
+        "scheduled_spec_decode_tokens",
+        f"{SCHEDULE}.output:GrammarOutput structured_output_request_ids grammar_bitmask",
+        "vllm.v1.structured_output.request:StructuredOutputRequest.grammar",
+        "vllm.v1.structured_output.request:StructuredOutputRequest._grammar",
     ),
-    PrivateName(
-        f"{MANAGER}.validate_tokens",
-        "proposes forced text as drafts",
-        ("self", "request", "spec_tokens"),
-        replaced=True,
+    *_used(
+        "whether drafts may be replaced, and their number",
+        f"{CONFIG}:SpeculativeConfig.method",
+        f"{CONFIG}:VllmConfig.num_speculative_tokens",
+        f"{CONFIG}:SchedulerConfig.async_scheduling",
     ),
-    PrivateName(
-        f"{MANAGER}.grammar_bitmask",
-        "allocates the bitmask if vLLM's own back end does not exist",
-        ("self", "requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
-        replaced=True,
-    ),
-    # Called at each step. vLLM's own loops over sequences cost more than Toolgate's masks.
-    PrivateName(
-        f"{MANAGER}.accept_tokens",
-        "accepts sampled tokens",
-        ("self", "request", "new_token_ids"),
-        replaced=True,
-    ),
-    PrivateName(
-        f"{SCHEDULE}.scheduler:Scheduler.get_grammar_bitmask",
-        "computes the masks of a step",
-        ("self", "scheduler_output"),
-        replaced=True,
-    ),
-    PrivateName(
-        f"{SCHEDULE}.output:SchedulerOutput",
-        "the sequences of a step",
-        (
-            *("num_scheduled_tokens", "has_structured_output_requests"),
-            "scheduled_spec_decode_tokens",
-        ),
-    ),
-    PrivateName(
-        f"{SCHEDULE}.output:GrammarOutput",
-        "the masks of a step",
-        ("structured_output_request_ids", "grammar_bitmask"),
-    ),
-    PrivateName(GRAMMAR, "the grammar interface", abstract=tuple(GRAMMAR_METHODS)),
-    *(
-        PrivateName(f"{GRAMMAR}.{method}", "the grammar interface", arguments, replaced=True)
-        for method, arguments in GRAMMAR_METHODS.items()
-    ),
-    *(
-        PrivateName(
-            f"vllm.v1.structured_output.request:StructuredOutputRequest.{name}",
-            "distinguishes Toolgate's grammars from vLLM's",
-        )
-        for name in ("grammar", "_grammar")
-    ),
-    PrivateName("vllm.config:SpeculativeConfig.method", "whether drafts may be replaced"),
-    PrivateName("vllm.config:VllmConfig.num_speculative_tokens", "number of drafts in a step"),
-    PrivateName("vllm.config:SchedulerConfig.async_scheduling", "whether drafts may be replaced"),
 )
 """Further names that the adapter structured_output needs."""
 
-EXECUTORS = tuple(
-    PrivateName(f"vllm.v1.executor.{name}", "calls all workers for each step, in order")
-    for name in ("uniproc_executor:UniProcExecutor", "multiproc_executor:MultiprocExecutor")
+EXECUTORS = _used(
+    "calls all workers for each step, in order",
+    UNIPROC,
+    "vllm.v1.executor.multiproc_executor:MultiprocExecutor",
 )
 """The executors whose workers keep rows of masks. Subclasses may call them in other ways."""
-ROWS = tuple(
-    PrivateName(f"vllm.config:{name}", "whether a worker can keep rows of masks")
-    for name in (
-        "ModelConfig.is_diffusion",
-        "ParallelConfig.enable_batch_sharded_sampling",
-        "SpeculativeConfig.enable_adaptive_verification",
-    )
+ROWS = _used(
+    "whether a worker can keep rows of masks",
+    f"{CONFIG}:ModelConfig.is_diffusion",
+    f"{CONFIG}:ParallelConfig.enable_batch_sharded_sampling",
+    f"{CONFIG}:SpeculativeConfig.enable_adaptive_verification",
 )
-ROWS_V1 = PrivateName(
-    "vllm.v1.worker.gpu_model_runner:apply_grammar_bitmask",
+(ROWS_V1, ROWS_V2) = _used(
     "applies rows of masks",
-    ("scheduler_output", "grammar_output", "input_batch", "logits"),
+    "vllm.v1.worker.gpu_model_runner:apply_grammar_bitmask scheduler_output grammar_output "
+    "input_batch logits",
+    f"{V2_RUNNER}.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask self logits "
+    "input_batch grammar_req_ids grammar_bitmask",
     replaced=True,
 )
-ROWS_V2 = PrivateName(
-    "vllm.v1.worker.gpu.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask",
-    "applies rows of masks",
-    ("self", "logits", "input_batch", "grammar_req_ids", "grammar_bitmask"),
-    replaced=True,
-)
-"""Further names that the workers need to keep rows of masks, by model runner. If one is missing,
-the adapter structured_output sends bitmasks."""
+"""Further names that the workers need to keep rows of masks, by model runner. vLLM itself sends
+bitmasks, which cost more than the masks. If a name is missing, Toolgate does so, too."""
 
-V2_RUNNER = "vllm.v1.worker.gpu.model_runner"
-
-FORCED_DRAFTS: tuple[PrivateName, ...] = (
-    PrivateName(
-        "vllm.config:SpeculativeConfig.num_speculative_tokens_per_batch_size",
-        "turns vLLM's own drafts off",
+FORCED_DRAFTS = (
+    # vLLM's speculative methods draft in the workers only.
+    *_used(
+        "drafts come from the scheduler",
+        f"{CONFIG}:SpeculativeConfig.num_speculative_tokens_per_batch_size",
+        f"{SCHEDULE}.output:SchedulerOutput num_spec_tokens_to_schedule",
+        f"{SCHEDULE}.output:GrammarOutput num_acceptable_drafts",
     ),
-    PrivateName(
-        "vllm.v1.core.sched.output:SchedulerOutput.num_spec_tokens_to_schedule",
-        "requests without forced text get no drafts",
-    ),
-    PrivateName(
-        "vllm.v1.core.sched.output:GrammarOutput.num_acceptable_drafts",
-        "the workers reject drafts that have become wrong",
-    ),
-    PrivateName(
-        f"{ENGINE}:EngineCore.step_with_batch_queue",
-        "the scheduler's drafts are not replaced by the workers'",
-        ("self",),
+    *_used(
+        "the workers verify the scheduler's drafts, and no drafter runs",
+        f"{ENGINE}:EngineCore.step_with_batch_queue self",
+        f"{V2_RUNNER}.model_runner:init_speculator vllm_config device req_states",
+        f"{V2_RUNNER}.model_runner:GPUModelRunner.prepare_inputs self scheduler_output "
+        "batch_req_state batch_desc num_active_loras",
         replaced=True,
     ),
     PrivateName(
-        f"{V2_RUNNER}:init_speculator",
+        f"{V2_RUNNER}.spec_decode.speculator:BaseSpeculator",
         "no drafter runs in the workers",
-        ("vllm_config", "device", "req_states"),
-        replaced=True,
-    ),
-    PrivateName(
-        "vllm.v1.worker.gpu.spec_decode.speculator:BaseSpeculator",
-        "no drafter runs in the workers",
-        abstract=("init_cudagraph_manager", "capture", "propose"),
-    ),
-    PrivateName(
-        f"{V2_RUNNER}:GPUModelRunner.prepare_inputs",
-        "the workers verify the scheduler's drafts",
-        ("self", "scheduler_output", "batch_req_state", "batch_desc", "num_active_loras"),
-        replaced=True,
-    ),
-    PrivateName(
-        "vllm.utils.torch_utils:async_tensor_h2d",
-        "copies drafts to the GPU",
-        ("data", "device"),
+        abstract=dict.fromkeys(("init_cudagraph_manager", "capture", "propose")),
     ),
 )
 """Further names that drafts of forced text under async scheduling need."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from vllm.platforms import current_platform
 
 from ..tokens.masks import BitmaskRow, BitmaskRows, Row, TokenIds, unpack
 
@@ -114,6 +115,17 @@ class RowTable(ABC):
 
     @abstractmethod
     def _apply(self, logits: torch.Tensor, indices: Numbers, numbers: Numbers) -> None: ...
+
+
+def pins(device: torch.device) -> bool:
+    """Return whether copies to the device are from page-locked memory. One from pageable memory
+    would wait for the GPU's earlier work, which is the forward pass."""
+    return device.type == "cuda" and bool(current_platform.is_pin_memory_available())
+
+
+def to_device(numbers: npt.NDArray[Any], device: torch.device) -> torch.Tensor:
+    tensor = torch.from_numpy(numbers)
+    return (tensor.pin_memory() if pins(device) else tensor).to(device, non_blocking=True)
 
 
 def tokens_of(words: BitmaskRow, vocabulary_size: int) -> TokenIds:

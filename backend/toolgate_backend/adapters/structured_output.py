@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TypeVar
 
 import numpy as np
 import torch
 from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
-from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward, Planned, RepeatedText, learn
@@ -39,6 +38,11 @@ ms."""
 MAX_SLOW = 8
 """Slow masks in a row after which the sequence ends with an error."""
 T = TypeVar("T")
+
+
+def is_token(draft: int) -> bool:
+    """vLLM pads drafts with −1."""
+    return draft >= 0
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         """The masks of the positions of these drafts, and of the token after them: each after the
         drafts before it. As in vLLM, everything is allowed after padding and after the end of the
         turn, where no token is taken, and what follows a draft that is not allowed has its mask."""
-        valid = strip_speculative_padding(drafts)
+        valid = [*takewhile(is_token, drafts)]
         rows = [self._row_unless_ended()]
         for draft in valid:
             if self.is_terminated() or not self.accept_tokens("", [draft]):

@@ -69,10 +69,12 @@ def detect_adapter(config: Any, wanted: str) -> AdapterName:
             f"adapter {detected}. Start the server with `toolgate backend`, which sets the flags "
             "for the adapter."
         )
-    if ours and config.speculative_config is not None and not config.use_v2_model_runner:
+    is_dropped = config.speculative_config is not None and not config.use_v2_model_runner
+    if ours and (is_dropped or config.model_config.is_diffusion):
         raise IncompatibleServer(
-            "vLLM's V1 model runner runs no logits processors with speculative decoding, so "
-            "nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
+            "vLLM runs no logits processors with speculative decoding on the V1 model runner, and "
+            "for diffusion models, so nothing would be enforced. Set "
+            "TOOLGATE_ADAPTER=structured_output."
         )
     if not ours:
         probe.check(STRUCTURED_OUTPUT, ", or set TOOLGATE_ADAPTER=logits_processor")

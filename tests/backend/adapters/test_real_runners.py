@@ -14,7 +14,7 @@ import pytest
 
 from bench.engine_steps.blocks import Kind
 from bench.engine_steps.process import in_new_process, write
-from bench.gpu_engine.engines import DRAFTS, ENGINES, BlockOfRequests
+from bench.gpu_engine.engines import DEFAULT, DRAFTS, ENGINES, BlockOfRequests
 from tests.models import tiny_model
 from tests.support.installed import needs
 from tests.support.shared_data import BFCL
@@ -23,16 +23,24 @@ STREAMS, STEPS = 4, 120
 FLAGS = ("--max-model-len", "768", "--block-size", "32", "--num-gpu-blocks-override", "26")
 """Prompts share 16 blocks, and 4 calls need more than the others, so that some are preempted."""
 ABORT_EVERY, COMPARED_EVERY = 9, 5
+DRAFTS_OF_TEXT = (
+    "--speculative-config",
+    '{"method": "ngram_gpu", "num_speculative_tokens": 3, "prompt_lookup_max": 3}',
+)
+RUNS = {name: (name, ()) for name in ENGINES if name != DEFAULT}
+RUNS["logits_processor_drafts"] = "logits_processor", DRAFTS_OF_TEXT
+"""Engines and flags."""
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, needs(BFCL)]
 
 
-def run(engine: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
+def run(name: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
     """Write the responses with an engine, and abort a request now and then. Raises WrongResponse if
     a response that was not aborted has other tokens, and AssertionError if the masks from a table
     are not those of a bitmask."""
+    engine, flags = RUNS[name]
     setup = ENGINES[engine]
-    if not setup.processor:
+    if setup.on_v2:
         from bench.support import v2_on_cpu
 
         v2_on_cpu.install()
@@ -74,9 +82,10 @@ def run(engine: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
             counts["finished"] += 1
 
     set_environment(setup)
-    original = None if setup.processor else _use_tables_of_gpus()
-    measured = MeasuredEngine(setup, EngineOptions(str(tiny_model()), FLAGS, STREAMS, STEPS))
-    if original is not None:
+    original = _use_tables_of_gpus() if setup.on_v2 else None
+    options = EngineOptions(str(tiny_model()), (*FLAGS, *flags), STREAMS, STEPS)
+    measured = MeasuredEngine(setup, options)
+    if not setup.processor:
         _compare(measured._runner.structured_outputs_worker, original, counts)
     measured.take({"natural": responses}, Aborting)
     measured.block(BlockOfRequests(engine, setup.kinds[-1], STREAMS, "natural", 0))
@@ -87,14 +96,15 @@ def _use_tables_of_gpus() -> Any:
     """With few slots, so that they begin anew now and then. Returns vLLM's own function."""
     from vllm.v1.worker.gpu.structured_outputs import StructuredOutputsWorker
 
-    from toolgate_backend.adapters import mask_worker
+    from toolgate_backend.adapters import logits_processor, mask_worker
     from toolgate_backend.adapters.device_masks import DeviceMasks
 
     slots = STREAMS * (1 + DRAFTS)
-    mask_worker.slots_of = lambda _config: slots
-    mask_worker.make_table = lambda device, size, *, forces, slots, **_others: DeviceMasks(
-        device, size, forces=forces, slots=slots
-    )
+    for module in (mask_worker, logits_processor):
+        module.slots_of = lambda _config: slots
+        module.make_table = lambda device, size, *, forces, slots, **_others: DeviceMasks(
+            device, size, forces=forces, slots=slots
+        )
     return StructuredOutputsWorker.apply_grammar_bitmask
 
 
@@ -129,21 +139,23 @@ def calls() -> list[list[int]]:
     return in_new_process(write, str(tiny_model()), "natural", 40)
 
 
-@pytest.mark.parametrize("engine", ["structured_output", "forced_drafts", "logits_processor"])
-def test_calls_are_complete_with_preemption_and_aborts(engine):
-    counts = in_new_process(run, engine, calls())
+@pytest.mark.parametrize("name", RUNS)
+def test_calls_are_complete_with_preemption_and_aborts(name):
+    counts = in_new_process(run, name, calls())
     assert counts["finished"]
     assert counts["preempted"]
     assert counts["aborted"]
-    assert bool(counts["drafts"]) == (engine == "forced_drafts")
-    if engine != "logits_processor":
+    assert bool(counts["drafts"]) == ("drafts" in name)
+    if "logits_processor" not in name:
         assert counts["numbered"] > counts["tables"] > 1
 
 
-@pytest.mark.parametrize("engine", ["structured_output", "forced_drafts", "logits_processor"])
-def test_the_runner_writes_no_token_that_a_mask_forbids(engine):
+@pytest.mark.parametrize("name", RUNS)
+def test_the_runner_writes_no_token_that_a_mask_forbids(name):
     """A token in the middle of each response is replaced by a mark, which the model prefers by
     far."""
     responses = [[*call[:30], call[0], *call[31:]] for call in calls()]
-    with pytest.raises(AssertionError, match=rf"token 31 of {ENGINES[engine].kinds[-1]}-\d+ is"):
-        in_new_process(run, engine, responses)
+    with pytest.raises(
+        AssertionError, match=rf"token 31 of {ENGINES[RUNS[name][0]].kinds[-1]}-\d+ is"
+    ):
+        in_new_process(run, name, responses)

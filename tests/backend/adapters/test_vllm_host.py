@@ -1,7 +1,6 @@
 """vLLM's private names: that they exist, and what the adapters expect of them."""
 
 import asyncio
-import importlib.metadata
 import queue
 from collections import deque
 from types import SimpleNamespace
@@ -22,7 +21,7 @@ from toolgate_backend import launch, plugin
 from toolgate_backend.adapters import probe, vllm_host
 from toolgate_backend.adapters.engine_watch import EngineWatch
 from toolgate_backend.adapters.lifetimes import before_shutdown, while_engines_live
-from toolgate_backend.adapters.private_names import COMMAND_LINE, SERVER, STRUCTURED_OUTPUT
+from toolgate_backend.adapters.private_names import SERVER, STRUCTURED_OUTPUT
 from toolgate_backend.errors import IncompatibleServer
 from toolgate_core.errors import BackendUnavailable
 from toolgate_core.host_probe import PrivateName, find_problems
@@ -31,9 +30,9 @@ from toolgate_core.host_probe import PrivateName, find_problems
 vllm_host.register()
 
 
-def config(*, processors=None, drafts=None, v2=False):
+def config(*, processors=None, drafts=None, v2=False, diffusion=False):
     return SimpleNamespace(
-        model_config=SimpleNamespace(logits_processors=processors),
+        model_config=SimpleNamespace(logits_processors=processors, is_diffusion=diffusion),
         speculative_config=drafts,
         use_v2_model_runner=v2,
     )
@@ -47,13 +46,15 @@ def test_the_adapter_is_detected_from_the_server_config():
     assert vllm_host.detect_adapter(config(), "auto") == "structured_output"
     assert vllm_host.detect_adapter(config(processors=["a:B"]), "auto") == "structured_output"
     assert vllm_host.detect_adapter(config(drafts={}, v2=True), "auto") == "structured_output"
+    on_v2 = config(processors=OURS, drafts={}, v2=True)
+    assert vllm_host.detect_adapter(on_v2, "auto") == "logits_processor"
 
 
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
         (config(processors=OURS, drafts={}), "auto"),
-        (config(processors=OURS, v2=True), "auto"),
+        (config(processors=OURS, v2=True, diffusion=True), "auto"),
         (config(), "logits_processor"),
         (config(processors=OURS), "structured_output"),
     ],
@@ -161,7 +162,7 @@ def test_workers_run_toolgate_methods_by_name(monkeypatch):
 
 
 # --- probe ---
-EVERY = (COMMAND_LINE, *SERVER, *STRUCTURED_OUTPUT)
+EVERY = (*SERVER, *STRUCTURED_OUTPUT)
 
 
 def test_the_installed_vllm_has_every_private_name():
@@ -203,15 +204,6 @@ def test_a_missing_private_name_stops_the_server(monkeypatch, name):
     monkeypatch.delattr(name)
     with pytest.raises(IncompatibleServer, match=f"{name} is missing"):
         plugin.register()
-
-
-def test_launch_fails_without_the_vllm_command_line(monkeypatch):
-    monkeypatch.delattr("vllm.entrypoints.cli.main.main")
-    monkeypatch.setattr(importlib.metadata, "version", importlib.metadata.version)
-    monkeypatch.setattr(launch, "_text_config", lambda model: None)
-    monkeypatch.setattr(launch.os, "environ", {})
-    with pytest.raises(launch.LaunchError, match=r"vllm\.entrypoints\.cli\.main\.main is missing"):
-        launch.main(["model"])
 
 
 def test_the_launcher_reports_an_incompatible_server_without_a_traceback(monkeypatch):
