@@ -58,7 +58,6 @@ class Batch:
     def __init__(self, config: Any, processor: HostProcessor | None, times: CpuTimes) -> None:
         scheduler, cache = config.scheduler_config, config.cache_config
         length = config.model_config.max_model_len
-        processors = [] if processor is None else [processor.processor]
         self._batch = InputBatch(
             max_num_reqs=scheduler.max_num_seqs,
             max_model_len=length,
@@ -67,12 +66,9 @@ class Batch:
             vocab_size=config.model_config.get_vocab_size(),
             block_sizes=[cache.block_size],
             max_num_blocks_per_req=[length // cache.block_size],
-            logitsprocs=LogitsProcessors(processors),
-            logitsprocs_need_output_token_ids=bool(processors),
+            logitsprocs=LogitsProcessors(),
         )
         self._processor = processor
-        if processor is not None:
-            times.watch(self._batch, "update_async_output_token_ids", "worker")
         self._states: dict[str, CachedRequestState] = {}
 
     @property
@@ -104,17 +100,20 @@ class Batch:
             batch.add_request(state)
         batch.condense()
         batch.refresh_metadata()
+        if self._processor is not None:
+            self._processor.begin_step(scheduled)
 
     def masks(self) -> dict[int, Row]:
         """What the logits processor applies to each row, once the last tokens are there."""
-        self._batch.update_async_output_token_ids()
         if self._processor is None or not self._batch.num_reqs:
             return {}
-        return self._processor.apply(self._batch.num_reqs)
+        return self._processor.apply(self.requests)
 
     def sampled(self, tokens: Sequence[Sequence[int]], ready: float) -> None:
         """Keep the tokens of each row. Until they are ready, their places are taken."""
         batch, requests = self._batch, self.requests
+        if self._processor is not None:
+            self._processor.sampled(requests, tokens, ready)
         for row, request in enumerate(requests):
             if tokens[row]:
                 self._states[request].output_token_ids += [NO_TOKEN] * len(tokens[row])

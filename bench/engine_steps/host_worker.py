@@ -24,7 +24,7 @@ from toolgate_backend.adapters.row_numbers import NumberedRows, slots_of
 from toolgate_backend.tokens.masks import Row, words_per_row
 
 from .blocks import COPIED
-from .clocks import CpuTimes
+from .clocks import CpuTimes, wait_until
 
 META = torch.device("meta")
 COPY_FUNCTIONS = "async_tensor_h2d", "async_copy_to_gpu"
@@ -32,31 +32,76 @@ COPY_FUNCTIONS = "async_tensor_h2d", "async_copy_to_gpu"
 
 
 class HostProcessor:
-    """The adapter logits_processor."""
+    """The adapter logits_processor, in the calls of vLLM's V2 model runner. The tokens of requests
+    are on the CPU instead of the GPU."""
 
     def __init__(self, config: Any, times: CpuTimes) -> None:
         device_masks.mask_rows = _NoKernel()
-        self.processor = EnforcementLogitsProcessor(config, META, False)
-        times.watch(self.processor, "update_state", "worker")
-        times.watch(self.processor, "apply", "worker")
+        slots, length = config.scheduler_config.max_num_seqs, config.model_config.max_model_len
         self._size = config.model_config.get_vocab_size()
+        self._tokens = torch.zeros((slots, length), dtype=torch.int32)
+        self._lengths = torch.zeros(slots, dtype=torch.int32)
+        self._prompts = np.zeros(slots, np.int32)
+        states = SimpleNamespace(
+            device=META,
+            all_token_ids=SimpleNamespace(gpu=self._tokens),
+            total_len=SimpleNamespace(gpu=self._lengths),
+            prompt_len=SimpleNamespace(np=self._prompts),
+        )
+        self.processor = EnforcementLogitsProcessor(config, states)
+        for method in ("add_request", "apply_staged_writes", "apply"):
+            times.watch(self.processor, method, "worker")
+        self._ready = _Ready()
+        self.processor._history._copied = self._ready
         self._masks: dict[int, Row] = {}
-        numbers: Any = self.processor._numbers
-        numbers.number = self._noting(numbers.number)
+        rows_by_slot = self.processor._rows_by_slot
 
-    def apply(self, rows: int) -> dict[int, Row]:
+        def noting(*arguments: Any) -> Any:
+            found = rows_by_slot(*arguments)
+            self._masks = dict(zip(*found, strict=True))
+            return found
+
+        self.processor._rows_by_slot = noting
+        self._slots: dict[str, int] = {}
+        self._free = [*range(slots)]
+
+    def begin_step(self, scheduled: Any) -> None:
+        for request in scheduled.finished_req_ids & self._slots.keys():
+            self._free.append(self._slots.pop(request))
+        for new in scheduled.scheduled_new_reqs:
+            slot = self._slots[new.req_id] = self._free.pop()
+            self._prompts[slot] = self._lengths[slot] = len(new.prompt_token_ids)
+            self.processor.add_request(slot, new.sampling_params)
+        self.processor.apply_staged_writes()
+
+    def apply(self, requests: Sequence[str]) -> dict[int, Row]:
         """The masks of the rows that have one."""
         self._masks = {}
-        logits = torch.empty(rows, self._size, device=META)
-        self.processor.apply(logits)
+        logits = torch.empty(len(requests), self._size, device=META)
+        slots = np.array([self._slots[request] for request in requests])
+        self.processor.apply(logits, SimpleNamespace(idx_mapping_np=slots))
         return self._masks
 
-    def _noting(self, number: Callable[..., NumberedRows]) -> Callable[..., NumberedRows]:
-        def noting(rows: Sequence[Row]) -> NumberedRows:
-            self._masks = dict(zip(self.processor._sequences, rows, strict=True))
-            return number(rows)
+    def sampled(
+        self, requests: Sequence[str], tokens: Sequence[Sequence[int]], ready: float
+    ) -> None:
+        self._ready.at = ready
+        for request, some in zip(requests, tokens, strict=True):
+            slot = self._slots[request]
+            for token in some:
+                self._tokens[slot, self._lengths[slot]] = token
+                self._lengths[slot] += 1
 
-        return noting
+
+class _Ready:
+    """The event for which the adapter waits before it reads the last tokens."""
+
+    at = 0.0
+
+    def record(self) -> None: ...
+
+    def synchronize(self) -> None:
+        wait_until(self.at)
 
 
 class HostMasks:

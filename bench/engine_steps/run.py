@@ -20,8 +20,8 @@ token is looked up in the mask that was computed for it.
 Counted is the processor time of the engine's main thread beyond that of free, per sequence and
 step: that of the scheduler's `schedule`, `get_grammar_bitmask` and `update_from_output`, and that
 of the worker, which runs in the same thread. There, vLLM's V2 model runner stages, copies and
-applies bitmasks, or the V1 model runner calls the logits processor, which receives changes of the
-batch and the last tokens, computes masks, copies and applies their rows. Not counted are the
+applies bitmasks, or calls the logits processor, which receives new requests and the last tokens,
+computes masks, copies and applies their rows. Not counted are the
 kernels themselves, the creation of requests, and everything else in the worker. *copied* are the
 bytes that the worker copies to the GPU for this, and *tokens* what a sequence gets in a step, which
 is more than one with --drafts.

@@ -11,7 +11,7 @@ the first one has compiled. Then it waits for further rounds.
 - structured_output: free, vLLM's strict tools, Toolgate's adapter, with vLLM's default model runner
 - default: free, without Toolgate's plug-in
 - forced_drafts: free and Toolgate's adapter with TOOLGATE_FORCED_DRAFTS
-- logits_processor: free and Toolgate's adapter, with the V1 model runner
+- logits_processor: free and Toolgate's adapter, with each model runner
 
 Weights are random. All kinds write the same calls in the same order, by default natural ones (words
 in strings of 8 BFCL tools) and those of BFCL's reference calls, because the logits of their tokens

@@ -49,24 +49,18 @@ class Slots:
 
     def begin_step(self, scheduled, states, outputs):
         """`states` and `outputs`: of each request, vLLM's CachedRequestState and its tokens."""
-        for name in sorted(scheduled.finished_req_ids | {*(scheduled.preempted_req_ids or ())}):
-            if name in self._slots:
-                self._free.append(self._slots.pop(name))
-        for name in scheduled.num_scheduled_tokens.keys() - self._slots.keys():
-            slot = self._slots[name] = self._free.pop()
-            prompt = states[name].prompt_token_ids
-            self._states.prompt_len.np[slot] = len(prompt)
-            write_tokens(self._states, slot, [*prompt, *outputs[name]])
-            self._processor.add_request(slot, states[name].sampling_params)
+        for name in scheduled.finished_req_ids | {*(scheduled.preempted_req_ids or ())}:
+            self._free += filter(None.__ne__, [self._slots.pop(name, None)])
+        for name in scheduled.num_scheduled_tokens:
+            state, is_new = states[name], name not in self._slots
+            slot = self._slots.setdefault(name, self._free[-1]) if is_new else self._slots[name]
+            self._states.prompt_len.np[slot] = len(state.prompt_token_ids)
+            write_tokens(self._states, slot, [*state.prompt_token_ids, *outputs[name]])
+            if is_new:
+                self._processor.add_request(self._free.pop(), state.sampling_params)
         self._processor.apply_staged_writes()
 
     def apply(self, logits, drafts):
         """`drafts`: of each request, in the order of the batch."""
         batch = [(self._slots[name], [0, *tokens]) for name, tokens in drafts.items()]
         return self._processor.apply(logits, context(batch))
-
-    def write(self, name, tokens):
-        slot = self._slots[name]
-        before = int(self._states.total_len.gpu[slot])
-        known = self._states.all_token_ids.gpu[slot, :before].tolist()
-        write_tokens(self._states, slot, [*known, *tokens])

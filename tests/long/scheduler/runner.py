@@ -192,8 +192,6 @@ class Runner:
         begin = int(self.batch.num_tokens_no_spec[index])
         end = min(begin + len(tokens), self.batch.token_ids_cpu.shape[1])
         self.sampled[request].extend(tokens)
-        if self._slots is not None:
-            self._slots.write(request, tokens)
         if self._profile.async_scheduling:
             state.output_token_ids.append(-1)
             self.batch.num_tokens_no_spec[index] = min(begin + 1, end)
