@@ -162,7 +162,7 @@ def _v2(current: Mapping[str, str]) -> bool:
 
 def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
     """The environment variables with which vLLM loads the plug-in and runs its adapter."""
-    wanted = {
+    return cpu_environment(current) | {
         "TOOLGATE_ADAPTER": adapter,
         "VLLM_PLUGINS": _with(current.get("VLLM_PLUGINS", ""), ["toolgate"]),
         # vLLM copies its own variables to the processes that Ray starts, and those listed here.
@@ -171,7 +171,6 @@ def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
         # silence, which can happen while a request is on its way.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": current.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75"),
     }
-    return wanted | cpu_environment(current)
 
 
 def _with(listed: str, names: Sequence[str]) -> str:

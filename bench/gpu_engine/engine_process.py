@@ -166,7 +166,7 @@ def _configuration(setup: EngineSetup, options: EngineOptions) -> Any:
         flags += draft_config.flags(setup.drafts)
     parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
     parsed = parser.parse_args(
-        [*flags, *options.flags, "--distributed-executor-backend", launch.UNIPROC]
+        [*flags, *setup.flags, *options.flags, "--distributed-executor-backend", launch.UNIPROC]
     )
     config = EngineArgs.from_cli_args(parsed).create_engine_config()
     if launch.on_cpu():  # where vLLM has turned it off

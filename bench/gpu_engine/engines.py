@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from bench.engine_steps.blocks import Kind, Text
 
 DRAFTS = 8
 """Maximum number of draft tokens of forced text in a step of a sequence."""
+DRAFTS_OF_TEXT = {"method": "ngram_gpu", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
 PROFILED_STREAMS = 64
 DEFAULT = "default"
 """vLLM's engine without the plug-in."""
@@ -25,6 +27,9 @@ class EngineSetup:
     processor: bool = False
     """Whether it has Toolgate's logits processor."""
     drafts: int = 0
+    """Of forced text."""
+    flags: Sequence[str] = ()
+    """Further ones of vLLM's."""
 
     @property
     def on_v2(self) -> bool:
@@ -44,6 +49,12 @@ ENGINES = {
             drafts=DRAFTS,
         ),
         EngineSetup("logits_processor", ("free", "logits_processor"), processor=True),
+        EngineSetup(
+            "logits_processor_drafts",
+            ("free", "logits_processor"),
+            processor=True,
+            flags=("--speculative-config", json.dumps(DRAFTS_OF_TEXT)),
+        ),
         EngineSetup(
             "logits_processor_v1",
             ("free", "logits_processor"),

@@ -101,10 +101,6 @@ def test_a_present_name_reports_no_problem(name):
             private("Interface", abstract={"reset": ("self", "at"), "fill": None}),
             "Interface.reset has other arguments than self, at",
         ),
-        (
-            private("Interface", abstract={"reset": None, "fill": None, "gone": ("self",)}),
-            "Interface.gone is missing",
-        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -2,9 +2,8 @@
 
 vLLM has an interface of logits processors for each of its model runners. The class implements both:
 
-- V2 (vllm/v1/worker/gpu/sample/logits_processor/interface.py): sequences have slots, and the device
-  has their tokens, which token_history.py reads. With speculative decoding, a sequence has a row of
-  logits for each draft, which is known only after the forward pass.
+- V2 (vllm/v1/worker/gpu/sample/logits_processor/interface.py): sequences have slots, and their
+  tokens are on the device (token_history.py). A sequence has a row of logits for each draft, too.
 - V1 (vllm/v1/sample/logits_processor/interface.py), where V2 does not run: sequences have rows of
   the batch, which move. Tokens are accepted in `apply`, not in `update_state`: under async
   scheduling the last sampled ids are −1 placeholders until just before sampling.
@@ -39,8 +38,6 @@ from .structured_output import EnforcementGrammar
 from .token_history import TokenHistory
 
 logger = init_logger(__name__)
-
-NO_DRAFTS = (0,)
 
 
 @dataclass(slots=True)
@@ -86,8 +83,7 @@ class EnforcementLogitsProcessor(LogitsProcessor, v2.LogitsProcessor):  # type: 
         self._sequences: dict[int, _Sequence] = {}
         """The sequences by row of the batch. On the V2 runner by slot: those that have ended stay
         until their slots are used again, because nothing tells of the end."""
-        self._running = set[int]()
-        """On the V2 runner, the slots of sequences in this step, or the one before."""
+        self._running = set[int]()  # V2: slots of sequences in this step, or the one before
         if device is not place:
             self._states = place
             self._history = TokenHistory(place, 1 + vllm_config.num_speculative_tokens)
@@ -161,7 +157,7 @@ class EnforcementLogitsProcessor(LogitsProcessor, v2.LogitsProcessor):  # type: 
             slots = [*inputs]
         at, indices, rows = 0, list[int](), list[Row]()
         for slot in slots:
-            _last, *drafts = inputs.get(slot, NO_DRAFTS)
+            _last, *drafts = inputs.get(slot, (0,))
             end = at + 1 + len(drafts)
             if (ours := self._sequences.get(slot)) is not None:
                 self._history.update(ours.output, slot, ours.prompt)

@@ -19,38 +19,34 @@ from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
-ROWS, MAX_LENGTH = 8, 256
+ROWS = 8
 
 
 class V1:
-    """The calls of vLLM's V1 model runner. Requests have rows, and share the lists of output."""
+    """The calls of vLLM's V1 model runner. Requests share their lists of output."""
 
     def __init__(self, config):
         self.processor = EnforcementLogitsProcessor(config, torch.device("cpu"), False)
+        self.apply = self.processor.apply
 
     def update(self, added=(), removed=()):
         added = [(row, given, None, output) for row, given, output in added]
         self.processor.update_state(BatchUpdate(ROWS, removed=removed, added=added, moved=[]))
 
-    def apply(self, logits):
-        return self.processor.apply(logits)
-
 
 class V2:
-    """The calls of vLLM's V2 model runner. Requests have slots, which are rows here, with another
-    length of the prompt each, and nothing tells of their end."""
+    """Those of the V2 model runner, with slots that are rows here, and prompts of several lengths.
+    Nothing tells of the end of a request."""
 
     def __init__(self, config):
-        self.states = slot_states(ROWS, MAX_LENGTH)
+        self.states, self.outputs = slot_states(ROWS, 256), {}
         self.processor = EnforcementLogitsProcessor(config, self.states)
-        self.outputs = {}
 
     def update(self, added=(), removed=()):
         for row, given, output in added:
             self.outputs[row] = output
             self.states.prompt_len.np[row] = 3 * row
-            enforced = self.processor.add_request(row, given)
-            assert enforced == bool(given.extra_args)
+            assert self.processor.add_request(row, given) == bool(given.extra_args)
         for row in removed:
             del self.outputs[row]
 
@@ -63,12 +59,9 @@ class V2:
 
 @pytest.fixture(scope="module", params=[V1, V2])
 def made(request, model_config):
-    config = SimpleNamespace(
-        model_config=model_config,
-        scheduler_config=SimpleNamespace(max_num_seqs=ROWS),
-        num_speculative_tokens=0,
-    )
-    return request.param(config)
+    scheduler = SimpleNamespace(max_num_seqs=ROWS)
+    config = {"model_config": model_config, "scheduler_config": scheduler}
+    return request.param(SimpleNamespace(**config, num_speculative_tokens=0))
 
 
 @pytest.fixture
@@ -135,7 +128,7 @@ def test_a_failing_sequence_does_not_affect_others(processor, vocabulary, key, t
         [
             (0, params(choice="required", keys=keys_, accepted=accepted), output),
             (1, params(choice="none"), []),
-        ],
+        ]
     )
     if trouble in ("masked token", "fewer tokens"):
         allowed(processor, vocabulary)

@@ -23,13 +23,7 @@ STREAMS, STEPS = 4, 120
 FLAGS = ("--max-model-len", "768", "--block-size", "32", "--num-gpu-blocks-override", "26")
 """Prompts share 16 blocks, and 4 calls need more than the others, so that some are preempted."""
 ABORT_EVERY, COMPARED_EVERY = 9, 5
-DRAFTS_OF_TEXT = (
-    "--speculative-config",
-    '{"method": "ngram_gpu", "num_speculative_tokens": 3, "prompt_lookup_max": 3}',
-)
-RUNS = {name: (name, ()) for name in ENGINES if name != DEFAULT}
-RUNS["logits_processor_drafts"] = "logits_processor", DRAFTS_OF_TEXT
-"""Engines and flags."""
+NAMES = [name for name in ENGINES if name != DEFAULT]
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, needs(BFCL)]
 
@@ -38,8 +32,7 @@ def run(name: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
     """Write the responses with an engine, and abort a request now and then. Raises WrongResponse if
     a response that was not aborted has other tokens, and AssertionError if the masks from a table
     are not those of a bitmask."""
-    engine, flags = RUNS[name]
-    setup = ENGINES[engine]
+    setup = ENGINES[name]
     if setup.on_v2:
         from bench.support import v2_on_cpu
 
@@ -83,12 +76,11 @@ def run(name: str, responses: Sequence[Sequence[int]]) -> Counter[str]:
 
     set_environment(setup)
     original = _use_tables_of_gpus() if setup.on_v2 else None
-    options = EngineOptions(str(tiny_model()), (*FLAGS, *flags), STREAMS, STEPS)
-    measured = MeasuredEngine(setup, options)
+    measured = MeasuredEngine(setup, EngineOptions(str(tiny_model()), FLAGS, STREAMS, STEPS))
     if not setup.processor:
         _compare(measured._runner.structured_outputs_worker, original, counts)
     measured.take({"natural": responses}, Aborting)
-    measured.block(BlockOfRequests(engine, setup.kinds[-1], STREAMS, "natural", 0))
+    measured.block(BlockOfRequests(name, setup.kinds[-1], STREAMS, "natural", 0))
     return counts
 
 
@@ -139,7 +131,7 @@ def calls() -> list[list[int]]:
     return in_new_process(write, str(tiny_model()), "natural", 40)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_calls_are_complete_with_preemption_and_aborts(name):
     counts = in_new_process(run, name, calls())
     assert counts["finished"]
@@ -150,12 +142,10 @@ def test_calls_are_complete_with_preemption_and_aborts(name):
         assert counts["numbered"] > counts["tables"] > 1
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_runner_writes_no_token_that_a_mask_forbids(name):
     """A token in the middle of each response is replaced by a mark, which the model prefers by
     far."""
     responses = [[*call[:30], call[0], *call[31:]] for call in calls()]
-    with pytest.raises(
-        AssertionError, match=rf"token 31 of {ENGINES[RUNS[name][0]].kinds[-1]}-\d+ is"
-    ):
+    with pytest.raises(AssertionError, match=rf"token 31 of {ENGINES[name].kinds[-1]}-\d+ is"):
         in_new_process(run, name, responses)

@@ -18,10 +18,9 @@ from vllm.v1.worker.worker_base import WorkerBase
 from tests.models import tiny_model
 from tests.support.loop_errors import no_loop_errors
 from toolgate_backend import launch, plugin
-from toolgate_backend.adapters import probe, vllm_host
+from toolgate_backend.adapters import private_names, probe, vllm_host
 from toolgate_backend.adapters.engine_watch import EngineWatch
 from toolgate_backend.adapters.lifetimes import before_shutdown, while_engines_live
-from toolgate_backend.adapters.private_names import SERVER, STRUCTURED_OUTPUT
 from toolgate_backend.errors import IncompatibleServer
 from toolgate_core.errors import BackendUnavailable
 from toolgate_core.host_probe import PrivateName, find_problems
@@ -162,7 +161,9 @@ def test_workers_run_toolgate_methods_by_name(monkeypatch):
 
 
 # --- probe ---
-EVERY = (*SERVER, *STRUCTURED_OUTPUT)
+GROUPS = ("SERVER", "STRUCTURED_OUTPUT", "EXECUTORS", "ROWS", "FORCED_DRAFTS")
+EVERY = [each for group in GROUPS for each in getattr(private_names, group)]
+EVERY.append(private_names.ROWS_V1)  # ROWS_V2 needs Triton (test_applied_rows.py)
 
 
 def test_the_installed_vllm_has_every_private_name():
