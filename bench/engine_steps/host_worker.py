@@ -52,16 +52,18 @@ class HostProcessor:
         for method in ("add_request", "apply_staged_writes", "apply"):
             times.watch(self.processor, method, "worker")
         self._ready = _Ready()
-        self.processor._history._copied = self._ready
+        history: Any = self.processor._history
+        history._copied = self._ready
         self._masks: dict[int, Row] = {}
-        rows_by_slot = self.processor._rows_by_slot
+        processor: Any = self.processor
+        rows_by_slot = processor._rows_by_slot
 
         def noting(*arguments: Any) -> Any:
             found = rows_by_slot(*arguments)
             self._masks = dict(zip(*found, strict=True))
             return found
 
-        self.processor._rows_by_slot = noting
+        processor._rows_by_slot = noting
         self._slots: dict[str, int] = {}
         self._free = [*range(slots)]
 

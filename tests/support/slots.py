@@ -1,7 +1,9 @@
 """What vLLM's V2 model runner shows a logits processor, on a CPU."""
 
 import copy
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +11,7 @@ import torch
 from toolgate_backend.adapters.token_history import TokenHistory
 
 
-def slot_states(slots, length):
+def slot_states(slots: int, length: int) -> Any:
     """As a LogitsProcRequestState, for sequences of at most `length` tokens."""
     return SimpleNamespace(
         device=torch.device("cpu"),
@@ -19,13 +21,13 @@ def slot_states(slots, length):
     )
 
 
-def write_tokens(states, slot, tokens):
+def write_tokens(states: Any, slot: int, tokens: Sequence[int]) -> None:
     """Make these all tokens of the sequence in a slot."""
     states.all_token_ids.gpu[slot, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
     states.total_len.gpu[slot] = len(tokens)
 
 
-def context(batch):
+def context(batch: Sequence[tuple[int, Sequence[int]]]) -> Any:
     """As a LogitsContext. `batch`: slots, each with its last token and its drafts."""
     rows = [(slot, token) for slot, tokens in batch for token in tokens]
     return SimpleNamespace(
@@ -39,18 +41,18 @@ class Slots:
     """The slots of requests, and the calls of a processor. A request keeps its slot until it is
     preempted or finished."""
 
-    def __init__(self, processor, slots, length, most):
+    def __init__(self, processor: Any, slots: int, length: int, most: int) -> None:
         """`most`: tokens of a request in a step."""
         self._states = slot_states(slots, length)
         self._processor = copy.copy(processor)
         self._processor._states, self._processor._sequences = self._states, {}
         self._processor._history = TokenHistory(self._states, most)
-        self._free, self._slots = [*range(slots)], {}
+        self._free, self._slots = [*range(slots)], dict[str, int]()
 
-    def begin_step(self, scheduled, states, outputs):
+    def begin_step(self, scheduled: Any, states: Any, outputs: Any) -> None:
         """`states` and `outputs`: of each request, vLLM's CachedRequestState and its tokens."""
         for name in scheduled.finished_req_ids | {*(scheduled.preempted_req_ids or ())}:
-            self._free += filter(None.__ne__, [self._slots.pop(name, None)])
+            self._free += [self._slots.pop(each) for each in {name} & self._slots.keys()]
         for name in scheduled.num_scheduled_tokens:
             state, is_new = states[name], name not in self._slots
             slot = self._slots.setdefault(name, self._free[-1]) if is_new else self._slots[name]
@@ -60,7 +62,7 @@ class Slots:
                 self._processor.add_request(self._free.pop(), state.sampling_params)
         self._processor.apply_staged_writes()
 
-    def apply(self, logits, drafts):
+    def apply(self, logits: Any, drafts: Mapping[str, Sequence[int]]) -> Any:
         """`drafts`: of each request, in the order of the batch."""
         batch = [(self._slots[name], [0, *tokens]) for name, tokens in drafts.items()]
         return self._processor.apply(logits, context(batch))
