@@ -157,15 +157,16 @@ class EnforcementLogitsProcessor(LogitsProcessor, v2.LogitsProcessor):  # type: 
             slots = [*inputs]
         at, indices, rows = 0, list[int](), list[Row]()
         for slot in slots:
-            _last, *drafts = inputs.get(slot, (0,))
-            end = at + 1 + len(drafts)
+            drafts = inputs[slot][1:] if inputs else ()
             if (ours := self._sequences.get(slot)) is not None:
                 self._history.update(ours.output, slot, ours.prompt)
-                row = ours.next_row()
-                rows += ours.grammar.draft_rows(drafts) if drafts else [row]
-                indices += range(at, end)
+                indices.append(at)
+                rows.append(ours.next_row())
+                if drafts:
+                    indices += range(at + 1, at + 1 + len(drafts))
+                    rows[-1:] = ours.grammar.draft_rows(drafts)
                 self._running.add(slot)
-            at = end
+            at += 1 + len(drafts)
         store.report_sequences(len(self._running))
         return indices, rows
 
