@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -56,128 +55,118 @@ PROVIDERS = "llms"
 """Folder of LiteLLM's code that reads no configuration."""
 
 
+Steps = tuple[str | int, ...]
+Fault = tuple[Steps, str, bool]
+"""The place, the message, and whether the start is refused."""
+
+
 class ConfigurationRefused(Exception):
     """The message names the places and what to do."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    steps: tuple[str | int, ...]
-    message: str
-    refused: bool = False
-
-    def __str__(self) -> str:
-        return f"{request_path(self.steps)}: {self.message}"
-
-
 def check_configuration() -> None:
     """Log the faults of the configuration that LiteLLM has loaded. Raise ConfigurationRefused."""
-    found = [*faults(litellm_proxy().proxy_config.get_config_state())]
-    for fault in found:
-        logger.log(logging.ERROR if fault.refused else logging.WARNING, "%s", fault)
-    if refused := [str(fault) for fault in found if fault.refused]:
-        raise ConfigurationRefused(f"The configuration is refused: {' '.join(refused)}")
+    refusals = []
+    for steps, message, refused in faults(litellm_proxy().proxy_config.get_config_state()):
+        line = f"{request_path(steps)}: {message}"
+        logger.log(logging.ERROR if refused else logging.WARNING, "%s", line)
+        refusals += [line] * refused
+    if refusals:
+        raise ConfigurationRefused(f"The configuration is refused: {' '.join(refusals)}")
 
 
 def faults(config: Mapping[str, Any]) -> Iterator[Fault]:
-    guardrails = [*_entries(config.get("guardrails"))]
+    guardrails = [*_entries(config, "guardrails")]
     yield from _guardrails(config, guardrails)
     for section in ("router_settings", "litellm_settings"):
-        settings = _mapping(config.get(section))
         for name in ("default_fallbacks", "content_policy_fallbacks", *CONFIGURED):
-            yield from _fallbacks(settings.get(name), (section, name))
+            yield from _fallbacks(_mapping(config.get(section)).get(name), (section, name))
     yield from _names(config, guardrails)
 
 
 def _guardrails(
-    config: Mapping[str, Any], guardrails: list[tuple[int, Mapping[str, Any]]]
+    config: Mapping[str, Any], guardrails: Sequence[tuple[Steps, Mapping[str, Any]]]
 ) -> Iterator[Fault]:
     """Yield the guardrails that do not run, and those that models name and that do not exist."""
     running = IN_MEMORY_GUARDRAIL_HANDLER.IN_MEMORY_GUARDRAILS
-    known: set[Any] = {each["guardrail_name"] for each in running.values()}
+    started = {*running, *(each["guardrail_name"] for each in running.values())}
+    kinds, hooks = guardrail_initializer_registry, [each.value for each in GuardrailEventHooks]
     unchecked = "Requests would not be checked by it."
-    hooks = [each.value for each in GuardrailEventHooks]
-    for at, entry in guardrails:
-        steps, params = ("guardrails", at, PARAMS), _mapping(entry.get(PARAMS))
+    for steps, entry in guardrails:
+        params = _mapping(entry.get(PARAMS))
         kind, modes = params.get("guardrail"), params.get("mode")
         wrong = [
             each for each in (modes if isinstance(modes, list) else [modes]) if each not in hooks
         ]
-        if isinstance(kind, str) and "." not in kind and kind not in guardrail_initializer_registry:
-            meant = _meant(kind, guardrail_initializer_registry)
-            message = f"LiteLLM has no guardrail {kind!r}.{meant} {unchecked}"
-            yield Fault((*steps, "guardrail"), message, refused=True)
+        if isinstance(kind, str) and "." not in kind and kind not in kinds:
+            message = f"LiteLLM has no guardrail {kind!r}.{_meant(kind, kinds)} {unchecked}"
+            yield (*steps, PARAMS, "guardrail"), message, True
         elif wrong and isinstance(wrong[0], str):
             message = f"LiteLLM has no mode {wrong[0]!r}.{_meant(wrong[0], hooks)} {unchecked}"
-            yield Fault((*steps, "mode"), message, refused=True)
-        elif entry.get("guardrail_id", entry.get("guardrail_name")) not in {*running, *known}:
+            yield (*steps, PARAMS, "mode"), message, True
+        elif entry.get("guardrail_id", entry.get("guardrail_name")) not in started:
             message = f"LiteLLM could not start the guardrail; its log has the reason. {unchecked}"
-            yield Fault(steps[:2], message, refused=True)
-    known |= {entry.get("guardrail_name") for _, entry in guardrails}
-    for each in _mapping(config.get("litellm_settings")).get("guardrails") or ():
-        known |= {*_mapping(each)}  # LiteLLM's older form
-    for at, model in _entries(config.get("model_list")):
-        for name in _mapping(model.get(PARAMS)).get("guardrails") or ():
+            yield steps, message, True
+    older = (entry for _, entry in _entries(_mapping(config.get("litellm_settings")), "guardrails"))
+    known = started.union(*older, (str(each.get("guardrail_name")) for _, each in guardrails))
+    for steps, model in _entries(config, "model_list"):
+        given = _mapping(model.get(PARAMS)).get("guardrails")
+        for name in given if isinstance(given, list) else [given]:
             if isinstance(name, str) and name not in known:
                 message = f"there is no guardrail {name!r}.{_meant(name, known)} {unchecked}"
-                place = ("model_list", at, PARAMS, "guardrails")
-                yield Fault(place, message, refused=not has_database())
+                yield (*steps, PARAMS, "guardrails"), message, not has_database()
 
 
-def _fallbacks(given: Any, steps: tuple[str | int, ...]) -> Iterator[Fault]:
+def _fallbacks(given: Any, steps: Steps) -> Iterator[Fault]:
     """Yield the names in an array of fallbacks that no model has."""
     for at, each in enumerate(given if isinstance(given, list) else ()):
         model = each if isinstance(each, str) else _mapping(each).get("model")
         entries = {} if isinstance(model, str) else _mapping(each)
-        for name in [model] if isinstance(model, str) else entries:
-            if name != "*" and rows_of(name) == [] and alias_target(name) is None:
-                yield Fault((*steps, at), f"there is no model {name!r}, so it has no effect.")
+        for name in [model] if isinstance(model, str) else map(str, entries):
+            if name != "*" and not rows_of(name) and alias_target(name) is None:
+                yield (*steps, at), f"there is no model {name!r}, so it has no effect.", False
         for name, listed in entries.items():
             yield from _fallbacks(listed, (*steps, at, name))
 
 
 def _names(
-    config: Mapping[str, Any], guardrails: list[tuple[int, Mapping[str, Any]]]
+    config: Mapping[str, Any], guardrails: Sequence[tuple[Steps, Mapping[str, Any]]]
 ) -> Iterator[Fault]:
     """Yield the names that LiteLLM does not read."""
-    places: list[tuple[tuple[str | int, ...], Any, Collection[str]]] = [((), config, ROOT)]
+    places: list[tuple[Steps, Any, Collection[str]]] = [((), config, ROOT)]
     places += [((name,), config.get(name), known) for name, known in SETTINGS.items()]
-    for at, model in _entries(config.get("model_list")):
-        places.append((("model_list", at, PARAMS), model.get(PARAMS), OF_MODELS))
-        places.append((("model_list", at), model, ("model_name", PARAMS, "model_info")))
-    for at, entry in guardrails:
-        places.append((("guardrails", at, PARAMS), entry.get(PARAMS), LitellmParams.model_fields))
+    for steps, model in _entries(config, "model_list"):
+        places.append((steps, model, ("model_name", PARAMS, "model_info")))
+        places.append(((*steps, PARAMS), model.get(PARAMS), OF_MODELS))
+    for steps, entry in guardrails:
+        places.append(((*steps, PARAMS), entry.get(PARAMS), LitellmParams.model_fields))
     named = [
         (steps, str(name), known)
         for steps, given, known in places
         for name in _mapping(given)
         if name not in known
     ]
-    unread = _unread({name for _, name, _ in named})
+    unread = _unread({name for _, name, _ in named if not name.startswith("x-")})
     for steps, name, known in named:
         meant = nearest(name, known, SIMILAR)
         # What LiteLLM does not read of `litellm_params` may be a parameter of the provider.
         if name in unread and (meant or PARAMS not in steps):
             message = f"LiteLLM reads no setting of this name.{_meant(name, known)}"
-            yield Fault((*steps, name), message, refused=RULE.search(meant) is not None)
+            yield (*steps, name), message, RULE.search(meant) is not None
 
 
-def _unread(names: Collection[str]) -> set[str]:
+def _unread(names: set[str]) -> set[str]:
     """Return the names that do not occur in LiteLLM's code."""
-    unread = {name for name in names if not name.startswith("x-")}
     code = Path(litellm.__file__).parent
-    for path in code.rglob("*.py") if unread else ():
+    for path in code.rglob("*.py") if names else ():
         if path.relative_to(code).parts[0] != PROVIDERS:
             text = path.read_text("utf-8", errors="replace")
-            unread -= {name for name in unread if name in text and _has_word(text, name)}
-    return unread
+            found = {each for each in names if each in text}  # which is fast
+            names -= {each for each in found if re.search(rf"\b{re.escape(each)}\b", text)}
+    return names
 
 
-def _has_word(text: str, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None
-
-
-def _meant(name: str, known: Collection[str]) -> str:
+def _meant(name: str, known: Iterable[str]) -> str:
     meant = nearest(name, known, SIMILAR)
     return f" Did you mean {meant!r}?" if meant else ""
 
@@ -186,8 +175,9 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _entries(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the objects of an array with their indexes."""
-    for at, each in enumerate(value if isinstance(value, list) else ()):
+def _entries(config: Mapping[str, Any], name: str) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
+    """Yield the objects of an array with their places."""
+    given = config.get(name)
+    for at, each in enumerate(given if isinstance(given, list) else ()):
         if isinstance(each, Mapping):
-            yield at, each
+            yield (name, at), each

@@ -16,35 +16,15 @@ from litellm.types.utils import StandardLoggingMetadata
 
 from .refused import is_banned
 
-SENDER = "user_api_key"
-"""Part of the names of the members that describe the sender."""
-CLIENTS = frozenset({"spend_logs_metadata"})
+CLIENTS = {"spend_logs_metadata"}
 """A member of LiteLLM's log events that clients may set."""
-FURTHER = frozenset(
-    {
-        "applied_tags",
-        "caching_groups",
-        "caller_tags",
-        "deployment",
-        "deployment_model_name",
-        "endpoint",
-        "global_max_parallel_requests",
-        "headers",
-        "hidden_params",
-        "inherited_tags",
-        "litellm_api_version",
-        "litellm_parent_otel_span",
-        "litellm_received_at",
-        "llm_api_timing_windows",
-        "model_group",
-        "model_group_alias",
-        "model_group_size",
-        "model_id",
-        "pii_tokens",
-        "response_cost",
-        "user_api_end_user_max_budget",
-    }
-)
+FURTHER = frozenset({
+    "applied_tags", "caching_groups", "caller_tags", "deployment", "deployment_model_name",
+    "endpoint", "global_max_parallel_requests", "headers", "hidden_params", "inherited_tags",
+    "litellm_api_version", "litellm_parent_otel_span", "litellm_received_at",
+    "llm_api_timing_windows", "model_group", "model_group_alias", "model_group_size",
+    "model_id", "pii_tokens", "response_cost", "user_api_end_user_max_budget",
+})  # fmt: skip
 """Members that LiteLLM sets although none of its lists has them."""
 OWN = (
     frozenset(SpendLogsMetadata.__annotations__)
@@ -59,7 +39,7 @@ OWN = (
 
 def is_own(name: str) -> bool:
     """Return whether LiteLLM sets a member of the metadata itself."""
-    return SENDER in name or name in OWN or is_banned(name) or name.startswith("_")
+    return "user_api_key" in name or name in OWN or is_banned(name) or name.startswith("_")
 
 
 def without_own(value: Any) -> Any:

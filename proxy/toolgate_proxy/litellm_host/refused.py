@@ -69,16 +69,10 @@ USER_CONTENT_TYPES = frozenset(ValidUserMessageContentTypes)
 """Types of content parts in a user message that LiteLLM accepts."""
 OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
 """Fields that LiteLLM lists as its own but that are OpenAI's or harmless."""
-CLIENTS = frozenset(
-    {
-        "caching",
-        "drop_params",
-        "litellm_session_id",
-        "litellm_trace_id",
-        "request_timeout",
-        "stream_timeout",
-    }
-)
+CLIENTS = frozenset({
+    "caching", "drop_params", "litellm_session_id", "litellm_trace_id", "request_timeout",
+    "stream_timeout",
+})  # fmt: skip
 """Fields of LiteLLM's documentation for clients that change nothing but their own request."""
 FURTHER = frozenset(
     {

@@ -32,6 +32,7 @@ from tests.support.servers.gateway_process import (
     MASTER_KEY,
     environment,
     serving,
+    start,
     wait_until_alive,
 )
 from tests.support.servers.http_client import bearer, http_client, openai_client
@@ -45,8 +46,10 @@ from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.keys.key import Hasher
 from toolgate_proxy.keys.redis_store import RedisStore
 from toolgate_proxy.ops.stack.processes import free_port
+from toolgate_proxy.server.launcher import Route, make_config
 
 DOCS = Path(__file__).parents[3] / "docs" / "guide"
+NOWHERE = "http://127.0.0.1:9"
 CONFIG = Path(__file__).parents[3] / "litellm_config.yaml"
 
 
@@ -255,6 +258,19 @@ def test_commands_of_the_gateway_guide_work(tmp_path):
     assert re.search(r"^retry-after: \d+", said.stdout, re.MULTILINE)
     assert '"counted":"fleet"' in said.stdout
     check_json(log, "Model small: own route.")
+
+
+def test_a_gateway_without_a_guardrail_of_its_configuration_does_not_start(tmp_path):
+    params = {"guardrail": "litellm_content_filtre", "mode": "pre_call", "default_on": True}
+    config = make_config([Route("tiny", "tiny", NOWHERE)])
+    config["guardrails"] = [{"guardrail_name": "words", "litellm_params": params}]
+    (path := tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    log = tmp_path / "log"
+    gateway = start(["--config", str(path)], NOWHERE, log)
+    gateway.process.join(120)
+    assert gateway.process.exitcode not in (None, 0)
+    place = "guardrails[0].litellm_params.guardrail: LiteLLM has no guardrail"
+    assert f"{place} 'litellm_content_filtre'. Did you mean" in log.read_text()
 
 
 def block(page, language):
