@@ -258,6 +258,18 @@ def test_a_response_repeats_the_request_or_has_the_defaults():
     expected = {**given, **always, "text": more, "tools": tools}
     assert {name: whole[name] for name in expected} == expected
     check_response(whole)
+    inner = {"mode": "required", "tools": [{"type": "function", "function": {"name": "look"}}]}
+    of_chat = {
+        "max_tokens": 99,
+        "response_format": {"type": "json_schema", "json_schema": NAMED_FORMAT},
+        "tools": [{"type": "function", "function": {k: LOOK[k] for k in LOOK if k != "type"}}],
+        "tool_choice": {"type": "allowed_tools", "allowed_tools": inner},
+    }
+    _, whole = made("responses", of_chat, call("look", {}))
+    check_response(whole)
+    assert (whole["text"], whole["tools"], whole["max_output_tokens"]) == (more, tools, 99)
+    named = [{"type": "function", "name": "look"}]
+    assert whole["tool_choice"] == {"type": "allowed_tools", "mode": "required", "tools": named}
     _, whole = made("responses", {}, "Hello")
     assert {name: whole[name] for name in defaults} == defaults
 

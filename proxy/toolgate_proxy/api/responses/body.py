@@ -234,7 +234,7 @@ def repeated(
             "format": _format(text.get("format", {"type": "text"})),
             "verbosity": text.get("verbosity", "medium"),
         },
-        "tool_choice": given.get("tool_choice", "auto"),
+        "tool_choice": _choice(given.get("tool_choice", "auto")),
         "tools": offered(shown, {tool.name for tool in tools}),
         "top_logprobs": given.get("top_logprobs", 0),
         "top_p": given.get("top_p", 1.0),
@@ -244,6 +244,15 @@ def repeated(
         "user": given.get("user"),
         "metadata": given.get("metadata", {}),
     }
+
+
+def _choice(given: Any) -> Any:
+    """Return a choice in the form of this API."""
+    inner = given.get(given["type"]) if isinstance(given, dict) else None
+    flat = {"type": given["type"], **inner} if isinstance(inner, dict) else given
+    if isinstance(flat, dict) and "tools" in flat:
+        return {**flat, "tools": [*map(_choice, flat["tools"])]}
+    return flat
 
 
 def _format(given: Mapping[str, Any]) -> dict[str, Any]:
