@@ -23,7 +23,6 @@ from toolgate_proxy.keys.key import Hasher, Terms, hint, new_key
 from toolgate_proxy.keys.sync import KeyCache
 from toolgate_proxy.limits.key_bounds import FailedAttempts
 from toolgate_proxy.litellm_host.auth import KEY_HEADERS as OF_LITELLM
-from toolgate_proxy.litellm_host.private_names import either
 from toolgate_proxy.ops import CommandFailed
 from toolgate_proxy.ops.configuration import check
 from toolgate_proxy.yaml_files import BadFile
@@ -47,7 +46,7 @@ def test_a_key_is_read_from_every_header_and_scheme(header, scheme):
     ],
 )
 def test_litellm_reads_the_same_key(value):
-    read_by_litellm = either(user_api_key_auth, "get_bearer_token")
+    read_by_litellm = user_api_key_auth.get_bearer_token
     assert sent_key([(b"authorization", value.encode())]) == read_by_litellm(value) == "sk-1"
 
 
