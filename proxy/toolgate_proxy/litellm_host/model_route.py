@@ -155,10 +155,9 @@ def litellm_reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
                 yield f"`{name}` in litellm_params"
 
 
-PARAMETERS = frozenset(CHAT_TABLE) - {
-    *("fallbacks", "guardrails", "tags", "litellm_metadata", "cache"),
-    *("messages", "model", "stream", "tools"),
-}
+PARAMETERS = frozenset(
+    name for name, row in CHAT_TABLE.items() if row.origin != "LiteLLM" or name == "thinking"
+) - {"messages", "model", "stream", "tools"}
 """Parameters for which a deployment may have defaults. LiteLLM merges a deployment's tools with
 the request's, so `tools` is not among them."""
 FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
