@@ -31,7 +31,7 @@ from ..routing.deployments import Deployment, Placement
 from .database import RETRY_POLICY
 from .errors import host_error, own_errors
 from .fallback_entries import CONTEXT_WINDOW, NAME, Entry, Fallback, configured, found_in
-from .long_term import IS_OLDER
+from .long_term import CONTEXT_ONLY
 from .model_route import ModelRoute, own_route, target_of
 from .observer import Observer
 from .router import Asker, Row, Target, router
@@ -202,7 +202,7 @@ class Fallbacks:
             and not (requested and isinstance(requested[0], Fallback))
         ):
             found = found_in(for_context, model, self.first.model)
-            if found or IS_OLDER:
+            if found or CONTEXT_ONLY:
                 return found
         fallbacks = configured(NAME, self.of_key) if requested is None else requested
         return found_in(fallbacks or (), model, self.first.model)

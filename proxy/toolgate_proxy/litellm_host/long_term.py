@@ -1,5 +1,6 @@
-"""LiteLLM 1.108, which is its long-term line, and 1.109 by the names of LiteLLM 1.110: the entry
-points of its router, by the members that they replace, and the packages for MCP, which moved.
+"""LiteLLM 1.108, which is its long-term line, by the names of later releases: the entry points of
+its router, by the members that they replace, and the packages for MCP, which moved. And a rule for
+fallbacks of 1.108 and 1.109.
 
 Delete this module when the long-term line moves. What it stands for is named where it is used.
 """
@@ -9,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
 from litellm.router_utils import fallback_event_handlers as handlers
 
 IS_OLDER = find_spec("litellm.router_api") is None
-"""The router has no entry points. If one of its models has fallbacks for prompts that are too long,
-a prompt that is too long for another model has no fallbacks."""
+"""The router has no entry points."""
+CONTEXT_ONLY = tuple(map(int, version("litellm").split(".")[:2])) < (1, 110)
+"""A prompt that is too long for a model has only the fallbacks for context, once any model has such
+ones. From 1.110 on LiteLLM takes the others if the model has none."""
 MOVED = {
     "litellm.mcp_client": "litellm.experimental_mcp_client",
     "litellm.proxy.mcp_server": "litellm.proxy._experimental.mcp_server",

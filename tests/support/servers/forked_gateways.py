@@ -17,7 +17,7 @@ with importing():
     ):
         import_module(name)
 
-with suppress(ModuleNotFoundError):  # LiteLLM before 1.110
+with suppress(ModuleNotFoundError):  # LiteLLM before 1.109
     # LiteLLM is about to delete these members of its router.
     members = import_module("litellm.router_deprecated").DeprecatedRouterMembers
     for name in [each for each in vars(members) if not each.startswith("__")]:
