@@ -12,7 +12,6 @@ from starlette.types import Receive, Scope, Send
 
 from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, UpgradeRefused
 
-from .. import removed
 from ..api.surfaces import surface_of
 from ..context import MATCH, RequestContext, route_path
 from ..litellm_host.database import has_database
@@ -26,7 +25,6 @@ REPEATED = re.compile(
     rf"(?P<extra>/v1(?:{API})?)(?P<path>/v1{API})|(?P<first>/v1(?P<again>{API}))(?P=again)"
 )
 """Paths of clients whose base URL has a part of the path that they add themselves."""
-REMOVED = re.compile(rf"(?:(?:/openai)?/v1)?(?P<path>{'|'.join(removed.PATHS)})(?:/.*)?", re.DOTALL)
 DATABASE = re.compile(
     r"(?:/v2)?/(?:budget|customer|end_user|global|invitation|key|organization|project|spend|tag"
     r"|team|user)/(?!health$|calculate$|metadata_schema$).*",
@@ -97,12 +95,6 @@ async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
         f"There is no such route. The client adds {meant!r} or its end to its base URL. "
         f"Remove {extra!r} from the end of the base URL."
     )
-
-
-async def removed_path(scope: Scope, context: RequestContext) -> NoReturn:
-    """Refuse a request at REMOVED. Raise ToolgateError."""
-    await check_key(scope, context)
-    raise RouteNotFound(removed.PATHS[scope[MATCH]["path"]])
 
 
 def is_upgrade(scope: Scope) -> bool:
