@@ -78,9 +78,9 @@ def visible(ansi: str) -> str:
 
 
 def is_shown(ansi: str) -> bool:
-    """Progress of the start is replaced in a terminal, and paths of logs differ each time."""
+    """Of the start, what is ready is shown: paths of logs differ each time."""
     plain = Text.from_ansi(visible(ansi)).plain
-    return not plain.startswith(("logs: ", "stopping")) and " starting " not in plain
+    return not plain.startswith(("logs: ", "starting", "stopping"))
 
 
 def picture(printed: Sequence[Printed]) -> str:

@@ -76,7 +76,7 @@ def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
         fields["stream"] = body["stream"]
     if op == "generate":
         fields[TRANSFER] = body.get(TRANSFER)
-        fields["prefill_only"] = _is_prefill_step(body, fields.get("sampling")) or None
+        fields["prefill_only"] = _is_prefill_step(body, fields.get("sampling"))
     # A prefill step has no grammars, and its routers do not pass refusals on.
     if next(iter(member), "op") != "op" and SEALED not in member and not fields.get("prefill_only"):
         fields["rewritten"] = True

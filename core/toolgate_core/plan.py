@@ -55,7 +55,7 @@ class EnforcementPlan:
             reasoning=self.reasoning,
             reasoning_budget=self.reasoning_budget,
             call_tokens=self.call_tokens,
-            repetition_guard=None if self.repetition_guard else False,
+            repetition_guard=self.repetition_guard,
             content=grammar_keys[self.content.hash] if self.content else None,
             earlier_calls=earlier_calls,
             id_seed=id_seed,

@@ -62,9 +62,7 @@ def paths(litellm: Forwarding) -> list[Path]:
         _api("POST /v1/messages", Pipeline(MESSAGES, litellm)),
         _api("POST /v1/messages/count_tokens", Pipeline(MESSAGES, litellm, MESSAGES.counting)),
         Path("* /v1/responses/resp_0", stored_responses.PATHS, answered(stored_responses.answer)),
-        Path("* /v1/conversations", absent_routes.REMOVED, answered(absent_routes.removed_path)),
         Path("* /v1/messages/batches", absent_routes.BATCHES, answered(absent_routes.batches)),
-        Path("* /v1/v1/models", absent_routes.REPEATED, answered(absent_routes.repeated)),
         Path("* /key/info", absent_routes.DATABASE, answered(absent_routes.without_database)),
         Path("GET|HEAD /toolgate/ready", probes.PATHS, answered(probes.answer)),
         Path(

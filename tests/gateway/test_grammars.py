@@ -190,7 +190,7 @@ def test_chat_completions_of_vllm_are_its_own(target, model):
 def test_batches_have_the_tokens_of_the_same_response(backend, model):
     sampling = wire.Sampling(max_tokens=60, temperature=0.0, logprobs=1, n=2, ignore_eos=True)
     events = []
-    for batched in (None, True):
+    for batched in (False, True):
         request = wire.GenerateRequest(
             request_id=uuid.uuid4().hex,
             model=model,

@@ -89,7 +89,6 @@ def _source(needed: wire.NeededGrammar, request: wire.GenerateRequest) -> wire.G
     if source is None:
         if needed.tool is None or needed.tool >= len(tools):
             raise InvalidRequest("A grammar has neither a source nor a tool.", param="grammars")
-        open_objects = request.open_objects is True
-        [tool] = parse_tools([tools[needed.tool]], open_objects=open_objects)
+        [tool] = parse_tools([tools[needed.tool]], open_objects=request.open_objects)
         source = wire.GrammarSource(key=needed.key, name=tool.name, parameters=tool.parameters)
     return source.model_copy(update={"owner": needed.owner, "examined": needed.examined})

@@ -350,7 +350,7 @@ class Service:
             admission.pop_all()  # from here on the engine frees what it has
             await stack.enter_async_context(aclosing(outputs))
             trace = None
-            if request.trace is not None and spec is not None:
+            if request.trace and spec is not None:
                 checked = [self._registry.checked(source()) for source in sources.values()]
                 loaded = [source.after(verdicts[source.key]) for source in checked]
                 trace = await stack.enter_async_context(self._tracer.trace(spec, loaded))

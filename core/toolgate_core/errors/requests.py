@@ -61,7 +61,7 @@ class InvalidTools(InvalidRequest):
 
 
 class UnknownTool(InvalidRequest):
-    """`tool_choice` or `function_call` names a tool that is not in `tools`, or not loaded.
+    """`tool_choice` names a tool that is not in `tools`, or not loaded.
 
     Add the tool to `tools`, or correct the name.
     """

@@ -39,8 +39,7 @@ class StartEvent(Message):
     prompt_token_ids: Many[Count] | None = None
     prompt_text: str | None = None
     adapted: Many[tuple[Adaptation, Count]] = Field(default=(), exclude_if=not_)
-    """The messages of the prompt that the template accepts in another form only. Left out if there
-    are none, so that earlier gateways understand the message."""
+    """The messages of the prompt that the template accepts in another form only."""
     verdicts: Many[GrammarVerdict] = Field(default=(), exclude_if=not_)
     """Of the grammars whose verdict the request asks for, with their blobs."""
     fingerprint: Name = Field(default="", exclude_if=not_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from operator import not_
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,6 +21,9 @@ bounds is an invalid message, before anything is counted or computed with it."""
 
 Name = Annotated[str, Field(max_length=64)]
 """An opaque name."""
+
+Flag = Annotated[bool, Field(exclude_if=not_)]
+"""Left out of a message if it is false."""
 
 T = TypeVar("T")
 Many = Annotated[tuple[T, ...], Field(fail_fast=True)]
@@ -37,7 +41,7 @@ class Request(Message):
     fingerprint: Name = ""
     """That of the description. A replica with another one refuses the message. Empty disables the
     check."""
-    rewritten: Literal[True] | None = None
+    rewritten: Flag = False
     """Whether a router has parsed the body and written it anew. Gateways leave the field out."""
 
 

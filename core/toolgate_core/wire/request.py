@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from ..errors import SchemaTooComplex
-from .message import Count, Many, Message, Request
+from .message import Count, Flag, Many, Message, Request
 
 Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -198,9 +198,8 @@ class Enforcement(Message):
     call_tokens: int | None = Field(default=None, ge=0)
     """Tokens of `max_tokens` that the reasoning leaves for a required call, at most half of them.
     None leaves as many as such a call usually needs."""
-    repetition_guard: Literal[False] | None = None
-    """False lets calls and content of a format repeat themselves. None leaves the field out, so
-    that earlier backends understand the message."""
+    repetition_guard: bool = Field(default=True, exclude_if=bool)
+    """False lets calls and content of a format repeat themselves. True is left out."""
     content: str | None = None
     """Key of the grammar that constrains the content."""
     earlier_calls: int = Field(default=0, ge=0)
@@ -220,36 +219,34 @@ class GenerateRequest(Request):
     """Token ids of an earlier response to this prompt that this one continues. They are not part of
     the events or of `max_tokens`. Masks and text continue as if they had just been sampled. Only
     with n = 1."""
-    excluded: tuple[int, ...] | None = None
-    """Token ids that must not follow `accepted`, unless masks allow no other token there. None
-    leaves the field out, so that earlier backends understand the message."""
+    excluded: tuple[int, ...] = ()
+    """Token ids that must not follow `accepted`, unless masks allow no other token there."""
     enforcement: Enforcement | None = None
     """None disables all masks. The stream then has all tokens, including marker tokens."""
     grammars: tuple[NeededGrammar, ...] = ()
     """Those that `enforcement` names."""
-    open_objects: Literal[True] | None = None
+    open_objects: Flag = False
     """Whether objects that declare properties may have further ones, in the schemas of the prompt's
-    tools. None leaves the field out."""
+    tools."""
     stream: bool = True
-    batched: Literal[True] | None = None
+    batched: Flag = False
     """Whether the events of a stream have the tokens of some time each, for a reader that needs to
-    know how many tokens there are, but none of them before the end. None leaves the field out, so
-    that earlier backends understand the message."""
-    fit_max_tokens: Literal[True] | None = None
+    know how many tokens there are, but none of them before the end."""
+    fit_max_tokens: Flag = False
     """Whether `max_tokens` is lowered to the rest of the context, if that is a sixteenth of it or
-    more. None leaves the field out, so that earlier backends understand the message."""
+    more."""
     return_prompt_ids: bool = False
     return_prompt_text: bool = False
     tokens_as_ids: bool = False
     """Whether logprobs show tokens as `token_id:<id>`."""
     priority: int = 0
     cache_salt: str | None = None
-    trace: Literal[True] | None = None
-    """Whether there are TraceEvents. It needs `enforcement`. None leaves the field out."""
+    trace: Flag = False
+    """Whether there are TraceEvents. It needs `enforcement`."""
     kv_transfer_params: dict[str, Any] | None = None
     """For vLLM's KV connector, from a router between prefill and decode engines. Gateways leave the
     field out."""
-    prefill_only: Literal[True] | None = None
+    prefill_only: Flag = False
     """Whether a router needs only the KV cache of the prompt. The response then has no tokens.
     Gateways leave the field out."""
 

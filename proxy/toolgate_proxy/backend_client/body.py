@@ -182,7 +182,7 @@ def _unlimited(request: wire.GenerateRequest, info: wire.Info | None) -> Generat
     if sampling.logprobs is not None:
         entries = 1 + max(sampling.logprobs, len(sampling.logprob_token_ids or ()))
     each_token = TOKEN + ENTRY * entries + EVENT * request.stream
-    if request.trace is not None:
+    if request.trace:
         each_token += TRACE
     tokens, prompt = sampling.n * each, min(context, MAX_TOKENS)
     body = BASE + each_token * tokens

@@ -61,19 +61,19 @@ class Constraints:
                 id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
             ),
             grammars=_grammars(request, found.plan, needed),
-            open_objects=True if self.open_objects else None,
+            open_objects=self.open_objects,
             fingerprint=found.info.fingerprint,
             # Only the tokens of a stream are known before its end. Otherwise one response with all
             # tokens costs less.
             stream=needs_each_token or metered,
-            batched=True if metered and not needs_each_token else None,
-            fit_max_tokens=True if request.options.fit_max_tokens else None,
+            batched=metered and not needs_each_token,
+            fit_max_tokens=request.options.fit_max_tokens,
             return_prompt_ids=request.extras.return_token_ids,
             return_prompt_text=request.extras.return_prompt_text,
             tokens_as_ids=request.extras.tokens_as_ids,
             priority=request.priority,
             cache_salt=request.cache_salt,
-            trace=True if request.extras.trace else None,
+            trace=request.extras.trace,
         )
         return resample_request(message, self.resample) if self.resample else message
 

@@ -206,7 +206,7 @@ def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.Ge
             "enforcement": first.enforcement
             and first.enforcement.model_copy(update={"first_choice": resample.choice}),
             "accepted": resample.accepted,
-            "excluded": resample.excluded or None,
+            "excluded": resample.excluded,
             "stream": True,
         }
     )

@@ -32,7 +32,7 @@ from toolgate_core.errors import (
 )
 from toolgate_core.host_probe import optional
 
-from ..api.surfaces import Google, surface_of
+from ..api.surfaces import surface_of
 from ..context import SCOPE, RequestContext
 from ..keys.access import nearest_path
 from .auth import model_not_found
@@ -115,15 +115,12 @@ def repair_error_bodies(app: Any) -> None:
             context.outcome.code = shown.code
             if shown.code == ModelNotFound.code and context.caller.authenticated:
                 shown = await model_not_found(context.model or "", context.caller.key)
-        is_google = (google := Google()).owns(request.url.path, ())
         headers = {
             name: value
             for name, value in response.headers.items()
             if name not in ("content-length", "content-type")
         }
-        return JSONResponse(
-            google.error(shown) if is_google else shown.body(), shown.status, headers
-        )
+        return JSONResponse(shown.body(), shown.status, headers)
 
     app.exception_handlers[ProxyException] = handler
     app.exception_handlers[HTTPException] = _with_missing_routes(

@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 
 from toolgate_core.version import VERSION
 
-from .. import removed
 from . import CommandFailed
 
 COMMANDS = {
@@ -45,8 +44,6 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if (module := COMMANDS.get(cmd_name)) is None:
-            if cmd_name in removed.COMMANDS:
-                raise CommandFailed(f"No such command {cmd_name!r}. {removed.COMMANDS[cmd_name]}")
             return None
         found = getattr(import_module(f"{__package__}.{module}"), cmd_name)
         command = typer.main.get_command(found)

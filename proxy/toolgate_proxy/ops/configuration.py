@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .. import removed
 from ..request_fields import nearest
 from ..settings import Settings
 from ..yaml_files import BadFile, read_yaml
@@ -145,9 +144,7 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
         if name in {variable, *known, *OTHERS} or OF_KUBERNETES.fullmatch(name):
             continue
         near = nearest(name, known, 0.7)
-        hint = removed.SETTINGS.get(name) or (
-            f"Did you mean {PREFIX}{near}?" if near else "docs/reference/settings.md lists all."
-        )
+        hint = f"Did you mean {PREFIX}{near}?" if near else "docs/reference/settings.md lists all."
         found.append(f"{variable} is not a setting: it has no effect. {hint}")
     return found
 

@@ -15,7 +15,7 @@ import typer
 from . import CommandFailed, extras
 from .cli import PASSED_ON, command, examples
 from .gateway import PORT
-from .stack.progress import check_model
+from .stack.model import check_model
 
 if TYPE_CHECKING:
     from rich.console import Console

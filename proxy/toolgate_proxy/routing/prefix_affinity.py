@@ -40,7 +40,7 @@ MAX_BYTES = 1_000_000
 """Size to which a prefix is cut, because hashing takes time. Prefixes that agree so far share most
 of a cache."""
 
-HEAD_FIELDS = ("cache_salt", "tools", "functions", "system", "instructions")
+HEAD_FIELDS = ("cache_salt", "tools", "system", "instructions")
 """Fields that precede the messages in every prompt. A `cache_salt` separates caches."""
 MARK = "cache_control"
 """Clients move it to the last message of a conversation."""

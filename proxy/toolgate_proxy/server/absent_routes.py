@@ -12,21 +12,13 @@ from starlette.types import Receive, Scope, Send
 
 from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, UpgradeRefused
 
-from .. import removed
-from ..api.surfaces import surface_of
-from ..context import MATCH, RequestContext, route_path
+from ..context import RequestContext, route_path
 from ..litellm_host.database import has_database
 from ..litellm_host.refused import named_providers, passed_through
 from .authorization import authorize, check_key
 
 BATCHES = re.compile(r"/v1/messages/batches(?:/.*)?", re.DOTALL)
 """Neither our models nor LiteLLM's route for other models have batches of messages."""
-API = r"/(?:chat/completions|completions|embeddings|messages(?:/count_tokens)?|responses|models)"
-REPEATED = re.compile(
-    rf"(?P<extra>/v1(?:{API})?)(?P<path>/v1{API})|(?P<first>/v1(?P<again>{API}))(?P=again)"
-)
-"""Paths of clients whose base URL has a part of the path that they add themselves."""
-REMOVED = re.compile(rf"(?:(?:/openai)?/v1)?(?P<path>{'|'.join(removed.PATHS)})(?:/.*)?", re.DOTALL)
 DATABASE = re.compile(
     r"(?:/v2)?/(?:budget|customer|end_user|global|invitation|key|organization|project|spend|tag"
     r"|team|user)/(?!health$|calculate$|metadata_schema$).*",
@@ -83,26 +75,6 @@ async def batches(scope: Scope, context: RequestContext) -> NoReturn:
         "Message batches are not supported. Send each request to POST /v1/messages; limits of the "
         "API key allow several at once."
     )
-
-
-async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
-    """Refuse a request at REPEATED, in the form of the API that was meant. Raise ToolgateError."""
-    found = scope[MATCH]
-    meant, extra = found["path"], found["extra"]
-    if found["first"]:
-        meant, extra = found["first"], found["again"]
-    context.form = surface_of(meant, Headers(scope=scope))
-    await check_key(scope, context)
-    raise RouteNotFound(
-        f"There is no such route. The client adds {meant!r} or its end to its base URL. "
-        f"Remove {extra!r} from the end of the base URL."
-    )
-
-
-async def removed_path(scope: Scope, context: RequestContext) -> NoReturn:
-    """Refuse a request at REMOVED. Raise ToolgateError."""
-    await check_key(scope, context)
-    raise RouteNotFound(removed.PATHS[scope[MATCH]["path"]])
 
 
 def is_upgrade(scope: Scope) -> bool:

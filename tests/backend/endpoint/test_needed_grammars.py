@@ -48,7 +48,7 @@ def test_a_tool_is_read_in_the_prompt(examined):
     assert found.examined == examined
 
 
-@pytest.mark.parametrize("open_objects", [None, True])
+@pytest.mark.parametrize("open_objects", [False, True])
 def test_schemas_of_tools_are_those_of_the_gateway(open_objects):
     """Also after the messages were sent as JSON."""
     entries = [
@@ -60,7 +60,7 @@ def test_schemas_of_tools_are_those_of_the_gateway(open_objects):
         tool("empty", {"type": "object", "properties": {}}),
         tool("null", {"properties": {"a": {"enum": [None, 1.0, 1e300, 2**80, "é\u2028"]}}}),
     ]
-    offered = parse_tools(entries, open_objects=open_objects is True)
+    offered = parse_tools(entries, open_objects=open_objects)
     followed = [each for each in offered if each.follows_from_definition]
     assert len(followed) > 20
     needed = [wire.NeededGrammar(key=each.hash, tool=at) for at, each in enumerate(followed)]

@@ -90,10 +90,10 @@ def _check_content(reply: Reply, body: dict[str, Any]) -> list[str]:
 
 
 def _allowed(body: dict[str, Any]) -> Allowed:
-    functions = body.get("functions") or [tool["function"] for tool in body.get("tools", [])]
+    functions = [tool["function"] for tool in body.get("tools", [])]
     schemas = {function["name"]: function["parameters"] for function in functions}
-    choice = body.get("function_call") or body.get("tool_choice") or "auto"
-    single = "functions" in body or body.get("parallel_tool_calls") is False
+    choice = body.get("tool_choice") or "auto"
+    single = body.get("parallel_tool_calls") is False
     if not functions:
         return Allowed({}, "none", single)
     if isinstance(choice, str):
@@ -102,7 +102,7 @@ def _allowed(body: dict[str, Any]) -> Allowed:
         names = [tool["function"]["name"] for tool in choice["allowed_tools"]["tools"]]
         mode = choice["allowed_tools"]["mode"]
         return Allowed({name: schemas[name] for name in names}, mode, single)
-    name = choice.get("name") or choice["function"]["name"]
+    name = choice["function"]["name"]
     return Allowed({name: schemas[name]}, "required", single=True)
 
 

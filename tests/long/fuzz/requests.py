@@ -169,12 +169,6 @@ def _own_chat(rng: Random, body: Json, _: Json) -> None:
     for message in body["messages"]:
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = rng.choice(('{"city": "Rome"}', {"city": "Rome"}, ""))
-    if "tools" in body and rng.random() < 0.08:
-        functions = [tool["function"] for tool in body.pop("tools")]
-        body.pop("parallel_tool_calls", None)
-        choice = rng.choice(("none", "auto", {"name": functions[0]["name"]}))
-        body |= {"functions": functions, "function_call": choice}
-        del body["tool_choice"]
     if body.get("enable_thinking") is False and rng.random() < 0.7:
         del body["enable_thinking"]
         body["reasoning_effort"] = "none"

@@ -101,11 +101,11 @@ def without_null_content(event):
     return event
 
 
-@given(BATCHES, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
-def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done, prompt):
+@given(BATCHES, st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
+def test_both_routes_send_the_same_events(batches, continuous, call_done, prompt):
     """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
     given_to = plain_answer(prompt_token_ids=prompt)
-    writer = ChatWriter(request(), legacy=legacy, continuous_usage=continuous, call_done=call_done)
+    writer = ChatWriter(request(), continuous_usage=continuous, call_done=call_done)
     chunks, stream = (writer.response(given_to, "asked-for") for _ in range(2))
     batches = [[*chain.from_iterable(map(with_start, batch))] for batch in batches]
     shaped = [chunk for batch in batches for chunk in chunks.shown(batch)]
@@ -199,19 +199,17 @@ def test_the_end_of_a_call_is_marked_on_request():
 
 
 @pytest.mark.parametrize(
-    ("start", "legacy", "delta"),
+    ("start", "delta"),
     [
-        (CallStart(0, "a"), False, {"tool_calls": [{"index": 0, "function": {"arguments": ""}}]}),
-        (CallStart(0, "a", custom=True), False,
-         {"tool_calls": [{"index": 0, "custom": {"input": ""}}]}),
-        (CallStart(0, "a"), True, {"function_call": {"arguments": ""}}),
+        (CallStart(0, "a"), {"tool_calls": [{"index": 0, "function": {"arguments": ""}}]}),
+        (CallStart(0, "a", custom=True), {"tool_calls": [{"index": 0, "custom": {"input": ""}}]}),
     ],
 )  # fmt: skip
-def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
+def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, delta):
     """A custom tool is known where a message alone defines it."""
     body = {"messages": [{"role": "user", "content": "hi"}, ADDED]}
     _, writer = COMPLETIONS.read(body, Reading("tiny"))
-    chunks = replace(writer, legacy=legacy, call_done=True).response(plain_answer(), "m")
+    chunks = replace(writer, call_done=True).response(plain_answer(), "m")
     *_, last = chunks.shown([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
     assert choice["delta"] == delta

@@ -81,13 +81,12 @@ def test_a_choice_can_not_name_a_hosted_tool():
 
 
 @pytest.mark.parametrize("open_objects", [False, True])
-@pytest.mark.parametrize("form", ["tools", "functions", "response_format"])
+@pytest.mark.parametrize("form", ["tools", "response_format"])
 def test_open_objects_allow_additional_properties(form, open_objects):
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     own = {"name": "look", "parameters": schema}
     given = {
         "tools": [{"type": "function", "function": own}],
-        "functions": [own],
         "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
     }
     request = parsed("chat", {form: given[form]}, open_objects=open_objects)

@@ -101,7 +101,7 @@ def test_verdicts_are_asked_for_where_they_are_not_known():
 @pytest.mark.parametrize("open_objects", [False, True])
 def test_the_backend_reads_schemas_as_the_gateway_does(open_objects):
     message = message_of(REQUEST, opens=open_objects)
-    assert message.open_objects is (True if open_objects else None)
+    assert message.open_objects is open_objects
     tools = parse_tools([LOOK.definition, WALK.definition], open_objects=open_objects)
     sources = [source() for source in needed_sources(message).values()]
     assert [each.parameters for each in sources[:2]] == [each.parameters for each in tools]
@@ -153,9 +153,9 @@ def test_a_tool_that_is_left_out_is_shown_nowhere():
     ("asked", "stream", "batched"),
     [
         ({}, None, True),
-        ({"stream": True}, True, None),
-        ({"stop": ("x",)}, True, None),
-        ({"sampling": wire.Sampling(stop_token_ids=(3,))}, True, None),
+        ({"stream": True}, True, False),
+        ({"stop": ("x",)}, True, False),
+        ({"sampling": wire.Sampling(stop_token_ids=(3,))}, True, False),
     ],
 )
 def test_a_whole_response_is_a_stream_of_batches_where_tokens_count(
@@ -164,7 +164,7 @@ def test_a_whole_response_is_a_stream_of_batches_where_tokens_count(
     """`stream`: None if it depends on whether a limit counts tokens."""
     message = message_of(replace(REQUEST, **asked), metered=metered)
     assert message.stream is (metered if stream is None else stream)
-    assert message.batched is (batched if metered else None)
+    assert message.batched is (metered and batched)
 
 
 PROMPT = wire.ChatPrompt(messages=({"role": "user", "content": "hi"},))

@@ -1,5 +1,4 @@
-"""The commands `proxy`, `backend`, `status` and `dialects`, and commands and parameters that were
-removed."""
+"""The commands `proxy`, `backend`, `status` and `dialects`."""
 
 import json
 import os
@@ -10,17 +9,13 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.proxy.kit import beside
-from tests.support.apis.chat_events import read
 from tests.support.effort import NIGHTLY, SAMPLE
 from tests.support.installed import needs_vllm
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import parse_tools
 from toolgate_core.turn_text import NotInDialect
 from toolgate_core.turn_text import parse as parse_turn
 from toolgate_core.version import VERSION
-from toolgate_proxy import removed
-from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.ops.cli import COMMANDS, app
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.ops.status import all_served, text
@@ -105,24 +100,6 @@ def test_version_and_examples_are_printed():
     assert max(map(len, said.splitlines())) <= 80
     unknown = toolgate("serv")
     assert (unknown.exit_code, "serv" in unknown.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("name", removed.COMMANDS)
-def test_a_removed_command_names_its_replacement(name):
-    assert name not in COMMANDS
-    result = toolgate(name)
-    assert result.exit_code == 2
-    assert removed.COMMANDS[name] in " ".join(result.output.replace("│", " ").split())
-
-
-@pytest.mark.parametrize("place", removed.PARAMETERS)
-def test_a_removed_parameter_is_refused_with_its_replacement(place):
-    name, _, member = place.partition(".")
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
-    with pytest.raises(UnsupportedParameter) as refused:
-        read(COMPLETIONS, body | {name: {member: True} if member else True})
-    assert refused.value.param == place
-    assert removed.PARAMETERS[place] in str(refused.value)
 
 
 ROWS = beside(__file__)

@@ -15,7 +15,6 @@ from tests.proxy.kit import beside
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.virtual_keys import key_of, put
 from toolgate_backend.settings import Settings as BackendSettings
-from toolgate_proxy import removed
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.ops import CommandFailed
 from toolgate_proxy.ops import doctor as doctor_module
@@ -105,7 +104,7 @@ MEANT = {
 
 def test_a_variable_without_effect_is_reported_with_what_was_meant():
     meant = {given: f"Did you mean TOOLGATE_{name}?" for given, name in MEANT.items()}
-    for name, words in (meant | removed.SETTINGS).items():
+    for name, words in meant.items():
         [warning] = unknown_settings({f"TOOLGATE_{name}": "secret", "PATH": "x"})
         assert warning == f"TOOLGATE_{name} is not a setting: it has no effect. {words}"
         assert name.lower() not in Settings.model_fields

@@ -1,15 +1,10 @@
-"""The start of a stack: the packages and the model that it needs, its progress in vLLM's log, and
-the cause of one that fails."""
+"""The start of a stack: the packages and the model that it needs, and the cause of one that
+fails."""
 
-import io
-import re
 import shlex
 import sys
-import time
-from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.proxy.kit import beside
@@ -17,19 +12,8 @@ from tests.support.installed import needs_vllm
 from toolgate_proxy.ops import CommandFailed, extras
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.ops.extras import check, install_command
-from toolgate_proxy.ops.stack import progress
+from toolgate_proxy.ops.stack.model import check_model
 from toolgate_proxy.ops.stack.processes import cause, ending
-from toolgate_proxy.ops.stack.progress import (
-    Download,
-    LogFollower,
-    Phase,
-    StartDisplay,
-    cache_folder,
-    check_model,
-    gigabytes,
-    phase_of,
-    total_size,
-)
 
 PIP = [sys.executable, "-m", "pip", "install"]
 
@@ -124,98 +108,7 @@ def test_a_directory_must_contain_a_model_and_ids_are_left_to_vllm(tmp_path):
     assert result.stderr.startswith("The model /nonexistent does not exist.")
 
 
-def test_new_bytes_in_hugging_faces_cache_are_a_download(monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # the hub is not asked for the size
-    blobs = tmp_path / "models--owner--model" / "blobs"
-    blobs.mkdir(parents=True)
-    (blobs / "old").write_bytes(b"x" * 1_000_000)
-    running = Download("owner/model")
-    assert running.look() is None
-    (blobs / "new.incomplete").write_bytes(b"x" * 2_000_000)
-    assert running.look() == Phase("downloading", None, "3 MB")
-    running._total = 12_000_000
-    assert running.look() == Phase("downloading", 25, "3 MB of 12 MB")
-    monkeypatch.setattr(progress, "PAUSE", -1.0)
-    assert running.look() is None  # nothing has arrived lately
-    assert Download(str(tmp_path)).look() is None, "a local model"
-
-
-def test_the_cache_is_where_huggingface_hub_has_it(monkeypatch):
-    for name in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    name = "models--unsloth--Qwen3-GGUF"
-    assert cache_folder("unsloth/Qwen3-GGUF:Q4") == Path.home() / ".cache/huggingface/hub" / name
-    monkeypatch.setenv("HF_HOME", "/data/hf")
-    assert cache_folder("gpt2") == Path("/data/hf/hub/models--gpt2")
-    monkeypatch.setenv("HF_HUB_CACHE", "/cache")
-    assert cache_folder("gpt2") == Path("/cache/models--gpt2")
-
-
-def test_one_kind_of_weights_counts_and_sizes_are_rounded():
-    files = {"a-1.safetensors": 100, "a-2.safetensors": 50, "a.bin": 150, "config.json": 1}
-    assert total_size(files) == 151
-    assert total_size({"a.bin": 150, "config.json": 1}) == 151
-    assert total_size({"config.json": 1}) == 1
-    sizes = {1_200_000: "1 MB", 100_000_000: "0.1 GB", 16_381_516_736: "16.4 GB"}
-    assert {size: gigabytes(size) for size in sizes} == sizes
-
-
 ROWS = beside(__file__)
-SHARDS = "Loading safetensors checkpoint shards:"
-
-
-def test_lines_of_vllm_are_phases():
-    for line, phase in ROWS["phases"]:
-        assert phase_of(line) == (phase and Phase(*phase)), line
-
-
-def test_a_log_is_followed_while_it_grows(tmp_path):
-    log = tmp_path / "backend.log"
-    follower = LogFollower(log)
-    assert follower.look() is None
-    with log.open("w") as file:
-        file.write(f"{SHARDS}   0% Completed | 0/2 [00:00<?, ?it/s]\r")
-        file.write(f"{SHARDS}  50% Completed | 1/2 [00:03<00:03]\r{SHARDS} 100% Comp")
-        file.flush()
-        assert follower.look() == Phase("loading weights", 50, "1/2")
-        file.write("leted | 2/2 [00:06<00:00]\n\nother text\n")
-        file.flush()
-        for _ in range(2):
-            assert follower.look() == Phase("loading weights", 100, "2/2")
-
-
-LOADING = [Phase("loading weights", percent, f"{at}/2") for at, percent in ((1, 50), (2, 100))]
-
-
-def shown(*sources, terminal=False):
-    """What is shown of sources that return one phase for each look."""
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=terminal, width=80, _environ={})
-    looks = tuple(iter(phases).__next__ for phases in sources)
-    with StartDisplay(console, "backend", time.monotonic() - 75, looks) as display:
-        for _ in sources[0]:
-            display.update()
-            if terminal:
-                display._status._live.refresh()
-    return out.getvalue()
-
-
-def test_a_log_file_has_one_line_for_each_phase_of_the_first_source_with_one():
-    lines = shown([None, *LOADING, Phase("compiling")]).splitlines()
-    assert lines == ["  75 s  backend: loading weights 1/2", "  75 s  backend: compiling"]
-    lines = shown([Phase("downloading"), None], [Phase("loading weights")]).splitlines()
-    assert [line.split(": ")[1] for line in lines] == ["downloading", "loading weights"]
-
-
-def test_a_terminal_has_the_phase_the_time_and_a_bar_while_progress_is_known():
-    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown([None, *LOADING], terminal=True))
-    frames = [frame.strip() for frame in re.split(r"[\r\n]", text) if frame.strip()]
-    assert any("starting backend" in frame and "75 s" in frame for frame in frames)
-    [half] = {frame[2:] for frame in frames if "1/2" in frame}
-    assert half.startswith("backend: loading weights 1/2 ")
-    assert "━" in half
-    assert not any("━" in frame for frame in frames if "starting backend" in frame)
 
 
 def test_the_last_meaningful_line_is_the_cause():

@@ -104,17 +104,13 @@ async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(ga
         assert forbidden.status_code == 403, "the key's models are checked first"
 
 
-@pytest.mark.parametrize(("path", "key", "status", "named", "words"), ROWS["googles"])
-async def test_errors_at_googles_paths_are_in_googles_form(http, path, key, status, named, words):
+@pytest.mark.parametrize(("path", "key", "status", "words"), ROWS["googles"])
+async def test_googles_api_is_refused(http, path, key, status, words):
     body = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
     headers = {} if key is None else bearer(key)
     response = await http.post(f"/v1beta/models/{path}", json=body, headers=headers)
-    error = response.json()["error"]
-    assert (response.status_code, error["code"], error["status"]) == (status, status, named)
-    assert words in error["message"]
-
-
-ANTHROPIC = {"anthropic-version": "2023-06-01"}
+    assert response.status_code == status
+    assert words in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(("method", "path"), ROWS["routes of a database"])
@@ -124,17 +120,6 @@ async def test_routes_of_a_database_name_toolgate_keys(http, method, path):
     assert (response.status_code, error["code"]) == (404, "route_not_found")
     assert "`toolgate keys`" in error["message"]
     assert "DATABASE_URL" not in response.text
-
-
-@pytest.mark.parametrize(("path", "extra"), ROWS["base urls"])
-async def test_a_base_url_with_too_much_is_named(gateway, http, key, path, extra):
-    async with http_client(gateway, key) as client:
-        for each in (client, http):
-            response = await each.post(path, json={}, headers=ANTHROPIC)
-            body = response.json()
-            assert (response.status_code, body["error"]["code"]) == (404, "route_not_found")
-            assert f"Remove {extra} from the end of the base URL" in body["error"]["message"]
-            assert (body.get("type") == "error") == path.endswith("messages")
 
 
 HELLO = {"model": "tiny", "max_tokens": 8, "messages": [{"role": "user", "content": "hi"}]}
@@ -165,7 +150,11 @@ async def test_browsers_and_clients_that_add_a_slash_are_answered(gateway, key, 
 
 
 async def test_unknown_routes_have_the_form_of_other_errors(http, gateway, key):
-    for path, hint in (("/v1/chat/completion", "Did you mean /v1/chat/completions?"), ("/x", "")):
+    for path, hint in (
+        ("/v1/chat/completion", "Did you mean /v1/chat/completions?"),
+        ("/v1/v1/messages", ""),
+        ("/x", ""),
+    ):
         response = await http.post(path, json={})
         error = response.json()["error"]
         assert (response.status_code, error["code"]) == (404, "route_not_found")

@@ -57,7 +57,7 @@ async def test_changes_of_the_backend_are_in_the_headers(gateway, api, stream):
     assert reply.own["x-toolgate-history"] == f"system={CONVERSATION[api]}[1]"
     assert reply.own["x-toolgate-max-tokens"] == "150"
     [sent] = gateway.backend.requests
-    assert sent.fit_max_tokens is (True if api == "messages" else None)
+    assert sent.fit_max_tokens is (api == "messages")
 
 
 async def test_a_cut_answer_of_chat_completions_is_continued(gateway):

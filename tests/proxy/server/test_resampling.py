@@ -174,7 +174,7 @@ async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginnin
     last, array = before_value(BAD, "red"), before_value(BAD, "[")
     kept = [start + last, start + array, start]
     assert [each.accepted for each in sent] == [(), *(tokens[:at] for at in kept)]
-    assert [each.excluded for each in sent] == [None, (tokens[kept[0]],), None, None]
+    assert [each.excluded for each in sent] == [(), (tokens[kept[0]],), (), ()]
     assert len({each.sampling.seed for each in sent}) == 4
     good = len(tokenize(GOOD + "<|im_end|>"))
     spent = [start + bad, bad - last, bad - array, good]

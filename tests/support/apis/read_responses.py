@@ -24,8 +24,6 @@ def extensions(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def calls_of_whole(message: dict[str, Any]) -> list[list[str]]:
-    if message.get("function_call"):
-        return [[message["function_call"]["name"], message["function_call"]["arguments"]]]
     return [
         [part["function"]["name"], part["function"]["arguments"]]
         for part in message.get("tool_calls") or []
@@ -99,10 +97,6 @@ def _merge(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
     for name in ("content", "reasoning_content"):
         if delta.get(name) is not None:
             message[name] = (message.get(name) or "") + delta[name]
-    if (call := delta.get("function_call")) is not None:
-        made = message.setdefault("function_call", {"name": "", "arguments": ""})
-        made["name"] += call.get("name") or ""
-        made["arguments"] += call.get("arguments") or ""
     called = delta.get("tool_calls") or []
     _require(len(called) <= 1, "a delta of two calls")
     for call in called:

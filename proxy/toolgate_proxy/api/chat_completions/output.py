@@ -224,10 +224,7 @@ class _Choice:
                 form = call_form(self._of.features, event)
                 call = _Call(len(self._calls), self._of.response.call_id(event), name, form)
                 self._calls[index], begun = call, call.shaped()
-                delta: dict[str, Any] = {"tool_calls": [{"index": call.number, **begun}]}
-                if self._writer.legacy:
-                    delta = {"function_call": begun["function"]}
-                yield self._part(delta, **more)
+                yield self._part({"tool_calls": [{"index": call.number, **begun}]}, **more)
             case ArgumentsDelta(index, text) | InputDelta(index, text):
                 self._calls[index].arguments.append(text)
                 yield self._part(self._more(index, text), **more)
@@ -257,9 +254,7 @@ class _Choice:
         if self._reasoning:
             message["reasoning_content"] = "".join(self._reasoning)
         calls = [call.shaped() for call in self._calls.values()]
-        if calls and self._writer.legacy:
-            message["function_call"] = calls[0]["function"]
-        elif calls:
+        if calls:
             message["tool_calls"] = calls
         for feature in self._of.features:
             for name, value in (*feature.at_start().items(), *feature.at_end().items()):
@@ -273,15 +268,11 @@ class _Choice:
         """Return the members that report why the choice ended."""
         if (finish := self._finish) is None:
             return {}
-        calls = self._writer.legacy and finish.reason == "tool_calls"
-        reason = "function_call" if calls else finish.reason
-        return {"finish_reason": reason, **finish_fields(finish)}
+        return {"finish_reason": finish.reason, **finish_fields(finish)}
 
     def _more(self, index: int, text: str) -> dict[str, Any]:
         """A delta that adds text to a call."""
         number, form = self._calls[index].number, self._calls[index].form
-        if self._writer.legacy:
-            return {"function_call": {form.text: text}}
         return {"tool_calls": [{"index": number, form.type: {form.text: text}}]}
 
     def _part(self, delta: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -292,9 +283,6 @@ class _Choice:
 class ChatWriter(Writer):
     features: tuple[ChatFeature, ...] = ()
     """Those of the request."""
-    legacy: bool = False
-    """Whether the request has `functions` instead of `tools`. The response then has a
-    `function_call`."""
     include_usage: bool = False
     """Whether the last chunk of a stream has the usage."""
     continuous_usage: bool = False

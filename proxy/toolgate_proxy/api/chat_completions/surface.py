@@ -20,7 +20,7 @@ from ..shared.parameter import CHAT_TABLE, read_parameters, unknown
 from ..surface import Reading, Surface
 from .messages import parse_messages
 from .output import ChatWriter
-from .tools import ChatReader, FunctionsReader, choice_of, is_legacy
+from .tools import ChatReader, choice_of
 
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
@@ -50,20 +50,17 @@ class ChatCompletions(Surface):
     def read(self, body: Mapping[str, Any], reading: Reading) -> tuple[ChatRequest, ChatWriter]:
         parsed = read_parameters(_with_extra_body(body), CHAT_TABLE)
         values, given = parsed.values, parsed.request
-        legacy = is_legacy(values)
-        choice = choice_of(values)
+        choice = choice_of(values.get("tool_choice"))
         used = Used(CHAT, Asked(reading.client, values, choice=choice))
-        reader = (FunctionsReader if "functions" in values else ChatReader)(used, reading)
-        reader.read_tools(values.get("functions", values.get("tools", ())))
+        reader = ChatReader(used, reading)
+        reader.read_tools(values.get("tools", ()))
         conversation = parse_messages(values.get("messages"), used, reader.define)
-        if legacy:
-            given["parallel_tool_calls"] = False
         if values.get("reasoning", {}).get("exclude"):
             given.setdefault("include_reasoning", False)
         formats = {RESPONSE_FORMAT: values.get(RESPONSE_FORMAT)}
         form = content_format(values, formats, read_response_format, reading.open_objects)
         request = reader.request(parsed, conversation, choice, form)
-        return request, ChatWriter(request, tuple(used), legacy, **parsed.writer, **reader.noted)
+        return request, ChatWriter(request, tuple(used), **parsed.writer, **reader.noted)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         for feature in CHAT:

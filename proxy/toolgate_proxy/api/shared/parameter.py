@@ -21,7 +21,6 @@ import orjson
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ... import removed
 from ...request_fields import nearest
 from . import value_types
 from .value_types import Object, ValueType
@@ -103,7 +102,6 @@ def read_table(api: Api) -> dict[str, Parameter]:
     for support in UNSUPPORTED:
         notes = _FILE[support]["all"] | _FILE[support][api]
         for name, note in notes.items():
-            note = note or removed.PARAMETERS[name]
             table[name] = Parameter(name, note, support=support)
     return table
 
@@ -222,8 +220,6 @@ def without_unknown(
 
 
 def _advice(name: str, known: Collection[str]) -> str:
-    if name in removed.PARAMETERS:
-        return f"Remove it from the request. {removed.PARAMETERS[name]}"
     if name in FOREIGN:
         return f"Remove it from the request. {FOREIGN[name]}"
     if meant := nearest(name, known):

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import unknown_member
 
-from ... import removed
 from ...request_fields import as_integer, as_number, invalid_value, unknown_value
 
 INT32_MAX = 2**31 - 1
@@ -308,8 +307,6 @@ class Object:
             if member is None:
                 if self.extensible or given is None or given is False:
                     continue
-                if gone := removed.PARAMETERS.get(f"{path}.{name}"):
-                    raise UnsupportedParameter(gone, param=member_path(path, name))
                 raise unknown_member(name, given, [*self.members], value, member_path(path, name))
             if given is not None:
                 parsed[name] = member.parse(given, f"{path}.{name}")

@@ -1,7 +1,7 @@
 """Tools in JSON, in all forms that clients and servers write them.
 
 - OpenAI: chat completions (`{"type": "function", "function": {…}}`), the Responses API (the fields
-  beside `type`), and functions without a type (`functions` of the older API)
+  beside `type`), and functions without a type
 - Anthropic: `{"name", "description", "input_schema"}`
 - MCP: `{"name", "description", "inputSchema"}`, as `tools/list` returns them
 
@@ -107,12 +107,11 @@ def _entries(value: Any, place: str) -> Iterator[tuple[str, Any]]:
             yield from _entries(item, f"{place}/{at}")
         return
     if isinstance(value, dict):
-        for name in ("tools", "functions"):
-            if isinstance(inner := value.get(name), list):
-                space = value.get("name") if value.get("type") == "namespace" else None
-                for where, entry in _entries(inner, f"{place}/{name}"):
-                    yield where, _in_namespace(entry, space)
-                return
+        if isinstance(inner := value.get("tools"), list):
+            space = value.get("name") if value.get("type") == "namespace" else None
+            for where, entry in _entries(inner, f"{place}/tools"):
+                yield where, _in_namespace(entry, space)
+            return
         if isinstance(result := value.get("result"), dict) and "jsonrpc" in value:
             yield from _entries(result, f"{place}/result")
             return

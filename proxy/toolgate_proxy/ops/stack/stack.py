@@ -10,8 +10,8 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,8 +28,8 @@ from ...settings import settings
 from .. import CommandFailed
 from .. import gateway as gateways
 from ..extras import package_command
+from .model import check_model
 from .processes import Child, CleanupProcess, check_port, free_port, in_use
-from .progress import Download, LogFollower, Look, StartDisplay, check_model
 
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0
@@ -64,7 +64,6 @@ class Stack:
         self._options = options
         self._console = console
         self._children: list[Child] = []
-        self._display: StartDisplay | None = None
         self._resources = ExitStack()
         configured, path = settings(), gateways.key_path()
         self.key_file = path if configured.master_key is None else None
@@ -94,14 +93,14 @@ class Stack:
             self._resources.callback(self._cleanup.close)
             self._console.print(f"logs: {self._logs}")
             redis_url = self._start_redis()
-            looks = (Download(options.model).look, LogFollower(self._logs / "backend.log").look)
             self._start_backend()
             self._start_gateway(redis_url)
-            with self._starting("backend (vLLM)", began, looks):
-                self._wait_for(f"{self.backend_url}/v1/toolgate/info", self.backend_key)
-            with self._starting("gateway (LiteLLM)", began):
-                self._wait_for(f"{self.url}/toolgate/ready/{quote(self.model)}", self.master_key)
-                self._send_first_request()
+            self._console.print("starting; to load the model, or download it, can take minutes")
+            self._wait_for(f"{self.backend_url}/v1/toolgate/info", self.backend_key)
+            self._print_ready("backend (vLLM)", began)
+            self._wait_for(f"{self.url}/toolgate/ready/{quote(self.model)}", self.master_key)
+            self._send_first_request()
+            self._print_ready("gateway (LiteLLM)", began)
         except BaseException as error:
             self._stop(error)
             raise
@@ -133,11 +132,7 @@ class Stack:
         finally:
             self._resources.close()
 
-    @contextmanager
-    def _starting(self, name: str, began: float, looks: Sequence[Look] = ()) -> Iterator[None]:
-        with StartDisplay(self._console, name, began, looks) as self._display:
-            yield
-        self._display = None
+    def _print_ready(self, name: str, began: float) -> None:
         seconds = time.monotonic() - began
         self._console.print(f"[green]✓[/] {name} ready after {seconds:.0f} s")
 
@@ -193,8 +188,6 @@ class Stack:
         while time.monotonic() < deadline:
             for child in self._children:
                 child.check()
-            if self._display is not None:
-                self._display.update()
             if is_ready():
                 return
             time.sleep(POLL_SECONDS)

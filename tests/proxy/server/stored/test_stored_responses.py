@@ -11,7 +11,6 @@ from tests.support.apis.responses_api import LOOK, check_response
 from tests.support.litellm.own_route import MASTER
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy import removed
 from toolgate_proxy.response_store import sealed_stores
 from toolgate_proxy.response_store.record import unavailable
 from toolgate_proxy.server import stored_responses
@@ -253,19 +252,12 @@ async def test_reads_count_against_the_limits_of_a_key(gateway):
     assert statuses == [200, 200, 429]
 
 
-async def test_what_was_removed_is_refused_with_its_replacement(gateway):
+async def test_a_conversation_is_refused(gateway):
     for unknown in ("refuse", "ignore"):
         gateway.configure(unknown_parameters=unknown)
         refused = await ask(gateway, conversation="conv_1")
         assert code(refused) == (400, "unsupported_parameter", "conversation")
         assert "`previous_response_id`" in refused.json["error"]["message"]
-    for path, said in removed.PATHS.items():
-        for whole in (path, f"{path}/conv_1/items"):
-            for prefix in ("/v1", "/openai/v1", ""):
-                response = await gateway.ask({}, path=prefix + whole)
-                assert code(response) == (404, "route_not_found", None)
-                assert response.json["error"]["message"] == said
-            assert (await gateway.ask({}, path=f"/v1{whole}", key="sk-wrong")).status == 401
 
 
 @pytest.mark.parametrize("stream", [True, False])
