@@ -249,8 +249,6 @@ class Notes:
     enforced: Literal["full", "residual", "none"] | None = None
     is_fallback: bool = False
     """Another provider's model answers for a Toolgate model."""
-    cache_key: str | None = None
-    """The name of the kept answer that is the response."""
     residual: Collection[Sequence[ResidualKeyword]] = ()
     """The keywords that masks do not enforce, by tool."""
     omitted_tools: Sequence[str] = ()
@@ -401,7 +399,7 @@ class RequestContext:
         """Note that the request goes on to another model; None: that it failed at all of them."""
         self.fallback, self.attempted_fallbacks = fallback, attempted
         self.outcome.code = None
-        self.notes.is_fallback, self.notes.cache_key, self.notes.host_headers = False, None, {}
+        self.notes.is_fallback, self.notes.host_headers = False, {}
 
 
 def keywords_note(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:

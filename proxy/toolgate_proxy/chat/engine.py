@@ -28,7 +28,6 @@ from ..backend_client.faults import asked_again
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from . import metrics
-from .answers import Answers
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .preparation import Engine, Prepared, fitted, prepared, with_images
@@ -52,8 +51,6 @@ class Run:
     engine: Engine
     deployment: Deployment
     context: RequestContext
-    answers: Answers | None = None
-    """Those that are kept; None: there is no response cache."""
 
     @property
     def constraints(self) -> ConstraintLoader:
@@ -99,9 +96,8 @@ class Run:
             found = prepared(request, await deployment.backend.info())
             constraints = await self.constraints.load(found, resample)
             plan, owner = constraints.prepared.plan, constraints.needed.owner
-            answers = None if request.extras.trace else self.answers
             try:
-                generation = await begun(constraints, deployment, context, deadline, answers)
+                generation = await begun(constraints, deployment, context, deadline)
             except GrammarsRefused as refused:
                 deployment.grammars.learn_refused(
                     refused.verdicts, plan.grammars, found.info, owner
@@ -129,22 +125,14 @@ class Run:
     ) -> AsyncGenerator[list[ResponseEvent], None]:
         """Yield the events of a generation, and of those that sample its choices again, in batches.
         Raise ToolSchemaViolation if every attempt at a call failed validation."""
-        first = generation
         while True:
             async with aclosing(generation.read(response, self.context)) as batches:
                 async for batch in batches:
                     yield batch
             resample = response.take_resample()
             if resample is None:
-                if generation is first:
-                    self.keep(generation)
                 return
             generation = await self._resampled(response.sent, generation, resample)
-
-    def keep(self, generation: Generation) -> None:
-        """Keep the answer of a generation that has ended, if there is a response cache."""
-        if self.answers is not None:
-            generation.keep(self.answers)
 
     async def _resampled(
         self, request: ChatRequest, first: Generation, resample: Resample

@@ -19,7 +19,6 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
 from . import metrics, tool_loop
-from .answers import Answers
 from .engine import Run
 from .preparation import Engine
 from .response import ChatResponse, ResponseEvent
@@ -53,11 +52,9 @@ class Failover:
         first: Placement,
         alternatives: Alternatives,
         context: RequestContext,
-        answers: Answers | None = None,
     ) -> Responding:
-        """Yield the response and its events in batches, from `first` or one of the alternatives.
-        `answers`: those that are kept; None: there is no response cache."""
-        begin = partial(_begin, self._engine, context, answers)
+        """Yield the response and its events in batches, from `first` or one of the alternatives."""
+        begin = partial(_begin, self._engine, context)
         return self._begun(begin, request, first, alternatives)
 
     async def count(
@@ -128,14 +125,13 @@ class Failover:
 async def _begin(
     engine: Engine,
     context: RequestContext,
-    answers: Answers | None,
     request: ChatRequest,
     deployment: Deployment,
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
     respond = tool_loop.respond if request.shortener is None else request.shortener.respond
-    async with respond(Run(engine, deployment, context, answers), request) as (response, events):
+    async with respond(Run(engine, deployment, context), request) as (response, events):
         arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.
         at_once = request.stream or request.gateway_tools or request.pending_calls

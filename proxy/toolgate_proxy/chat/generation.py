@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from opentelemetry.trace import Span, SpanKind
 
@@ -16,7 +16,6 @@ from ..backend_client.client import Backend
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..routing.deployments import Deployment
-from .answers import Answers, KeptAnswer, kept_answer, name_of
 from .constraints import Constraints
 from .preparation import Prepared
 from .resampling_state import choice_events
@@ -28,14 +27,8 @@ class Generation:
     """A request that a backend has accepted."""
 
     constraints: Constraints
-    events: EventStream | KeptAnswer
+    events: EventStream
     span: Span
-    is_kept: bool = False
-    """The events are of an earlier request. Nothing is computed."""
-    name: str = ""
-    """Of the answer, if there is a response cache."""
-    _noted: list[wire.StreamEvent] = field(default_factory=list)
-    """The events so far, if there is a response cache."""
 
     @property
     def prepared(self) -> Prepared:
@@ -53,16 +46,11 @@ class Generation:
                 async for batch in batches:
                     if isinstance(start := batch[0] if batch else None, wire.StartEvent):
                         self._note_start(start, context)
-                    if self.name:
-                        self._noted.extend(map(_without_verdicts, batch))
                     fed = choice_events(batch, resample.choice) if resample else batch
                     events = await response.feed(fed)
-                    if self.is_kept:
-                        context.meter.note_tokens(0, 0)
-                    else:
-                        counts = response.counts
-                        await context.meter.admit_prompt(counts.prompt)
-                        context.meter.note_tokens(counts.prompt, counts.completion)
+                    counts = response.counts
+                    await context.meter.admit_prompt(counts.prompt)
+                    context.meter.note_tokens(counts.prompt, counts.completion)
                     if events and first:
                         self.span.add_event("first output")
                         first = False
@@ -88,7 +76,6 @@ class Generation:
 
     async def verdicts(self) -> Sequence[wire.GrammarVerdict]:
         """Wait for the start of the response. Return the verdicts on new grammars."""
-        assert isinstance(self.events, EventStream)
         return (await self.events.start()).verdicts
 
     async def aclose(self) -> None:
@@ -96,36 +83,21 @@ class Generation:
         await self.events.aclose()
         tracing.end(self.span)
 
-    def keep(self, answers: Answers) -> None:
-        """Keep the answer. It succeeded without sampling a choice again."""
-        if self.name and not self.is_kept:
-            answers.put(self.name, wire.stream_events.dump_json(self._noted))
-
 
 async def begun(
     constraints: Constraints,
     deployment: Deployment,
     context: RequestContext,
     deadline: float | None,
-    answers: Answers | None,
 ) -> Generation:
-    """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
-    continued, by time.monotonic. Raise ToolgateError, among them GrammarsRefused."""
+    """Send the request. `deadline`: that of the response that is continued, by time.monotonic.
+    Raise ToolgateError, among them GrammarsRefused."""
     key = context.caller.key
     metered = context.meter.is_logged or (key is not None and key.limits.counts_output)
     message = constraints.message(context.request_id, metered=metered)
-    name = "" if answers is None else name_of(message, constraints.prepared.info)
-    kept: KeptAnswer | None = None
-    if answers is not None and not constraints.needed.unknown:  # a kept answer has no verdicts
-        kept = await kept_answer(answers, name)
-    context.notes.cache_key = None if kept is None else name
-    events: EventStream | KeptAnswer
-    if kept is not None:
-        span, events = tracing.NONE, kept
-    else:
-        message = await deployment.grammars.with_records(message)
-        span, events = await _sent(deployment.backend, message, deadline)
-    generation = Generation(constraints, events, span, kept is not None, name)
+    message = await deployment.grammars.with_records(message)
+    span, events = await _sent(deployment.backend, message, deadline)
+    generation = Generation(constraints, events, span)
     if not constraints.needed.unknown:
         generation.accepted(deployment, context, constraints)
     return generation
@@ -154,12 +126,6 @@ async def _sent(
     except BaseException as error:
         tracing.end(span, error)
         raise
-
-
-def _without_verdicts(event: wire.StreamEvent) -> wire.StreamEvent:
-    if isinstance(event, wire.StartEvent) and event.verdicts:
-        return event.model_copy(update={"verdicts": ()})
-    return event
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Faults of LiteLLM's configuration with which LiteLLM starts all the same: guardrails that it left
-out, fallbacks to models that do not exist, and names that it does not read.
+out, fallbacks to models that do not exist, a response cache, and names that it does not read.
 
 The start is refused if a rule of the operator's would not hold. Otherwise the fault is a warning.
 The known names are LiteLLM's own. A name that occurs anywhere in its code is no fault, so that no
@@ -51,6 +51,7 @@ SETTINGS: Mapping[str, Collection[str]] = {
 }
 OF_MODELS = {*LiteLLM_Params.model_fields, *all_litellm_params, *CHAT_TABLE}
 ROOT = (*SETTINGS, "model_list", "guardrails", "policies", "policy_attachments", "mcp_servers")
+CACHES = (("litellm_settings", "cache"), ("router_settings", "cache_responses"))
 PROVIDERS = "llms"
 """Folder of LiteLLM's code that reads no configuration."""
 
@@ -81,6 +82,10 @@ def faults(config: Mapping[str, Any]) -> Iterator[Fault]:
     for section in ("router_settings", "litellm_settings"):
         for name in ("default_fallbacks", "content_policy_fallbacks", *CONFIGURED):
             yield from _fallbacks(_mapping(config.get(section)).get(name), (section, name))
+    for section, name in CACHES:
+        if _mapping(config.get(section)).get(name) is True:
+            message = "LiteLLM's response cache has no effect on Toolgate models."
+            yield (section, name), message, False
     yield from _names(config, guardrails)
 
 

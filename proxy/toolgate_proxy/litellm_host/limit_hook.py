@@ -27,6 +27,7 @@ from .refused import check_operation
 from .router import is_toolgate, placements
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
+UNCACHED = {"caching": False, "cache": {"no-cache": True, "no-store": True}}
 
 
 class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
@@ -49,12 +50,17 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error
 
-    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> None:
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: Any
+    ) -> dict[str, Any] | None:
         """Called before each attempt at a deployment, also at one of a fallback. If a fallback is
-        refused here, LiteLLM responds with the error for which it was needed."""
+        refused here, LiteLLM responds with the error for which it was needed. A call of our
+        provider does without the response cache: a semantic one has answers to other schemas."""
+        if is_ours(kwargs):
+            return {**kwargs, **UNCACHED}
         context = carried()
-        if context is None or is_ours(kwargs):
-            return
+        if context is None:
+            return None
         if context.caller.key is not None and context.caller.key.terms.enforced_only:
             error = PermissionDenied(
                 "This API key allows models with enforced calls only, and this model is of another "
@@ -65,6 +71,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         if context.model is not None and placements(context.model):
             context.notes.note_fallback()
             context.meter.await_counts()
+        return None
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any

@@ -30,7 +30,6 @@ from .hooks import (
     unsupported_callback,
     wants_events,
 )
-from .response_cache import is_semantic
 from .router import (
     PRICES,
     Asker,
@@ -133,10 +132,6 @@ def litellm_reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     general = litellm_proxy().general_settings
     if (unsupported := unsupported_callback()) is not None:
         yield unsupported
-    if (cache := litellm.cache) is not None and is_semantic(cache):
-        types = cache.supported_call_types  # None: of all operations
-        if types is None or "acompletion" in types:
-            yield "LiteLLM's semantic response cache"
     if litellm.max_budget and litellm_proxy().user_custom_auth is not None:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:

@@ -55,9 +55,6 @@ litellm.proxy.utils:ProxyLogging.
     post_call_response_headers_hook(data user_api_key_dict response request_headers): headers
 litellm.llms.openai.responses.transformation:OpenAIResponsesAPIConfig.
     transform_streaming_response(model parsed_chunk logging_obj): events of Responses in hooks
-litellm.caching.caching:Cache.
-    async_get_cache: response cache
-    async_add_cache(result): response cache
 litellm.llms.anthropic.chat.guardrail_translation.handler:AnthropicMessagesHandler.
     process_input_messages(data guardrail_to_apply litellm_logging_obj): what guardrails get
 litellm.llms.openai.chat.guardrail_translation.handler:OpenAIChatCompletionsHandler.

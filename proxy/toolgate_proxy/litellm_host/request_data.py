@@ -233,7 +233,6 @@ class RequestData:
     ) -> Any:
         """Return LiteLLM's object of a response, with its cost."""
         data = await self.described(model, stream=stream)
-        self.logging.model_call_details["cache_hit"] = self.context.notes.cache_key is not None
         response = logged_response(self.call_type, whole, stream=stream)
         params = self.row["litellm_params"] if self.row is not None else {}
         litellm.utils.update_response_metadata(

@@ -301,12 +301,11 @@ class RequestEvents(Observer):
         if not self._routed:
             counted = not self._data.is_ours or database.has_database()
             without_inert(log, counted=counted)
-        hit = self._data.context.notes.cache_key is not None
         await log.dispatch_success_handlers(
             response,
             start_time=began,
             end_time=ended,
-            cache_hit=hit if stream else hit or None,
+            cache_hit=False if stream else None,
             prefer_async_handlers=True,
         )
         hooks = litellm_proxy().proxy_logging_obj

@@ -236,7 +236,6 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         "x-toolgate-ignored-parameters": ",".join(notes.ignored_parameters),
         "x-litellm-model-group": context.fallback,
         "x-litellm-attempted-fallbacks": context.fallback and str(context.attempted_fallbacks),
-        "x-litellm-cache-key": notes.cache_key,
         "x-toolgate-fallback": "not-enforced" if notes.is_fallback else None,
         "x-toolgate-enforced": enforced,
         "x-toolgate-grammar": enforced and notes.grammars_note,

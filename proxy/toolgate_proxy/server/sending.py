@@ -16,7 +16,6 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from ..api.surface import ApiResponse, Client, Counting, Writer
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
-from ..litellm_host.response_cache import kept_answers
 from ..litellm_host.router import id_of
 from ..routing.deployments import Placement
 from ..state import gateway
@@ -70,9 +69,8 @@ class Sending:
         here, host, request = gateway(), self.host, writer.request
         observer, model = host.observer, host.fallbacks.model
         await writer.accepted(model, client)
-        answers = kept_answers(host.surface.call_type, values, client.seal)
         respond, others = here.failover.respond, host.fallbacks.alternatives
-        responding = respond(request, self.first, others, host.context, answers)
+        responding = respond(request, self.first, others, host.context)
         async with responding as (answer, events):
             await self._answers(stream=request.stream)
             if here.settings.keep_reasoning:

@@ -1,10 +1,8 @@
-"""The message to a backend: the grammars that it needs, seeds, tools, batches, and
-the names of kept answers."""
+"""The message to a backend: the grammars that it needs, seeds, tools and batches."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,6 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools
-from toolgate_proxy.chat.answers import name_of
 from toolgate_proxy.chat.constraints import Constraints
 from toolgate_proxy.chat.invalid_tools import without
 from toolgate_proxy.chat.preparation import Prepared, chat_prompt
@@ -165,57 +162,3 @@ def test_a_whole_response_is_a_stream_of_batches_where_tokens_count(
     message = message_of(replace(REQUEST, **asked), metered=metered)
     assert message.stream is (metered if stream is None else stream)
     assert message.batched is (metered and batched)
-
-
-PROMPT = wire.ChatPrompt(messages=({"role": "user", "content": "hi"},))
-OTHER_PROMPT = wire.ChatPrompt(messages=({"role": "user", "content": "ho"},))
-SEEDED = wire.Sampling(seed=7)
-
-
-def enforcement(key: str = "a", **fields: Any) -> wire.Enforcement:
-    candidate = wire.Candidate(name="look", key=key)
-    given = {"choice": "auto", "candidates": (candidate,), "id_seed": "x"} | fields
-    return wire.Enforcement(**given)
-
-
-def name_with(**fields: Any) -> str | None:
-    given = {"request_id": "a", "model": "tiny", "prompt": PROMPT, "enforcement": enforcement()}
-    return name_of(wire.GenerateRequest(**given | fields), INFO)
-
-
-@pytest.mark.parametrize(
-    ("fields", "same"),
-    [
-        ({"request_id": "b"}, True),
-        ({"stream": False}, True),
-        ({"priority": 3}, True),
-        ({"enforcement": enforcement(id_seed="y")}, True),
-        ({"model": "large"}, False),
-        ({"prompt": OTHER_PROMPT}, False),
-        ({"sampling": wire.Sampling(temperature=0.5)}, False),
-        ({"enforcement": enforcement(choice="required")}, False),
-        ({"enforcement": enforcement("b")}, False),
-        ({"enforcement": enforcement(content="c")}, False),
-        ({"enforcement": None}, False),
-        ({"accepted": (1, 2)}, False),
-        ({"cache_salt": "salt"}, False),
-        ({"return_prompt_ids": True}, False),
-        ({"grammars": (wire.NeededGrammar(key="a", report=True),)}, True),
-    ],
-    ids=str,
-)
-def test_requests_with_the_same_answer_have_one_name_for_it(fields, same):
-    assert (name_with(**fields) == name_with()) is same
-
-
-def test_the_seed_of_the_request_decides_about_the_seed_of_ids():
-    seeds = (enforcement(id_seed=f"seed 7, {at}") for at in range(2))
-    assert len({name_with(sampling=SEEDED, enforcement=each) for each in seeds}) == 2
-
-
-@pytest.mark.parametrize(
-    "field", ["model", "vllm_version", "adapter", "tokenizer", "grammar_format"]
-)
-def test_answers_of_other_backends_have_other_names(field):
-    given = wire.GenerateRequest(request_id="a", model="tiny", prompt=PROMPT)
-    assert name_of(given, INFO.model_copy(update={field: "x"})) != name_of(given, INFO)

@@ -6,10 +6,8 @@ from pathlib import Path
 import litellm
 import pytest
 import yaml
-from litellm.caching.caching import Cache
 from litellm.proxy import proxy_server
 from litellm.router import Router
-from litellm.types.caching import LiteLLMCacheType
 from litellm.types.router import RoutingStrategy
 
 from tests.proxy.kit import beside
@@ -153,21 +151,6 @@ def test_fallbacks_may_replace_parameters_only(monkeypatch, name, parameters, ex
         assert found == (expected and f"`{expected}` in `{name}`")
     for configured in ([{"tiny": ["other"]}], [{"other": [{"model": "tiny", **parameters}]}], []):
         assert reason(monkeypatch, A, OTHER, **{name: configured}) is None
-
-
-@pytest.mark.parametrize(
-    ("types", "concerned"),
-    [(["acompletion", "completion"], True), (None, True), (["aembedding"], False), ([], False)],
-)
-def test_semantic_cache_for_chat_completions_sends_requests_to_litellm(
-    monkeypatch, types, concerned
-):
-    """It has answers to similar requests, whose schemas may differ."""
-    cache = Cache(type="local", supported_call_types=types)
-    monkeypatch.setattr(litellm, "cache", cache)
-    assert reason(monkeypatch) is None
-    cache.type = LiteLLMCacheType.REDIS_SEMANTIC
-    assert reason(monkeypatch) == ("LiteLLM's semantic response cache" if concerned else None)
 
 
 RULES = "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"

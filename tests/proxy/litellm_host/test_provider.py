@@ -11,6 +11,7 @@ import litellm
 import litellm.main
 import litellm.utils
 import pytest
+from litellm.caching.caching import Cache
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.llms.custom_llm import CustomLLM
 from litellm.proxy import proxy_server
@@ -31,6 +32,7 @@ from toolgate_proxy.features.files import parts
 from toolgate_proxy.litellm_host import context, patches
 from toolgate_proxy.litellm_host import provider as module
 from toolgate_proxy.litellm_host.errors import host_error, own_error
+from toolgate_proxy.litellm_host.limit_hook import hook
 from toolgate_proxy.litellm_host.patches import PassThroughStream
 from toolgate_proxy.litellm_host.provider import read_call
 from toolgate_proxy.litellm_host.selection import selection
@@ -135,6 +137,18 @@ async def test_litellms_rules_apply(recorder, monkeypatch, backend, name):
     with pytest.raises(litellm.APIResponseValidationError):
         await ask("a secret" if name == "pre_call_rules" else "hi")
     assert len(backend.requests) == (0 if name == "pre_call_rules" else 1)
+
+
+async def test_response_cache_has_no_answers_of_our_models(recorder, monkeypatch, backend):
+    """A semantic one would have those to requests with other schemas."""
+    backend.scripts["hi"] = Script(("Hello",))
+    monkeypatch.setattr(litellm, "cache", Cache(type="local"))
+    monkeypatch.setattr(litellm, "callbacks", [hook])
+    for number, stream in enumerate((False, False, True, True), 1):
+        answer = await ask("hi", stream=stream, caching=True)
+        assert [chunk async for chunk in answer] if stream else answer.choices
+        assert len(backend.requests) == number
+    assert litellm.cache.cache.cache_dict == {}
 
 
 # --- patches of LiteLLM ---------------------------------------------------------------------------

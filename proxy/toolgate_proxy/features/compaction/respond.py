@@ -279,7 +279,6 @@ async def _compacted(
     )
     summary = await run.context.guarded(summary_of(events, tokens), "user")
     made = Compacted(summary, recent, rule.keeps_users, rule.pauses)
-    run.keep(generation)
     response = run.response(generation)
     response.request, response.earlier = request, writing.counts
     return made, response
