@@ -177,14 +177,11 @@ def test_schemas_without_a_value_are_found_with_and_without_the_engine(report, m
         "never_needed": NEVER | {"required": ["a"]},
     }
     lines = report([tool(*each) for each in schemas.items()]).stdout.splitlines()
-    for name, pointer in (
-        ("endless", "/$defs/loop"),
-        ("needed", "/$defs/loop"),
-        ("never_needed", "/properties/a"),
-    ):
+    for name, pointer in (("needed", "/$defs/loop"), ("never_needed", "/properties/a")):
         at = next(at for at, line in enumerate(lines) if line.startswith(f"{name}: refused"))
         assert lines[at + 1] == f"  at {pointer}"
-    assert any(line.startswith("never: masked") for line in lines)
+    for name in ("endless", "never"):  # the optional part is left out
+        assert any(line.startswith(f"{name}: masked") for line in lines)
 
 
 def test_without_the_engine_the_keywords_are_reported(report, monkeypatch):
