@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Generic
 
@@ -66,7 +67,9 @@ class ApiReader(Generic[F]):
         collected, asked.shown = self.collected(tools, "tools")
         entries = [*self.prepared(collected), *self.used.more()]
         on_invalid, optional = self._reading.on_invalid, self.used.optional
-        asked.tools = read_toolset(entries, self.parsed, on_invalid, self.hosted, optional)
+        parser = copy(self)  # without the request, which has its tools and would have itself
+        del parser.used
+        asked.tools = read_toolset(entries, parser.parsed, on_invalid, self.hosted, optional)
 
     def collected(
         self, tools: Iterable[object], path: str, namespace: str = ""

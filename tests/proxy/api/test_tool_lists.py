@@ -342,8 +342,14 @@ def test_known_tools_are_bounded(monkeypatch):
     monkeypatch.setattr(shared_tools, "MAX_KNOWN_LENGTH", 100)
     monkeypatch.setattr(shared_tools, "MAX_KNOWN_BYTES", 300)
     known, read = KnownTools(), []
-    for at in [*range(50), 49]:
-        assert known.find("kind", ["x" * 60, at], lambda entry: read.append(entry) or entry)
-    assert len(read) == 50
+
+    def find(*numbers):
+        read.clear()
+        for at in numbers:
+            assert known.find("kind", ["x" * 60, at], lambda entry: read.append(entry[1]) or entry)
+        return [*read]
+
+    assert find(*range(6), *range(6)) == [*range(6), 4, 5], "as many as fit stay"
+    assert find(*range(6, 50), 0) == [*range(6, 50), 0], "what is not sent is forgotten"
     assert sum(map(len, known._read["kind"])) <= 300
     assert known.find("kind", "x" * 101, list) is None

@@ -210,16 +210,18 @@ async def test_a_body_counts_until_its_request_has_ended(gateway):
 
 
 SIZE, TIMES = 500_000, 3
+TOOL = {"type": "function", "function": {"name": "a", "description": "x" * SIZE}}
 FREED = {
     "value": (chat("x" * SIZE, temperature="hot"), 400, {}),
     "parameter": (chat("x" * SIZE, no_parameter=1), 400, {}),
     "bounds": (chat("x" * SIZE, deep=[[[[]]]] * 10_001), 400, {}),
     "limit of the key": (chat("x" * SIZE), 429, {"tpm": 10}),
+    "tools": (chat("hi", tools=[{**TOOL, "defer_loading": True}]), 200, {}),
 }
 
 
 @pytest.mark.parametrize(("sent", "status", "terms"), FREED.values(), ids=FREED)
-async def test_the_body_of_a_refused_request_is_freed_at_once(gateway, sent, status, terms):
+async def test_the_body_of_a_request_is_freed_at_once(gateway, sent, status, terms):
     """With the response, not by a later garbage collection."""
     key = new_key()
     gateway.add_key(key, key_of(key, **terms))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import proxy
 
 import orjson
 
@@ -183,7 +184,8 @@ class _Choice:
     """What a choice has so far, and the parts of chunks that announce it."""
 
     def __init__(self, index: int, of: ChatCompletion) -> None:
-        self._index, self._of, self._writer = index, of, of.writer
+        # No cycle, so that a large response is freed at once.
+        self._index, self._of, self._writer = index, proxy(of), of.writer
         self._content, self._reasoning = list[str](), list[str]()
         self._calls: dict[int, _Call] = {}
         self._logprobs: list[dict[str, Any]] = []

@@ -112,6 +112,9 @@ class Entry(NamedTuple):
 MAX_KNOWN_LENGTH, MAX_KNOWN_BYTES = 16_000, 2_000_000
 """Most bytes of the JSON of a tool of earlier requests, and of all. What was read takes about
 twenty times as much memory."""
+MISSED = 4
+"""How many times as many bytes are read before all are forgotten. If the tools of one request did
+not fit, and each replaced another one, none of them would be found in the next request."""
 
 
 class KnownTools:
@@ -121,6 +124,7 @@ class KnownTools:
     def __init__(self) -> None:
         self._read: dict[Hashable, dict[bytes, Any]] = {}
         self._bytes = 0
+        """Of the tools that were read since all were forgotten."""
 
     def find(self, kind: Hashable, entry: object, read: Callable[..., Any], *more: str) -> Any:
         """Return what `read` returns for an entry of `tools` and `more`. It must depend on `kind`
@@ -132,9 +136,10 @@ class KnownTools:
             if found is None and (size := len(text) + len(str(kind))) <= MAX_KNOWN_LENGTH:
                 given = orjson.loads(text)
                 found = read(given, *more), given if b"null" in text else None
-                if self._bytes + size > MAX_KNOWN_BYTES:
-                    self._read, self._bytes = {}, 0
-                self._read.setdefault(kind, {})[text] = found
+                if self._bytes + size <= MAX_KNOWN_BYTES:
+                    self._read.setdefault(kind, {})[text] = found
+                elif self._bytes > MISSED * MAX_KNOWN_BYTES:  # what is known is no longer sent
+                    self._read, self._bytes, size = {}, 0, 0
                 self._bytes += size
         except (InvalidRequest, RecursionError, TypeError, ValueError):
             return None
