@@ -29,7 +29,6 @@ COMMANDS = {
     "status": "status",
     "schema": "schema",
     "prewarm": "schema",
-    "doctor": "doctor",
     "dialects": "dialects",
     "verify": "proxy",
 }
@@ -128,7 +127,6 @@ app = new_app(
         "toolgate serve Qwen/Qwen3-8B  Redis, vLLM and the gateway on this machine",
         "toolgate launch claude        a coding agent with it",
         "toolgate schema tools.json    what masks enforce of your tools",
-        "toolgate doctor               check this installation",
         "",
         "`toolgate COMMAND --help` describes a command.",
     ),
