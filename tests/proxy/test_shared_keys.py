@@ -20,12 +20,13 @@ from toolgate_proxy.keys import sync
 from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.key import Hasher, new_key, now
 from toolgate_proxy.keys.redis_store import (
+    EVICTED,
     MARK,
     RECORDS,
     UNUSED,
     Mark,
     StoreConflict,
-    warn_of_unused_keys,
+    warn_of_lost_keys,
 )
 from toolgate_proxy.keys.sync import KeyCache, KeySync
 from toolgate_proxy.ops.stack.processes import free_port
@@ -111,17 +112,22 @@ async def test_concurrent_writes_conflict(redis_at_hand):
     await other.aclose()
 
 
-async def test_keys_without_their_secret_are_reported(redis_at_hand, caplog):
+async def test_unreadable_and_evictable_keys_are_reported(redis_at_hand, caplog):
     url = SecretStr(redis_at_hand.url)
-    await warn_of_unused_keys(Settings(redis_url=url))
+    await warn_of_lost_keys(Settings(redis_url=url))
     await put(redis_at_hand.url, key_of(new_key()))
-    await warn_of_unused_keys(Settings(redis_url=url, key_secret=SecretStr("x")))
-    await warn_of_unused_keys(Settings())
-    await warn_of_unused_keys(Settings(redis_url=SecretStr(f"redis://127.0.0.1:{free_port()}")))
+    await warn_of_lost_keys(Settings(redis_url=url, key_secret=SecretStr("x")))
+    await warn_of_lost_keys(Settings())
+    await warn_of_lost_keys(Settings(redis_url=SecretStr(f"redis://127.0.0.1:{free_port()}")))
     assert not caplog.records
-    await warn_of_unused_keys(Settings(redis_url=url))
+    await warn_of_lost_keys(Settings(redis_url=url))
+    with redis_at_hand.client as client:
+        client.config_set("maxmemory", "64mb")
+        client.config_set("maxmemory-policy", "allkeys-lru")
+    await warn_of_lost_keys(Settings(redis_url=url, key_secret=SecretStr("x")))
     assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
-        (logging.WARNING, UNUSED)
+        (logging.WARNING, UNUSED),
+        (logging.WARNING, EVICTED % "allkeys-lru"),
     ]
 
 

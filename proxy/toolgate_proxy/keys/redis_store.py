@@ -262,12 +262,22 @@ UNUSED = (
 )
 
 
-async def warn_of_unused_keys(settings: Settings) -> None:
+EVICTED = "Redis may evict virtual keys: its maxmemory-policy is %s. Set it to noeviction."
+
+
+async def warn_of_lost_keys(settings: Settings) -> None:
     """Log a warning if Redis has keys that no gateway accepts, because TOOLGATE_KEY_SECRET is not
-    set. Does nothing if Redis does not respond: other code reports that."""
-    if settings.redis_url is None or settings.key_secret is not None:
+    set, and if it may evict keys. Does nothing if Redis does not respond: other code reports
+    that."""
+    if settings.redis_url is None:
         return
     async with _client(settings.redis_url) as client:
         with suppress(RedisError, OSError):
-            if await client.hlen(RECORDS):
+            if settings.key_secret is None:
+                if not await client.hlen(RECORDS):
+                    return
                 logger.warning(UNUSED)
+            memory = await client.info("memory")
+            policy = str(memory.get("maxmemory_policy"))
+            if policy.startswith("allkeys") and memory.get("maxmemory"):
+                logger.warning(EVICTED, policy)

@@ -28,7 +28,6 @@ COMMANDS = {
     "status": "status",
     "schema": "schema",
     "prewarm": "schema",
-    "doctor": "doctor",
     "dialects": "dialects",
     "verify": "proxy",
 }
@@ -125,7 +124,6 @@ app = new_app(
         "toolgate serve Qwen/Qwen3-8B  Redis, vLLM and the gateway on this machine",
         "toolgate launch claude        a coding agent with it",
         "toolgate schema tools.json    what masks enforce of your tools",
-        "toolgate doctor               check this installation",
         "",
         "`toolgate COMMAND --help` describes a command.",
     ),

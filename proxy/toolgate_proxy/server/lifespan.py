@@ -11,7 +11,7 @@ from typing import Any
 from toolgate_core import tracing
 from toolgate_core.host_probe import return_freed
 
-from ..keys.redis_store import warn_of_unused_keys
+from ..keys.redis_store import warn_of_lost_keys
 from ..litellm_host.auth import add_callback
 from ..litellm_host.configuration import check_configuration
 from ..litellm_host.model_route import model_routes
@@ -41,7 +41,7 @@ def extend_lifespan(app: Any) -> None:
             tracing.start("toolgate-gateway")
             _freeze_heap()
             health = Health(gateway().deployments, lambda: placements(None))
-            begun = _connect_to_grammars(), warn_of_unused_keys(settings()), health.check_forever()
+            begun = _connect_to_grammars(), warn_of_lost_keys(settings()), health.check_forever()
             work = [asyncio.create_task(each) for each in (*begun, _return_memory())]
             add_callback(SelectionHook(selection()))
             begin_models(model_names())
