@@ -18,7 +18,8 @@ RANDOM = re.compile(
 class Outcome(NamedTuple):
     status: int
     sent: str
-    """The message to the backend."""
+    """The message to the backend, without its `stream` and `batched`: with a log event, a whole
+    response comes in batches."""
     response: str
 
 
@@ -45,6 +46,7 @@ async def _outcome(gateway, api, body):
     gateway.backend.turns[:] = [Script(("x",)), answer]  # to the messages of a compaction
     gateway.backend.scripts["call"] = Script((call("look", {"a": 1}),))
     response = await gateway.ask(body_of(api, **body), path=PATHS[api])
-    sent = "".join(each.model_dump_json() for each in gateway.backend.requests)
+    requests = gateway.backend.requests
+    sent = "".join(each.model_dump_json(exclude={"stream", "batched"}) for each in requests)
     content = b"".join(response.bodies).decode()
     return Outcome(response.status, RANDOM.sub("-", sent), RANDOM.sub("-", content))
