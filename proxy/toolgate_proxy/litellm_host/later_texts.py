@@ -8,7 +8,6 @@ these texts alone. What they change is changed in the prompt. LiteLLM's own coun
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -113,11 +112,8 @@ class LaterTexts:
         hooks, proxy = litellm_proxy().proxy_logging_obj, litellm_proxy()
         given = {"user_api_key_dict": self._caller, "call_type": CALL_TYPE}
         data = {**self._data, PROMPT: copied({PROMPT: [*messages]})[PROMPT]}
-        # Older releases have no such argument. There, LiteLLM counts the texts as a request.
-        alone = "guardrails_only" in inspect.signature(hooks.pre_call_hook).parameters
-        only = {"guardrails_only": True} if alone else {}
-        data = await hooks.pre_call_hook(data=data, **given, **only) or data
-        for callback in having(PRE_CALL) if alone else ():
+        data = await hooks.pre_call_hook(data=data, **given, guardrails_only=True) or data
+        for callback in having(PRE_CALL):
             if not isinstance(callback, CustomGuardrail) and not callback.enforces_request_content:
                 cache = proxy.user_api_key_cache
                 left = await callback.async_pre_call_hook(cache=cache, data=data, **given)

@@ -45,7 +45,7 @@ litellm.litellm_core_utils.litellm_logging:Logging.
     get_combined_callback_list: log events without LiteLLM's own counters
     pre_call(input api_key): routing strategies that count requests
 litellm.proxy.utils:ProxyLogging.
-    pre_call_hook(user_api_key_dict data): `async_pre_call_hook`
+    pre_call_hook(user_api_key_dict data guardrails_only): `async_pre_call_hook`
     post_call_failure_hook(request_data): hooks after a failure
     post_call_success_hook(data response): hooks after a success
     update_request_status(litellm_call_id): alerts about hanging requests

@@ -9,7 +9,8 @@ them. Of a stream it describes what is known when it begins.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from typing import Any
 
@@ -23,11 +24,12 @@ from starlette.requests import Request
 from toolgate_core.host_probe import optional
 
 from ..api.surface import Surface
-from ..context import RequestContext
+from ..context import Guard, RequestContext
 from ..request_fields import copied
 from .errors import PROVIDER
 from .fallbacks import Fallbacks
 from .guardrail_inputs import PROMPT, TOOLS
+from .later_texts import LaterTexts
 from .mcp_credentials import credential_headers
 from .response_forms import logged_response
 from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
@@ -102,6 +104,13 @@ class RequestData:
             )
             self._data["litellm_logging_obj"] = self.logging
         return self._data
+
+    async def guard(
+        self, body: Mapping[str, Any], errors: Callable[[], AbstractContextManager[None]]
+    ) -> Guard:
+        """Return what shows later texts to guardrails. `body`: as the hooks left it. `errors`
+        raises the exceptions of hooks as ToolgateErrors."""
+        return LaterTexts(await self.prepared(), self.caller, body, errors).guarded
 
     @property
     def is_ours(self) -> bool:

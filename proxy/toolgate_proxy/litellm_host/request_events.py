@@ -44,7 +44,6 @@ from .hooks import (
     wants_events,
     without_inert,
 )
-from .later_texts import LaterTexts
 from .observer import Observer
 from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
 from .response_hooks import ResponseHooks
@@ -146,8 +145,7 @@ class RequestEvents(Observer):
         if not (self._fallbacks.route.hooks or self.reads):
             return None
         errors = own_errors if self._guard is None else self._guard.noting_refusals
-        data = await self._data.prepared()
-        return LaterTexts(data, self._data.caller, body, errors).guarded
+        return await self._data.guard(body, errors)
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
         data = await self._data.prepared()

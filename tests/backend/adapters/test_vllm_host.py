@@ -38,14 +38,15 @@ def config(*, processors=None, drafts=None, v2=False, diffusion=False):
 
 
 OURS = ["toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"]
+NGRAM = SimpleNamespace(method="ngram")
 
 
 def test_the_adapter_is_detected_from_the_server_config():
     assert vllm_host.detect_adapter(config(processors=OURS), "auto") == "logits_processor"
     assert vllm_host.detect_adapter(config(), "auto") == "structured_output"
     assert vllm_host.detect_adapter(config(processors=["a:B"]), "auto") == "structured_output"
-    assert vllm_host.detect_adapter(config(drafts={}, v2=True), "auto") == "structured_output"
-    on_v2 = config(processors=OURS, drafts={}, v2=True)
+    assert vllm_host.detect_adapter(config(drafts=NGRAM, v2=True), "auto") == "structured_output"
+    on_v2 = config(processors=OURS, drafts=NGRAM, v2=True)
     assert vllm_host.detect_adapter(on_v2, "auto") == "logits_processor"
 
 

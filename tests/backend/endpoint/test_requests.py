@@ -113,6 +113,8 @@ def test_valid_values_are_passed_to_vllm(vocabulary, row, field):
     assert row.type
     for value in valid(row.type):
         parsed = row.type.parse(value, row.name)
+        if (field, parsed) == ("top_p", 0):
+            continue  # the gateway sends `top_k` instead
         params = sampling_params(
             wire.Sampling(**{field: parsed}),
             None,
