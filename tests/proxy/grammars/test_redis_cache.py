@@ -94,19 +94,23 @@ async def test_refused_schemas_are_shared_between_gateways(backend, other_backen
     assert redis_at_hand.client.ttl(key) > 600
 
 
+PATIENT = {"redis_timeout": 5.0}
+"""On a busy machine, the breaker would open, and nothing would be recorded."""
+
+
 async def test_a_verdict_counts_only_for_the_deployments_of_its_operator(
     backend, other_backend, redis_at_hand, monkeypatch
 ):
     wanted = tool("refused_by_a_hostile_backend")
     monkeypatch.setattr(other_backend, "_verdict", lambda source: ready(source.key))
-    async with gateway(backend.url, redis_at_hand.url, group="hostile") as hostile:
+    async with gateway(backend.url, redis_at_hand.url, group="hostile", **PATIENT) as hostile:
         with pytest.raises(SchemaNotEnforceable):
             await hostile.ask(wanted)
-    async with gateway(other_backend.url, redis_at_hand.url) as honest:
+    async with gateway(other_backend.url, redis_at_hand.url, **PATIENT) as honest:
         assert await honest.ask(wanted) == "new"
         cache, names = honest.fleet, {("tiny", KEY), ("tiny", "another"), ("hostile", KEY)}
         assert len({cache.operator(*each) for each in names} | {cache.operator("t", "iny")}) == 4
-    async with gateway(other_backend.url, redis_at_hand.url) as replica:
+    async with gateway(other_backend.url, redis_at_hand.url, **PATIENT) as replica:
         assert await replica.ask(wanted) == "known"
     records = redis_at_hand.client.keys(f"toolgate:verdict:*:{wanted.hash}:*")
     assert len(records) == 2
@@ -123,12 +127,12 @@ def life(redis, wanted):
 
 async def test_a_record_lives_longer_from_its_second_use_on(backend, other_backend, redis_at_hand):
     here, there, once = tools(3, "used")
-    async with gateway(backend.url, redis_at_hand.url) as first:
+    async with gateway(backend.url, redis_at_hand.url, **PATIENT) as first:
         await first.ask(here, there, once)
         await first.fleet.flush()
         assert all(0 < life(redis_at_hand, each) <= FIRST_TTL for each in (here, there, once))
         await first.ask(here)
-        async with gateway(other_backend.url, redis_at_hand.url) as second:
+        async with gateway(other_backend.url, redis_at_hand.url, **PATIENT) as second:
             assert await second.ask(there) == "known"
         await first.deployment.grammars.prepare([prepared := tool("prepared")])
         await first.fleet.flush()
@@ -139,12 +143,12 @@ async def test_a_record_lives_longer_from_its_second_use_on(backend, other_backe
 async def test_the_oldest_records_of_a_key_are_dropped(backend, redis_at_hand, monkeypatch):
     monkeypatch.setattr(verdicts, "MAX_RECORDS", 3)
     older, newer, other = tools(2, "older"), tools(2, "newer"), tool("other")
-    async with gateway(backend.url, redis_at_hand.url) as first:
+    async with gateway(backend.url, redis_at_hand.url, **PATIENT) as first:
         first.fleet.put(OPERATOR, [ready(grammar_key(other, INFO))], "another key")
         for each in (*older, newer):
             await first.ask(*([each] if each in older else each))
             await first.fleet.flush()
-    async with gateway(backend.url, redis_at_hand.url) as second:
+    async with gateway(backend.url, redis_at_hand.url, **PATIENT) as second:
         found = await second.fleet.find(
             OPERATOR, [grammar_key(each, INFO) for each in (*older, *newer, other)]
         )
