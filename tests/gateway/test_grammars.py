@@ -58,7 +58,10 @@ ATTACKS = {
         )
     },
 }
-REFUSALS = ("invalid_tools", "schema_not_enforceable", "schema_too_complex")
+REFUSALS = (
+    *("invalid_tools", "schema_not_enforceable", "schema_too_complex"),
+    "context_length_exceeded",  # the long enum is enforceable, and part of the prompt
+)
 SMALL = {"type": "object", "properties": {"x": {"type": "string", "maxLength": 3}}}
 PATTERN = {"type": "string", "pattern": "^[a-c]{1,3}$"}
 WITH_PATTERN = {"type": "object", "properties": {"x": PATTERN}, "required": ["x"]}
