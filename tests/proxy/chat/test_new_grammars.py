@@ -49,7 +49,6 @@ class Gateway:
         self.deployments = Deployments(given)
         self.engine = Engine(given)
         self.context = RequestContext()
-        self.answers: Any = None
         self.deployment = self.deployments.at(Placement("", None, None))
 
     async def ask(self, *tools: Tool, text: str = ASKED, **params: Any) -> list[Any]:
@@ -57,7 +56,7 @@ class Gateway:
         self.context = RequestContext()
         messages = ({"role": "user", "content": text},)
         request = ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
-        run = Run(self.engine, self.deployment, self.context, self.answers)
+        run = Run(self.engine, self.deployment, self.context)
         response, generation = await run.begin(request)
         batches = run.events(response, generation)
         return [each.event async for batch in batches for each in batch]
@@ -223,27 +222,6 @@ async def test_errors_of_a_response_with_new_tools_are_those_of_others(
     assert [(type(each), each.message) for each in found[:1]] == [
         (type(each), each.message) for each in found[1:]
     ]
-
-
-class Kept(dict[str, bytes]):
-    async def get(self, name: str) -> bytes | None:  # type: ignore[override]
-        return super().get(name)
-
-    def put(self, name: str, data: bytes) -> None:
-        self[name] = data
-
-
-async def test_an_answer_that_had_new_verdicts_is_kept_without_them(gateway, backend):
-    kept = Kept()
-    one, gateway.answers = new(), kept
-    for _ in range(2):
-        events = await gateway.ask(one, sampling=wire.Sampling(seed=1, temperature=0.0))
-        assert content(events) == "Hello"
-        assert len(backend.requests) == 1
-    [answer] = kept.values()
-    start = wire.stream_events.validate_json(answer)[0]
-    assert isinstance(start, wire.StartEvent)
-    assert not start.verdicts
 
 
 # --- replicas behind one address ---
