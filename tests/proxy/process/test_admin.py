@@ -179,7 +179,7 @@ async def test_a_stream_has_the_trace_of_each_token_for_the_master_key(http, gat
     }  # fmt: skip
     assert backend.requests[-1].trace is True
     assert traces(await http.post(CHAT, json=body(stream=True))) == []
-    assert backend.requests[-1].trace is None
+    assert not backend.requests[-1].trace
     async with http_client(gateway, key) as client:
         refused = await client.post(CHAT, json=asked)
     assert refused.status_code == 403

@@ -249,7 +249,7 @@ async def test_a_backend_that_can_not_be_used_is_replaced_by_others(gateway, mon
             response = await gateway.ask(chat(model=f"{name}-alone", stream=stream))
             assert (response.status, response.json["error"]["code"]) == (503, "backend_unavailable")
     known = gateway.here.deployments._deployments.values()
-    (state,) = [each.state for each in known if each.url == gone]
+    [state] = {id(each.state): each.state for each in known if each.url == gone}.values()
     assert not state.up
     assert state.error == "connection failed: Connection refused"
 
