@@ -40,10 +40,8 @@ from tests.support.servers.redis_server import RedisServer, redis_server
 from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.chat_shape import body_of, message_in
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.constraints import Constraints
 from toolgate_proxy.chat.preparation import Prepared
@@ -52,6 +50,8 @@ from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore
 from toolgate_proxy.keys.sync import GRACE_SECONDS, POLL_SECONDS
 from toolgate_proxy.limits.limiter import LEASE_SECONDS
+from toolgate_proxy.request.chat_request import ChatRequest
+from toolgate_proxy.request.plan import EnforcementPlan, make_plan
 
 EXAMINED_MS, LOADED_MS = 37.0, 3.2
 """Pauses of a compile in the quarantine, from fork to verdict, and of a load in the workers, as

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 from toolgate_core.dialects.registry import DIALECTS, form_of
 from toolgate_core.pointer import escape
 from toolgate_core.schema.keywords import ASSERTIONS, DEFINITIONS
-from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.schema.preparation.engine_form import KNOWN_FORMATS
 from toolgate_core.schema.walk import reachable, subschemas
+from toolgate_proxy.ops.admin.advice import ADVICE
 
 
 def valid(results):

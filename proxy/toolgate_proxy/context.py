@@ -22,7 +22,6 @@ from collections.abc import (
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
-from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
@@ -33,6 +32,7 @@ from .keys.limit_kinds import NO_TOKENS, Tokens
 from .limits.estimate import estimate
 from .limits.limiter import Lease, Limiter
 from .limits.reservation import RateLimitHeaders
+from .request.chat_request import ChatRequest, HistoryChange
 from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"

@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import CallStart, Finish, ReasoningDelta
 
 from .chat.response import ChatResponse, ResponseEvent
 from .kept_values import KeptValues
 from .metrics import REASONING_TURNS
+from .request.chat_request import ChatRequest
 from .sealing import OwnerSeal, SealBroken
 from .settings import Settings
 

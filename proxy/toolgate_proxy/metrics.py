@@ -16,7 +16,6 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from toolgate_core.chat_request import Change
 from toolgate_core.errors import (
     InvalidKey,
     KeysUnavailable,
@@ -26,6 +25,8 @@ from toolgate_core.errors import (
     TooManyWrongKeys,
 )
 from toolgate_core.metric_series import begin_at_zero
+
+from .request.chat_request import Change
 
 
 def _breaker(name: str, use: str) -> Gauge:

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.waiting import Clock
-from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, Meter, Notes, Outcome, RequestContext, context_of
 from toolgate_proxy.keys.limit_kinds import Tokens
+from toolgate_proxy.request.chat_request import HistoryChange
 from toolgate_proxy.server.request_scope import own_headers
 from toolgate_proxy.server.traffic import MAX_TIMES, MINUTES, RecentRequests
 

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Generic
 import orjson
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, Extras, ToolChoice, ToolgateOptions
 from toolgate_core.tools import OnInvalid, Place, Tool, Words, parse_tool, parse_tools
 
 from ..features.feature import F, Used
+from ..request.chat_request import ChatRequest, Extras, ToolChoice, ToolgateOptions
 from ..request_fields import Fields
 from .shared.history import Conversation
 from .shared.parameter import ParsedParameters

@@ -12,7 +12,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import OnInvalid, refuse
 
@@ -20,6 +19,7 @@ from ..chat.response import ChatResponse, ResponseEvent
 from ..context import Form
 from ..kept_values import KeptValues
 from ..limits.reservation import RateLimitHeaders
+from ..request.chat_request import ChatRequest, HistoryChange
 from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal

@@ -6,11 +6,10 @@ from collections.abc import Container, Mapping
 from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
-
 from ..chat.invalid_tools import LeftOut, without
 from ..context import Notes, RequestContext
 from ..features.all import LATER
+from ..request.chat_request import ChatRequest
 from ..sealing import Sealer
 from ..settings import Settings
 from .chat_completions.surface import ChatCompletions

@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, ContentDelta, Event, Finish
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.grammar_key import CONTENT
 from toolgate_core.tools import Tool
 
+from ..request.chat_request import ChatRequest
 from ..validation.service import ValidationService
 from ..validation.validator import Violation, has_lone_surrogate, has_mark
 from . import metrics

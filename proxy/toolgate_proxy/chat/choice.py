@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.custom_tools import CustomCalls
 from toolgate_core.deltas import CallStart, ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.errors import EnforcementFailed
-from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter, StopStrings
 
+from ..request.chat_request import ChatRequest
+from ..request.plan import EnforcementPlan
 from . import metrics
 from .calls import HeldCalls
 from .resampling_state import Resample, ResamplingState, Sampled

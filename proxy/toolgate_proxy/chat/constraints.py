@@ -9,13 +9,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
-from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import Tool
 
 from ..context import RequestContext
 from ..grammars.service import NeededGrammars
+from ..request.chat_request import ChatRequest
+from ..request.plan import EnforcementPlan, make_plan
 from ..routing.deployments import Deployment
 from .calls import CallCheck
 from .invalid_tools import LeftOut, without

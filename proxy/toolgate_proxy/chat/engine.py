@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     BackendFailed,
     ContextLengthExceeded,
@@ -26,6 +25,7 @@ from toolgate_core.errors import (
 
 from ..backend_client.faults import asked_again
 from ..context import RequestContext
+from ..request.chat_request import ChatRequest
 from ..routing.deployments import Deployment
 from . import metrics
 from .constraints import ConstraintLoader

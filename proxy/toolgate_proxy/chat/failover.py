@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
 from ..backend_client.faults import refused_connection, repeats, unresponsive
 from ..context import RequestContext
+from ..request.chat_request import ChatRequest
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
 from . import metrics, tool_loop

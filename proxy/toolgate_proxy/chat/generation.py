@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from opentelemetry.trace import Span, SpanKind
 
 from toolgate_core import tracing, wire
-from toolgate_core.chat_request import HistoryChange
 
 from ..backend_client.client import Backend
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
+from ..request.chat_request import HistoryChange
 from ..routing.deployments import Deployment
 from .constraints import Constraints
 from .preparation import Prepared

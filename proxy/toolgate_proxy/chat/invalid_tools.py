@@ -7,12 +7,12 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.errors import InvalidRequest, InvalidTools
-from toolgate_core.toolset import definitions
 from toolgate_core.wire import TOOL_DEFINITIONS
 
 from ..context import Notes
+from ..request.chat_request import AllowedTools, ChatRequest, NamedTool
+from ..request.toolset import definitions
 
 MAX_CAUSES = 10
 """Maximum number of tools that an error names."""

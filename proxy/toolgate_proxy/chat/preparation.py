@@ -14,17 +14,17 @@ from itertools import takewhile
 from typing import Any
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.dialects.dialect import CallIds, Dialect, Switch
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, ContextLengthExceeded
-from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.text_size import IMAGE, check_token_ids
-from toolgate_core.toolset import definitions
 
 from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE
 from ..context import Notes
+from ..request.chat_request import ChatRequest, HistoryChange
+from ..request.plan import EnforcementPlan, make_plan
+from ..request.toolset import definitions
 from ..settings import Settings
 from ..validation.service import ValidationService
 from .images import Images, without_images_in_results

@@ -18,10 +18,10 @@ from opentelemetry.trace import SpanKind
 
 from toolgate_core import tracing
 from toolgate_core.errors import RateLimited
-from toolgate_core.gateway_tools import CallResult, GatewayResult, GatewayTool, ToolLabel
 from toolgate_core.metric_series import begin_at_zero
 
 from ..context import RequestContext
+from ..request.gateway_tools import CallResult, GatewayResult, GatewayTool, ToolLabel
 from . import metrics
 
 logger = logging.getLogger("toolgate.tools")

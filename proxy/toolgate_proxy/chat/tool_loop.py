@@ -13,7 +13,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool, ToolChoice
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
@@ -24,8 +23,9 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
-from toolgate_core.gateway_tools import GatewayResult, PendingCall
 
+from ..request.chat_request import AllowedTools, ChatRequest, NamedTool, ToolChoice
+from ..request.gateway_tools import GatewayResult, PendingCall
 from . import tool_calls
 from .choice import ChoiceEvent, GatewayCallRan
 from .engine import Run

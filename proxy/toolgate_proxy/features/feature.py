@@ -14,14 +14,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from toolgate_core.chat_request import ToolChoice
-from toolgate_core.gateway_tools import GatewayTool, PendingCall
-from toolgate_core.toolset import Toolset
-
 from ..api.shared.history import History, Part
 from ..api.shared.tools import Entry, Shown, Taken
 from ..api.surface import Client
 from ..chat.response import ChatResponse
+from ..request.chat_request import ToolChoice
+from ..request.gateway_tools import GatewayTool, PendingCall
+from ..request.toolset import Toolset
 from ..request_fields import Fields
 
 Out = TypeVar("Out", bound="Output")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from toolgate_core.chat_request import ChatRequest
-
 from ..api.chat_completions.feature import ChatFeature
 from ..api.messages.feature import MessagesFeature
 from ..api.responses.feature import ResponsesFeature
 from ..api.surface import Provision
 from ..context import RequestContext
 from ..limits.estimate import FileSize
+from ..request.chat_request import ChatRequest
 from ..settings import Settings
 
 Read = Callable[[ChatRequest, str, RequestContext], Awaitable[ChatRequest]]

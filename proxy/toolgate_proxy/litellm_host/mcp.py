@@ -32,7 +32,6 @@ from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Ha
 from mcp.client import stdio
 from mcp.types import CallToolResult, jsonrpc_message_adapter
 
-from toolgate_core.gateway_tools import CallResult
 from toolgate_core.host_probe import optional
 from toolgate_core.tools import TOOL_NAME
 
@@ -49,6 +48,7 @@ from ..features.mcp.servers import (
     result_text,
 )
 from ..json_values import Excess, exceeds
+from ..request.gateway_tools import CallResult
 from .long_term import module
 from .mcp_credentials import TOKENS, McpCredentials, Sent, entries_of, servers
 

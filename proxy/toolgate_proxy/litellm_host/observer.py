@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ..api.surface import ApiResponse
 from ..chat.failover import Events
 from ..context import Guard
+from ..request.chat_request import ChatRequest
 from .router import Row, Taken
 
 

@@ -25,13 +25,13 @@ from typing import Any, ParamSpec
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.types.utils import CallTypes
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ..api.surface import ApiResponse, Surface, is_streamed
 from ..background import in_background
 from ..chat.response import ResponseEvent
 from ..context import Guard, RequestContext
+from ..request.chat_request import ChatRequest
 from . import database
 from .errors import PROVIDER, HostRefused, host_error, own_error, own_errors
 from .fallbacks import Fallbacks, without_model

@@ -22,12 +22,12 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.utils import CallTypes, ModelResponse, ModelResponseStream
 from pydantic import BaseModel
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError, ToolSchemaViolation
 from toolgate_core.host_probe import optional
 
 from ..api.surface import ApiResponse
 from ..background import without_owner
+from ..request.chat_request import ChatRequest
 from ..state import gateway
 from .errors import HostRefused, own_error, own_errors
 from .hooks import (

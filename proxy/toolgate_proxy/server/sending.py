@@ -10,13 +10,13 @@ from typing import Any
 
 from starlette.types import Receive
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ..api.surface import ApiResponse, Client, Counting, Writer
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
 from ..litellm_host.router import id_of
+from ..request.chat_request import ChatRequest
 from ..routing.deployments import Placement
 from ..state import gateway
 from .connection import Disconnect, Reply

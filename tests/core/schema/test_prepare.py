@@ -12,7 +12,6 @@ from toolgate_core.schema.canonical import canonical_json, canonical_parameters,
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.patterns import is_maskable
 from toolgate_core.schema.preparation import prepare as preparation
-from toolgate_core.schema.preparation.advice import ADVICE, advice_on
 from toolgate_core.schema.preparation.checks import check_schema, unsatisfiable_part
 from toolgate_core.schema.preparation.engine_form import EXACT, PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.prepare import (
@@ -22,6 +21,7 @@ from toolgate_core.schema.preparation.prepare import (
     prepare_canonical,
     prepare_compilable,
 )
+from toolgate_proxy.ops.admin.advice import ADVICE, advice_on
 
 CASES = json.loads(Path(__file__).with_name("prepare.json").read_text())
 

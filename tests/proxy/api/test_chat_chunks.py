@@ -16,7 +16,6 @@ from tests.support.apis.read_responses import collected, of_whole
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
-from toolgate_core.chat_request import Extras
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
@@ -32,6 +31,7 @@ from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.choice import ChoiceStarted, TokenIds
 from toolgate_proxy.chat.metrics import REPETITIONS
 from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
+from toolgate_proxy.request.chat_request import Extras
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 

@@ -10,8 +10,6 @@ from openai.types.responses import ResponseInputItemParam
 
 from tests.support.apis.messages_api import SEAL
 from tests.support.apis.value_examples import tool_types
-from toolgate_core.chat_request import HistoryChange
-from toolgate_core.toolset import Toolset
 from toolgate_proxy.api.messages.opaque import original_id, shown_id, signer
 from toolgate_proxy.api.responses.items import FIELDS
 from toolgate_proxy.api.shared.history import (
@@ -23,6 +21,8 @@ from toolgate_proxy.api.shared.history import (
     text_of,
 )
 from toolgate_proxy.features.all import RESPONSES
+from toolgate_proxy.request.chat_request import HistoryChange
+from toolgate_proxy.request.toolset import Toolset
 from toolgate_proxy.request_fields import Fields
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 

@@ -7,7 +7,6 @@ import pytest
 
 from tests.support.apis.value_examples import invalid, valid
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, Extras, ToolgateOptions
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions.output import ChatWriter
 from toolgate_proxy.api.shared.parameter import (
@@ -33,6 +32,7 @@ from toolgate_proxy.api.shared.value_types import (
     TokenBiases,
     TokenIds,
 )
+from toolgate_proxy.request.chat_request import ChatRequest, Extras, ToolgateOptions
 
 from .kit import APIS, each_api, parsed, refused, rows, writer_of
 

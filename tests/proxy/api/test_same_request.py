@@ -21,11 +21,11 @@ from tests.support.apis.neutral_bodies import (
     bodies,
 )
 from tests.support.effort import repeats
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.plan import make_plan
 from toolgate_proxy.api.shared.parameter import CHAT_TABLE, MESSAGES_TABLE, RESPONSES_TABLE
 from toolgate_proxy.api.surfaces import SURFACES
+from toolgate_proxy.request.chat_request import ChatRequest
+from toolgate_proxy.request.plan import make_plan
 
 from .kit import changes, rows
 

@@ -9,16 +9,16 @@ import pytest
 from tests.support.servers.fake_backend import INFO
 from toolgate_backend.endpoint.admission import needed_sources
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, Extras
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.constraints import Constraints
 from toolgate_proxy.chat.invalid_tools import without
 from toolgate_proxy.chat.preparation import Prepared, chat_prompt
 from toolgate_proxy.context import Notes
 from toolgate_proxy.grammars.service import NeededGrammars
+from toolgate_proxy.request.chat_request import ChatRequest, Extras
+from toolgate_proxy.request.plan import make_plan
 
 QWEN3 = DIALECTS["qwen3"]
 

@@ -13,7 +13,6 @@ import pytest
 from tests.support.apis.chat_events import read
 from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
 from toolgate_proxy.api.surfaces import COMPLETIONS
@@ -21,6 +20,7 @@ from toolgate_proxy.backend_client import message_json
 from toolgate_proxy.backend_client.message_json import encoded
 from toolgate_proxy.chat import preparation
 from toolgate_proxy.chat.preparation import with_family_ids, with_reasoning_switch
+from toolgate_proxy.request.chat_request import ChatRequest
 
 LIMITS = wire.Limits(
     max_model_len=10, max_logprobs=20, max_grammars=64, vocabulary=1000, max_token_bytes=20

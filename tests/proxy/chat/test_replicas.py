@@ -18,7 +18,6 @@ from tests.support.servers.loopback import in_thread
 from tests.support.servers.round_robin import RoundRobin
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ContentDelta
 from toolgate_core.errors import BackendFailed, BackendUnavailable
 from toolgate_core.tools import Tool
@@ -28,6 +27,7 @@ from toolgate_proxy.chat.engine import Run
 from toolgate_proxy.chat.failover import Failover
 from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
+from toolgate_proxy.request.chat_request import ChatRequest
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings

@@ -23,7 +23,6 @@ from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, ContentDelt
 from toolgate_core.dialects.marks import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolSchemaViolation
-from toolgate_core.plan import make_plan
 from toolgate_core.pointer import escape
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.chat.calls import CallCheck, InvalidCall
@@ -38,6 +37,7 @@ from toolgate_proxy.chat.resampling_state import (
     value_starts,
 )
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
+from toolgate_proxy.request.plan import make_plan
 from toolgate_proxy.validation.validator import Violation
 
 QWEN3 = DIALECTS["qwen3"]

@@ -16,12 +16,12 @@ from tests.support.effort import NIGHTLY, SAMPLE
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
-from toolgate_core.chat_request import NamedTool
 from toolgate_core.deltas import CallStart, ContentDelta
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
 from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.chat.calls import CallIds
+from toolgate_proxy.request.chat_request import NamedTool
 
 STEP = 1 if NIGHTLY else 4
 """Of as many neighbouring places, a recorded stream is cut at one."""

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.wire import TOOL_DEFINITIONS
 from toolgate_proxy.chat.preparation import droppable, fitted
@@ -25,6 +24,7 @@ from toolgate_proxy.features.compaction.edits import (
     without_old_reasoning,
     without_old_results,
 )
+from toolgate_proxy.request.chat_request import ChatRequest
 
 Message = dict[str, Any]
 USES, THINKING = "clear_tool_uses_20250919", "clear_thinking_20251015"

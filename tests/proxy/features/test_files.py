@@ -8,12 +8,12 @@ import pytest
 
 from tests.support.documents import pdfs as worker
 from tests.support.documents.pdfs import in_base64, of_streams, pdf
-from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.features.files import pdfs
 from toolgate_proxy.features.files.pdf import Pdf, PdfJob, PdfResult, Problem
 from toolgate_proxy.features.files.pdfs import PROBLEMS, Documents
+from toolgate_proxy.request.chat_request import ChatRequest, HistoryChange
 
 TEXT = {"type": "text", "text": "Read this."}
 PLACE = "messages[0].content[1]"

@@ -11,12 +11,12 @@ from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from tests.support.grammars.prewarm_tools import entry
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import call
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.ops.admin.judgement import judge
 from toolgate_proxy.ops.admin.routes import report_by_backends, router
+from toolgate_proxy.request.chat_request import ChatRequest
+from toolgate_proxy.request.plan import make_plan
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService

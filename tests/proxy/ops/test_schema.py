@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from tests.proxy.kit import beside
 from tests.support.schemas.report_tools import ENTRIES, UNIQUE
-from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.ops import CommandFailed
 from toolgate_proxy.ops import schema as commands
+from toolgate_proxy.ops.admin.advice import ADVICE
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.ops.schema import read_tools
 

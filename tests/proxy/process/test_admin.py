@@ -17,10 +17,10 @@ from tests.support.servers.fake_backend import INFO, KEY, WITHOUT_MASKS
 from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script, call
-from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.grammars.service import grammar_key
+from toolgate_proxy.ops.admin.advice import ADVICE
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.ops.page import POLICY
 from toolgate_proxy.ops.stack.processes import free_port

@@ -7,15 +7,15 @@ from functools import cache
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import tokenize
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.output import ChatWriter
 from toolgate_proxy.api.surface import Reading
 from toolgate_proxy.chat.calls import CallCheck
 from toolgate_proxy.chat.preparation import Prepared
 from toolgate_proxy.chat.response import ChatResponse
+from toolgate_proxy.request.chat_request import ChatRequest
+from toolgate_proxy.request.plan import make_plan
 from toolgate_proxy.validation.service import ValidationService
 
 QWEN3 = DIALECTS["qwen3"]

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from pydantic import SecretStr
 
 from tests.support.servers.fake_backend import ASKED, KEY
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.engine import Run
 from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
+from toolgate_proxy.request.chat_request import ChatRequest
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings

@@ -7,12 +7,12 @@ from typing import Any
 import jsonschema_rs
 
 from tests.support.apis.messages_api import CLIENT
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest, InvalidTools
-from toolgate_core.plan import make_plan
 from toolgate_proxy.api.surface import Reading, Writer
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
+from toolgate_proxy.request.chat_request import ChatRequest
+from toolgate_proxy.request.plan import make_plan
 from toolgate_verify.terms import Api
 
 Body = dict[str, Any]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
+from ...request.toolset import Toolset
 from ...request_fields import Fields, invalid_value
 from ..shared.history import Conversation, History, Turns
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...features.all import CHAT
 from ...features.feature import Asked, Used
+from ...request.chat_request import ChatRequest
 from ...request_fields import Fields
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_response_format
 from ..shared.output import COMMENT, data_event

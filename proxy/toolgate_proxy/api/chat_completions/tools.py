@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgate_core.chat_request import ToolChoice
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import Tool
 
+from ...request.chat_request import ToolChoice
 from ...request_fields import DEFERRED, Fields, invalid_value
 from ..reader import ApiReader
 from ..shared.content_format import RESPONSE_FORMAT, STRUCTURED_OUTPUTS

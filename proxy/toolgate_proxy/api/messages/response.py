@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import Finish
 from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
@@ -18,6 +17,7 @@ from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
 from ...features.feature import outputs
+from ...request.chat_request import ChatRequest
 from ..shared.output import prompt_fields, typed_events
 from ..surface import ANY_CLIENT, ApiResponse, Client, Writer
 from .blocks import Content, ThinkingBlock

@@ -7,11 +7,11 @@ from collections.abc import Container, Mapping
 from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...features.all import MESSAGES
 from ...features.feature import Asked, Used
+from ...request.chat_request import ChatRequest
 from ...request_fields import invalid_value
 from ..shared.content_format import content_format, read_format
 from ..shared.output import typed_events

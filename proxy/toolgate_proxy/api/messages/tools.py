@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidTools
 
+from ...request.chat_request import NamedTool, ToolChoice
 from ...request_fields import DEFERRED, Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS

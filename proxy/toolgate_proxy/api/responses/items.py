@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.toolset import Toolset
 
 from ...features.feature import Used
+from ...request.toolset import Toolset
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.history import Conversation, History, text_of, tool_of

@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import Finish
 from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
@@ -22,6 +21,7 @@ from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...features.feature import outputs
+from ...request.chat_request import ChatRequest
 from ..shared.output import finish_fields, prompt_fields, typed_events
 from ..shared.tools import Shown
 from ..surface import ANY_CLIENT, ApiResponse, Client, Writer

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParameter
 
 from ...features.all import RESPONSES
 from ...features.feature import Asked, Used
+from ...request.chat_request import ChatRequest
 from ...request_fields import invalid_value
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_text_format
 from ..shared.output import COMMENT

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from toolgate_core.chat_request import ToolChoice
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool
 
+from ...request.chat_request import ToolChoice
 from ...request_fields import DEFERRED, Fields
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS

@@ -18,10 +18,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolgate_core.chat_request import Change, HistoryChange
-from toolgate_core.toolset import Toolset
-
 from ...billing_line import without_billing
+from ...request.chat_request import Change, HistoryChange
+from ...request.toolset import Toolset
 from ...request_fields import Fields
 
 THINKING = ("thinking", "redacted_thinking", "reasoning", "reasoning_text", "summary_text")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.tools import Tool
-from toolgate_core.toolset import Toolset
 from toolgate_core.wire import TOOL_DEFINITIONS
 
+from ...request.toolset import Toolset
 from ...request_fields import Fields
 from .history import History
 

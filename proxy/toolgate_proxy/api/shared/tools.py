@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.tools import TOOL_NAME, OnInvalid, Tool, Words
-from toolgate_core.toolset import Toolset
 
+from ...request.chat_request import AllowedTools, NamedTool, ToolChoice
+from ...request.toolset import Toolset
 from ...request_fields import DEFERRED, Fields, invalid_value, unknown_value
 
 MAX_LOADED = 1_000

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
-from toolgate_core.toolset import definitions
 
 from ...chat.preparation import Count
+from ...request.chat_request import ChatRequest
+from ...request.toolset import definitions
 
 CLEARED = "[Old tool result cleared to save context]"
 NO_ARGUMENTS = "{}"

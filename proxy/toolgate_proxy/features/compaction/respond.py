@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from toolgate_core.chat_request import ChatRequest, Extras, Shortener
 from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.errors import CompactionFailed, ContextLengthExceeded, InvalidRequest
 
@@ -18,6 +17,7 @@ from ...chat import tool_loop
 from ...chat.engine import Run
 from ...chat.preparation import HEAD
 from ...chat.response import ChatResponse, ResponseEvent
+from ...request.chat_request import ChatRequest, Extras, Shortener
 from .compacted import PAUSED, Compacted, Division, Message, divided, divided_whole, text_after
 from .edits import AppliedEdit, ClearToolUses, ContextEdit, edited
 

@@ -11,11 +11,11 @@ import time
 from collections import OrderedDict
 from dataclasses import replace
 
-from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
 from ...context import RequestContext
+from ...request.chat_request import ChatRequest, HistoryChange
 from .pdf import PDF, Pdf, PdfJob, PdfResult, Problem
 
 MAX_BYTES = 20_000_000

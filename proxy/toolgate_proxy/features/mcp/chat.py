@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
-from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.chat_completions.feature import ChatFeature, Output
 from ...api.shared.tools import Taken
 from ...chat.choice import ChoiceEvent, GatewayCallRan
 from ...chat.response import ChatResponse
+from ...request.gateway_tools import GatewayTool
 from ...request_fields import DEFERRED, Fields
 from ..feature import Asked
 from .servers import MCP, ListedTool, McpOutcome, listing_of, read_entry

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from toolgate_core.errors import InvalidTools
-from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.messages.content import check_fields
 from ...api.messages.feature import MessagesFeature, Output, Use
 from ...api.shared.history import Content, text_of
 from ...api.shared.tools import Entry, Taken, function_entry
+from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
 from ..feature import Asked
 from .servers import ListedTool, Listing, McpOutcome, McpTool, listing_of

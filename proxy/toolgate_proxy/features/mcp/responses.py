@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, InputDelta
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.gateway_tools import GatewayTool, PendingCall
 
 from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.output_items import Call, Event, Item, RunCall, item_added, item_done
@@ -21,6 +20,7 @@ from ...api.shared.history import History
 from ...api.shared.tools import Shown, Taken
 from ...background import finished
 from ...kept_values import KeptValues
+from ...request.gateway_tools import GatewayTool, PendingCall
 from ...request_fields import DEFERRED, Fields
 from ...sealing import OwnerSeal, SealBroken
 from ..feature import Asked

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
-
 from ...api.shared.tools import Entry, function_entry
 from ...api.surface import Client, Provision
+from ...request.gateway_tools import CallResult, GatewayResult, ToolLabel
 from ...request_fields import Fields
 
 MAX_RESULT = 100_000

@@ -13,9 +13,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from toolgate_core.chat_request import AllowedTools, NamedTool
-from toolgate_core.gateway_tools import GatewayTool
-
 from ...api.chat_completions.feature import ChatFeature
 from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
@@ -26,6 +23,8 @@ from ...api.shared.tools import (
     function_entry,
     function_name,
 )
+from ...request.chat_request import AllowedTools, NamedTool
+from ...request.gateway_tools import GatewayTool
 from ...request_fields import DEFERRED, Fields
 from ..feature import Asked
 from .search import QUERY, TYPE, Method, ToolSearch, method_of, search_function

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from toolgate_core.gateway_tools import GatewayTool
-
 from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
 from ...api.shared.history import Content, text_of
 from ...api.shared.tools import Taken, function_entry
+from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
 from ..feature import Asked
 from .search import TYPE, Found, Method, ToolSearch, found_content, method_of, search_function

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from toolgate_core.deltas import CallStart
-from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.responses.feature import Output, ResponsesFeature, chosen_of
 from ...api.responses.output_items import Call, Item
@@ -18,6 +17,7 @@ from ...api.responses.turns import ItemTurns
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.choice import GatewayCallRan
+from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields, unknown_value
 from .search import NOTHING_FOUND, Found, ToolSearch, search_function
 

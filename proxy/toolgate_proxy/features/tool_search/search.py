@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolgate_core.gateway_tools import GatewayResult, ToolLabel
-from toolgate_core.toolset import Toolset
-
 from ...api.shared.tool_changes import ToolChanges
 from ...api.shared.tools import closed, typed
 from ...chat.tool_calls import begin_series
+from ...request.gateway_tools import GatewayResult, ToolLabel
+from ...request.toolset import Toolset
 from .index import search
 
 Method = Literal["bm25", "regex"]

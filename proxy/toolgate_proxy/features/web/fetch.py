@@ -20,11 +20,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
-
 from ...api.shared.tools import closed, typed
 from ...api.surface import Provision
 from ...public_fetch import Answer, NotFetched, PublicFetch, checked
+from ...request.gateway_tools import CallResult, GatewayResult, ToolLabel
 from ...settings import Settings
 from .search import Domains, WebSearch
 

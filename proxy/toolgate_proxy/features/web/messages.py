@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from toolgate_core.gateway_tools import GatewayTool
-
 from ...api.messages.content import check_fields
 from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
 from ...api.shared.history import Content, text_of
 from ...api.shared.tools import Taken, function_entry
 from ...chat.response import ChatResponse
+from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
 from ..feature import Asked
 from .fetch import FUNCTION as FETCH

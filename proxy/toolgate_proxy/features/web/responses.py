@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
-from toolgate_core.gateway_tools import GatewayTool
 
 from ...api.responses.feature import Output, ResponsesFeature
 from ...api.responses.output_items import Call, Event, RunCall
 from ...api.responses.turns import ItemTurns
 from ...api.shared.tools import Shown, Taken, function_entry
 from ...chat.response import ChatResponse
+from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
 from .search import (
     FUNCTION,

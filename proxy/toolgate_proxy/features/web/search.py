@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
-
 from ...api.shared.tools import closed, typed
 from ...api.surface import Provision
+from ...request.gateway_tools import CallResult, GatewayResult, ToolLabel
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 

@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import ToolgateError
-from toolgate_core.plan import EnforcementPlan
 from toolgate_core.schema.walk import at_pointer
 from toolgate_core.tools import Tool
 from toolgate_core.turn_text import Message, NotInDialect, parse
 
 from ...chat.resampling_state import value_span
+from ...request.plan import EnforcementPlan
 from ...validation.service import ValidationService
 from ...validation.validator import Violation
 

@@ -11,12 +11,12 @@ from pydantic import BaseModel
 
 from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
-from toolgate_core.schema.preparation.advice import advice_on
 from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool, check_tool, parse_tools
 
 from ...settings import Settings
+from .advice import advice_on
 from .tools import as_chat_tool
 
 

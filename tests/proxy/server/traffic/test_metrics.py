@@ -19,9 +19,9 @@ from tests.support.servers.http_client import bearer
 from tests.support.servers.script import Script, call
 from tests.tools import tool
 from toolgate_core import tracing
-from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.context import Caller, RequestContext
+from toolgate_proxy.request.chat_request import HistoryChange
 from toolgate_proxy.server import request_scope, traffic
 from toolgate_proxy.server.request_scope import RequestScope
 from toolgate_proxy.server.traffic import LabelValues, RecentRequests

@@ -6,10 +6,10 @@ import tomllib
 from importlib import resources
 from typing import Any
 
-from ..keywords import CHECKED
-from ..patterns import for_engines, objection_to
-from ..walk import at_pointer
-from .engine_form import is_exact
+from toolgate_core.schema.keywords import CHECKED
+from toolgate_core.schema.patterns import for_engines, objection_to
+from toolgate_core.schema.preparation.engine_form import is_exact
+from toolgate_core.schema.walk import at_pointer
 
 _FILE = resources.files(__package__).joinpath("advice.toml").read_text("utf-8")
 ADVICE: dict[str, tuple[str, str]] = {

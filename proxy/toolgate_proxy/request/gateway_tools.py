@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from .tools import Tool
+from toolgate_core.tools import Tool
 
 CallResult = Literal["ok", "error", "refused", "timeout"]
 """`refused`: by a permission, a limit or a guardrail, so that it did not run."""

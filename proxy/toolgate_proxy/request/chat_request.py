@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from . import wire
+from toolgate_core import wire
+from toolgate_core.tools import Tool
+
 from .gateway_tools import GatewayTool, PendingCall
-from .tools import Tool
 
 
 @dataclass(frozen=True)

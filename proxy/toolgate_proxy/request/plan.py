@@ -7,11 +7,12 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from . import wire
+from toolgate_core import wire
+from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.tools import Tool
+
 from .chat_request import AllowedTools, ChatRequest, NamedTool
-from .dialects.dialect import Dialect
-from .errors import InvalidTools, UnknownTool, UnsupportedParameter
-from .tools import Tool
 
 CANDIDATES: TypeAdapter[tuple[wire.Candidate, ...]] = TypeAdapter(tuple[wire.Candidate, ...])
 """pydantic makes many models in half the time that it takes for each."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+from toolgate_core.errors import UnknownTool
+from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.wire import TOOL_DEFINITIONS
+
 from .chat_request import AllowedTools, NamedTool, ToolChoice
-from .errors import UnknownTool
-from .tools import OnInvalid, Tool, refuse
-from .wire import TOOL_DEFINITIONS
 
 
 class Toolset:

@@ -1,0 +1,1 @@
+"""A request to the engine, whichever API sent it: its tools, and how they are enforced."""
