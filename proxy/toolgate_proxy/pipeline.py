@@ -18,7 +18,7 @@ from toolgate_core.errors import ToolgateError
 from .api.surface import Counting, Surface, is_streamed
 from .context import context_of
 from .litellm_host.admission import Admission
-from .litellm_host.request_events import report_refused
+from .litellm_host.callbacks.request_events import report_refused
 from .server import fallback, incoming
 from .server.background import Run
 from .server.connection import Disconnect, Reply

@@ -22,7 +22,7 @@ from toolgate_proxy.limits.estimate import (
     files_beyond_estimate,
     text_tokens,
 )
-from toolgate_proxy.litellm_host.limit_hook import tokens_of
+from toolgate_proxy.litellm_host.litellm_route.limit_hook import tokens_of
 
 
 def user(content):

@@ -23,14 +23,14 @@ from ..api.surface import Surface
 from ..context import RequestContext
 from ..state import gateway
 from . import auth, database
+from .callbacks.request_data import RequestData, request_of
+from .callbacks.request_events import RequestEvents
 from .database import check_settings, key_settings
-from .fallback_entries import NAME, all_of, requested_fallbacks
-from .fallbacks import Fallbacks
-from .model_route import ModelRoute
-from .observer import UNOBSERVED, Observer
-from .request_data import RequestData, request_of
-from .request_events import RequestEvents
-from .router import Asker, Target, is_foreign
+from .routing.fallback_entries import NAME, all_of, requested_fallbacks
+from .routing.fallbacks import Fallbacks
+from .routing.model_route import ModelRoute
+from .routing.observer import UNOBSERVED, Observer
+from .routing.router import Asker, Target, is_foreign
 
 logger = logging.getLogger("toolgate")
 

@@ -37,7 +37,7 @@ from ..context import SCOPE, RequestContext
 from ..keys.access import nearest_path
 from .auth import model_not_found
 from .errors import PROVIDER, HostRefused, own_error
-from .refused import unsupported, without_credentials
+from .litellm_route.refused import unsupported, without_credentials
 
 PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
 """Middleware of LiteLLM that acts on paths which are never ours. It matches every request against

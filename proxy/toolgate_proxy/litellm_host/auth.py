@@ -42,10 +42,11 @@ from ..keys.sync import WRONG_KEY
 from ..request_fields import copied
 from ..state import gateway
 from .context import identity_of
-from .database import ALIASES, has_database, key_settings
+from .database import ALIASES, key_settings
 from .errors import own_errors, proxy_exception
-from .limit_hook import hook
-from .router import Asker, litellm_proxy, model_names, router, rows_of
+from .litellm_route.limit_hook import hook
+from .proxy_server import has_database, litellm_proxy
+from .routing.router import Asker, model_names, router, rows_of
 
 KEY_HEADERS = {
     "api_key": "authorization",

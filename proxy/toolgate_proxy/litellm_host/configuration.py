@@ -30,9 +30,9 @@ from toolgate_core.pointer import request_path
 
 from ..api.shared.parameter import CHAT_TABLE
 from ..request_fields import nearest
-from .database import has_database
-from .fallback_entries import CONFIGURED
-from .router import alias_target, litellm_proxy, rows_of
+from .proxy_server import has_database, litellm_proxy
+from .routing.fallback_entries import CONFIGURED
+from .routing.router import alias_target, rows_of
 
 logger = logging.getLogger("toolgate")
 

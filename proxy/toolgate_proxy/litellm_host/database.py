@@ -19,15 +19,10 @@ from litellm.proxy.spend_tracking.budget_reservation import release_or_invalidat
 
 from toolgate_core.errors import GatewayMisconfigured
 
-from .router import litellm_proxy, router_settings
+from .proxy_server import litellm_proxy
+from .routing.router import router_settings
 
-RETRY_POLICY = "model_group_retry_policy"
 ALIASES = "model_group_alias"
-
-
-def has_database() -> bool:
-    """Return whether LiteLLM's database holds keys, users and settings."""
-    return litellm_proxy().prisma_client is not None
 
 
 async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:

@@ -16,8 +16,8 @@ from litellm.types.guardrails import GuardrailEventHooks
 
 from toolgate_core.host_probe import optional
 
-from .database import has_database
 from .errors import PROVIDER
+from .proxy_server import has_database
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and

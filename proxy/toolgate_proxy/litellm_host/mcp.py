@@ -49,8 +49,8 @@ from ..features.mcp.servers import (
 )
 from ..json_values import Excess, exceeds
 from ..request.gateway_tools import CallResult
-from .long_term import module
 from .mcp_credentials import TOKENS, McpCredentials, Sent, entries_of, servers
+from .routing.long_term import module
 
 logger = logging.getLogger(__name__)
 

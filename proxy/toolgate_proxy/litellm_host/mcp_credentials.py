@@ -21,8 +21,8 @@ from toolgate_core.errors import InvalidRequest
 
 from ..keys.access import KEY_HEADERS, Header, key_in, key_of
 from . import auth
-from .long_term import module
-from .router import litellm_proxy
+from .proxy_server import litellm_proxy
+from .routing.long_term import module
 
 MCP_SERVER = "litellm.proxy.mcp_server"
 MCPRequestHandler = module(f"{MCP_SERVER}.auth.user_api_key_auth_mcp").MCPRequestHandler

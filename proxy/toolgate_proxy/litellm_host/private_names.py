@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
 
-from .long_term import earlier
+from .routing.long_term import earlier
 
 TABLE = """
 The custom provider, for requests that LiteLLM's own handler serves

@@ -16,7 +16,7 @@ from ..chat.tool_calls import begin_series
 from ..features.web.search import Page, SearchEngine, SearchFailed
 from .errors import own_errors
 from .mcp_credentials import McpCredentials
-from .router import router, router_settings
+from .routing.router import router, router_settings
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, UpgradeRefused
 
 from ..context import RequestContext, route_path
-from ..litellm_host.database import has_database
-from ..litellm_host.refused import named_providers, passed_through
+from ..litellm_host.litellm_route.refused import named_providers, passed_through
+from ..litellm_host.proxy_server import has_database
 from .authorization import authorize, check_key
 
 BATCHES = re.compile(r"/v1/messages/batches(?:/.*)?", re.DOTALL)

@@ -28,7 +28,7 @@ from ..features.all import FEATURES
 from ..keys.access import key_of, may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.app import serves_without_key
-from ..litellm_host.database import has_database
+from ..litellm_host.proxy_server import has_database
 from ..sealing import OwnerSeal
 from ..state import gateway
 from .connection import Reply

@@ -2,7 +2,7 @@
 
 LiteLLM reads its own settings from request bodies: `api_base`, `mock_response`, `fallbacks`,
 `tags`, `no-log` … It rejects some of them. This module rejects all of them
-(litellm_host/refused.py). A chat request for one of our models may contain only known
+(litellm_host/control_fields.py). A chat request for one of our models may contain only known
 parameters. LiteLLM also reads fields of messages and tools before it validates them; a string
 among the messages ends in a response that contains a traceback. So this module checks the types of
 those fields, as OpenAI's API defines them, for every provider.
@@ -20,9 +20,10 @@ from toolgate_core.errors import (
 )
 
 from ..api.shared.parameter import CHAT_TABLE, unknown
-from ..litellm_host.model_route import litellms_reason
-from ..litellm_host.refused import USER_CONTENT_TYPES, is_banned, is_control
-from ..litellm_host.router import Asker, is_foreign, rows_of
+from ..litellm_host.control_fields import is_banned, is_control
+from ..litellm_host.litellm_route.refused import USER_CONTENT_TYPES
+from ..litellm_host.routing.model_route import litellms_reason
+from ..litellm_host.routing.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
 
 NESTED = ("extra_body", "litellm_params")

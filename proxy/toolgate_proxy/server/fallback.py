@@ -15,8 +15,8 @@ from ..api.shared.parameter import LITELLM
 from ..api.surface import Client
 from ..context import MATCH, RequestContext, model_in_path
 from ..litellm_host.admission import Admission
+from ..litellm_host.control_fields import is_control
 from ..litellm_host.errors import HostRefused
-from ..litellm_host.refused import is_control
 from .body import RequestBody
 from .connection import Disconnect, Reply
 from .forwarding import Forwarding

@@ -2,7 +2,7 @@
 
 It answers requests at other paths than the gateway's own, and those for models of other providers.
 So does it for a model with a configuration that our own route does not support
-(litellm_host/model_route.py). LiteLLM gets the bytes of the body unchanged.
+(litellm_host/routing/model_route.py). LiteLLM gets the bytes of the body unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..api.surface import is_streamed
 from ..context import RequestContext, context_of
 from ..litellm_host.auth import check_exists, model_not_found
 from ..litellm_host.context import carry
-from ..litellm_host.router import Asker
+from ..litellm_host.routing.router import Asker
 from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize

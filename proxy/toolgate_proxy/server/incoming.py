@@ -18,9 +18,9 @@ from ..context import RequestContext, model_in_path
 from ..litellm_host.admission import Admission
 from ..litellm_host.auth import asked
 from ..litellm_host.mcp_credentials import McpCredentials
-from ..litellm_host.model_route import ModelRoute, own_route
 from ..litellm_host.offered_tools import with_tools
-from ..litellm_host.router import Asker, Target
+from ..litellm_host.routing.model_route import ModelRoute, own_route
+from ..litellm_host.routing.router import Asker, Target
 from ..request_fields import Fields
 from ..state import gateway
 from . import body

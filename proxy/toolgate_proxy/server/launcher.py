@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 import yaml
 
-from ..litellm_host import migration
+from ..litellm_host.litellm_route import migration
 from ..settings import settings
 from . import logs
 

@@ -14,10 +14,10 @@ from toolgate_core.host_probe import return_freed
 from ..keys.redis_store import warn_of_lost_keys
 from ..litellm_host.auth import add_callback
 from ..litellm_host.configuration import check_configuration
-from ..litellm_host.model_route import model_routes
 from ..litellm_host.offered_tools import begin_series
-from ..litellm_host.router import model_names, placements
-from ..litellm_host.selection import SelectionHook, selection
+from ..litellm_host.routing.model_route import model_routes
+from ..litellm_host.routing.router import model_names, placements
+from ..litellm_host.routing.selection import SelectionHook, selection
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway

@@ -29,7 +29,7 @@ from ..context import MATCH, RequestContext
 from ..keys.key import Key
 from ..litellm_host import auth
 from ..litellm_host.auth import asked, may_use, model_not_found, not_among, usable_models
-from ..litellm_host.router import PRICES, Asker, Row, has_plain_names, placement_of, rows_of
+from ..litellm_host.routing.router import PRICES, Asker, Row, has_plain_names, placement_of, rows_of
 from ..routing.deployments import Deployment
 from ..state import gateway
 from .authorization import authorize

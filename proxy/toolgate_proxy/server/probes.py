@@ -19,8 +19,8 @@ from toolgate_core.errors import ModelNotFound
 
 from ..context import RequestContext, route_path
 from ..keys.access import ROUTES, may_open
-from ..litellm_host.database import has_database
-from ..litellm_host.router import model_names, placements, rows_of
+from ..litellm_host.proxy_server import has_database
+from ..litellm_host.routing.router import model_names, placements, rows_of
 from ..state import gateway
 from .authorization import LITELLM_READY, READY, READY_MODELS
 

@@ -15,7 +15,7 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from ..api.surface import ApiResponse, Client, Counting, Writer
 from ..chat.failover import Events
 from ..litellm_host.admission import Admission
-from ..litellm_host.router import id_of
+from ..litellm_host.routing.router import id_of
 from ..request.chat_request import ChatRequest
 from ..routing.deployments import Placement
 from ..state import gateway

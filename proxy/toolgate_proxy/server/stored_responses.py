@@ -21,7 +21,7 @@ from ..api.responses.state import Page, listed, retrieved
 from ..api.responses.surface import INCLUDES
 from ..context import MATCH, RequestContext
 from ..litellm_host import auth
-from ..litellm_host.router import is_toolgate
+from ..litellm_host.routing.router import is_toolgate
 from ..request_fields import invalid_value
 from ..response_store.record import StoredResponse, is_active
 from ..response_store.store import ResponseStore

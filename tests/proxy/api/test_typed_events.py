@@ -17,7 +17,7 @@ from toolgate_proxy.api.messages.opaque import verified
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES
 from toolgate_proxy.features.compaction.edits import AppliedEdit, ClearThinking, ClearToolUses
-from toolgate_proxy.litellm_host.response_forms import completion_of
+from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
 
 from .kit import APIS, each_api, field_of, function, parsed, rows, writer_of
 

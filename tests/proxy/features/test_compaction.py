@@ -17,7 +17,7 @@ from toolgate_proxy.api.surfaces import MESSAGES, RESPONSES
 from toolgate_proxy.features.compaction.compacted import shown
 from toolgate_proxy.features.compaction.edits import CLEARED
 from toolgate_proxy.features.compaction.respond import asked
-from toolgate_proxy.litellm_host.response_forms import completion_of
+from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
 
 COMPACT = f"{PATHS['responses']}/compact"
 COUNT = f"{PATHS['messages']}/count_tokens"

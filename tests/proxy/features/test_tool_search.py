@@ -15,7 +15,7 @@ from toolgate_core import wire
 from toolgate_proxy.api.reader import ApiReader
 from toolgate_proxy.api.shared.tools import MAX_LOADED, MAX_TOOLS
 from toolgate_proxy.features.tool_search.chat import NAME
-from toolgate_proxy.litellm_host.selection import Selection
+from toolgate_proxy.litellm_host.routing.selection import Selection
 from toolgate_proxy.routing.prefix_affinity import hash_request
 from toolgate_verify.terms import Api
 from toolgate_verify.tools.tool import Tool

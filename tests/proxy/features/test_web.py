@@ -16,7 +16,7 @@ from tests.support.apis.messages_api import check_message
 from tests.support.servers.script import call
 from toolgate_proxy.features.web.fetch import MAX_BYTES, PageFetcher
 from toolgate_proxy.features.web.search import Domains
-from toolgate_proxy.litellm_host.router import router_settings
+from toolgate_proxy.litellm_host.routing.router import router_settings
 from toolgate_proxy.public_fetch import PublicFetch
 from toolgate_proxy.server import authorization
 

@@ -28,16 +28,16 @@ from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import NO_TOKENS, Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host import hooks as callbacks
-from toolgate_proxy.litellm_host import limit_hook
-from toolgate_proxy.litellm_host import model_route as module
 from toolgate_proxy.litellm_host.app import EVENTS, repair_spans
+from toolgate_proxy.litellm_host.callbacks.response_forms import logged_response
 from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.hooks import MODERATION, POST_CALL, RESPONSE_HOOKS, UNSUPPORTED
-from toolgate_proxy.litellm_host.limit_hook import hook as of_limits
-from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reasons
-from toolgate_proxy.litellm_host.response_forms import logged_response
-from toolgate_proxy.litellm_host.router import rows_of
-from toolgate_proxy.litellm_host.selection import Selection, SelectionHook, selection
+from toolgate_proxy.litellm_host.litellm_route import limit_hook
+from toolgate_proxy.litellm_host.litellm_route.limit_hook import hook as of_limits
+from toolgate_proxy.litellm_host.routing import model_route as module
+from toolgate_proxy.litellm_host.routing.model_route import ModelRoutes, litellm_reasons
+from toolgate_proxy.litellm_host.routing.router import rows_of
+from toolgate_proxy.litellm_host.routing.selection import Selection, SelectionHook, selection
 from toolgate_proxy.server.request_scope import own_headers
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState

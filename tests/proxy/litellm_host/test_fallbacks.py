@@ -9,17 +9,17 @@ import yaml
 
 from tests.support.litellm.router import row, use
 from toolgate_core import errors
-from toolgate_proxy.litellm_host import fallbacks as of_request
-from toolgate_proxy.litellm_host.fallback_entries import (
+from toolgate_proxy.litellm_host.routing import fallbacks as of_request
+from toolgate_proxy.litellm_host.routing.fallback_entries import (
     MAX_NAME,
     MAX_REQUESTED,
     Fallback,
     all_of,
     requested_fallbacks,
 )
-from toolgate_proxy.litellm_host.fallbacks import Fallbacks
-from toolgate_proxy.litellm_host.model_route import ModelRoute
-from toolgate_proxy.litellm_host.router import Asker
+from toolgate_proxy.litellm_host.routing.fallbacks import Fallbacks
+from toolgate_proxy.litellm_host.routing.model_route import ModelRoute
+from toolgate_proxy.litellm_host.routing.router import Asker
 
 MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
 FAILED = errors.BackendFailed("It broke.")

@@ -45,23 +45,22 @@ from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host import private_names
 from toolgate_proxy.litellm_host.app import insert_own_route
-from toolgate_proxy.litellm_host.limit_hook import hook
-from toolgate_proxy.litellm_host.own_metadata import is_own
+from toolgate_proxy.litellm_host.control_fields import (
+    CLIENTS,
+    FURTHER,
+    OPENAI_FIELDS,
+    is_banned,
+    is_control,
+)
+from toolgate_proxy.litellm_host.litellm_route.limit_hook import hook
+from toolgate_proxy.litellm_host.litellm_route.own_metadata import is_own
+from toolgate_proxy.litellm_host.litellm_route.refused import UNSUPPORTED, check_operation
 from toolgate_proxy.litellm_host.private_names import (
     PRIVATE_NAMES,
     LiteLLMChanged,
     check_private_names,
 )
-from toolgate_proxy.litellm_host.refused import (
-    CLIENTS,
-    FURTHER,
-    OPENAI_FIELDS,
-    UNSUPPORTED,
-    check_operation,
-    is_banned,
-    is_control,
-)
-from toolgate_proxy.litellm_host.router import PRICES
+from toolgate_proxy.litellm_host.routing.router import PRICES
 from toolgate_proxy.ops.cli import app
 from toolgate_proxy.server import launcher
 from toolgate_proxy.server.body_guard import NESTED

@@ -12,10 +12,10 @@ from litellm.types.router import RoutingStrategy
 
 from tests.proxy.kit import beside
 from tests.support.litellm.router import foreign, row, use
-from toolgate_proxy.litellm_host import model_route as module
-from toolgate_proxy.litellm_host import router
-from toolgate_proxy.litellm_host.model_route import ModelRoutes, litellm_reasons, target_of
-from toolgate_proxy.litellm_host.router import rows_of
+from toolgate_proxy.litellm_host.routing import model_route as module
+from toolgate_proxy.litellm_host.routing import router
+from toolgate_proxy.litellm_host.routing.model_route import ModelRoutes, litellm_reasons, target_of
+from toolgate_proxy.litellm_host.routing.router import rows_of
 from toolgate_proxy.routing.deployments import Placement
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import Settings

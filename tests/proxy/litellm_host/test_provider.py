@@ -29,13 +29,14 @@ from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import Script
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.features.files import parts
-from toolgate_proxy.litellm_host import context, patches
-from toolgate_proxy.litellm_host import provider as module
+from toolgate_proxy.litellm_host import context
 from toolgate_proxy.litellm_host.errors import host_error, own_error
-from toolgate_proxy.litellm_host.limit_hook import hook
-from toolgate_proxy.litellm_host.patches import PassThroughStream
-from toolgate_proxy.litellm_host.provider import read_call
-from toolgate_proxy.litellm_host.selection import selection
+from toolgate_proxy.litellm_host.litellm_route import patches
+from toolgate_proxy.litellm_host.litellm_route import provider as module
+from toolgate_proxy.litellm_host.litellm_route.limit_hook import hook
+from toolgate_proxy.litellm_host.litellm_route.patches import PassThroughStream
+from toolgate_proxy.litellm_host.litellm_route.provider import read_call
+from toolgate_proxy.litellm_host.routing.selection import selection
 from toolgate_proxy.provider import toolgate
 from toolgate_proxy.routing.deployments import Placement
 from toolgate_proxy.settings import Settings

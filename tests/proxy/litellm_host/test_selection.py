@@ -7,10 +7,10 @@ import pytest
 
 from tests.proxy.kit import beside
 from tests.support.litellm.router import foreign, made, row, use
-from toolgate_proxy.litellm_host.long_term import entry_points
-from toolgate_proxy.litellm_host.model_route import target_of
-from toolgate_proxy.litellm_host.router import placement_of
-from toolgate_proxy.litellm_host.selection import (
+from toolgate_proxy.litellm_host.routing.long_term import entry_points
+from toolgate_proxy.litellm_host.routing.model_route import target_of
+from toolgate_proxy.litellm_host.routing.router import placement_of
+from toolgate_proxy.litellm_host.routing.selection import (
     OWN_STRATEGIES,
     Selection,
     SelectionHook,

@@ -9,7 +9,7 @@ from tests.support.litellm.mcp import LIST_SECONDS, serving
 from tests.support.litellm.own_route_process import own_route
 from tests.support.servers import mcp_shop
 from tests.support.servers.search_engine import running
-from toolgate_proxy.litellm_host.router import router_settings
+from toolgate_proxy.litellm_host.routing.router import router_settings
 
 
 @pytest.fixture

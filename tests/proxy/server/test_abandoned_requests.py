@@ -23,7 +23,7 @@ from toolgate_proxy import background
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.litellm_host.router import router_settings
+from toolgate_proxy.litellm_host.routing.router import router_settings
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.request_scope import RequestScope
 from toolgate_proxy.settings import Settings

@@ -14,7 +14,7 @@ from tests.support.litellm.router import foreign, row, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.litellm_host.router import placement_of, placements
+from toolgate_proxy.litellm_host.routing.router import placement_of, placements
 from toolgate_proxy.server import probes
 
 NAMES = ("tiny", "org/tiny", "other")

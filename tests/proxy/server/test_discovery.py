@@ -27,8 +27,9 @@ from toolgate_core.errors import BackendUnavailable
 from toolgate_proxy import discovery
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.discovery import addressed, without_password
-from toolgate_proxy.litellm_host import provider, router
-from toolgate_proxy.litellm_host.selection import Selection
+from toolgate_proxy.litellm_host.litellm_route import provider
+from toolgate_proxy.litellm_host.routing import router
+from toolgate_proxy.litellm_host.routing.selection import Selection
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.routing.prefix_affinity import PrefixAffinity

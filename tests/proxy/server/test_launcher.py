@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from tests.support.effort import rotating
 from tests.support.litellm.router import foreign, reset_litellm, row, use
-from toolgate_proxy.litellm_host.selection import SelectionHook
+from toolgate_proxy.litellm_host.routing.selection import SelectionHook
 from toolgate_proxy.ops.admin import routes
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server import lifespan

@@ -23,7 +23,7 @@ from tests.support.waiting import until
 from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.litellm_host import fallbacks
+from toolgate_proxy.litellm_host.routing import fallbacks
 
 COUNT = f"{PATHS['messages']}/count_tokens"
 COMPACT = f"{PATHS['responses']}/compact"

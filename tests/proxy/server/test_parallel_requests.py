@@ -15,8 +15,8 @@ from tests.support.litellm.router import use
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.script import Script
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host import fallbacks
-from toolgate_proxy.litellm_host.selection import SelectionHook
+from toolgate_proxy.litellm_host.routing import fallbacks
+from toolgate_proxy.litellm_host.routing.selection import SelectionHook
 from toolgate_proxy.ops.stack.processes import free_port
 
 STRATEGIES = {"own": {}, "router": {"routing_strategy": "usage-based-routing-v2"}}

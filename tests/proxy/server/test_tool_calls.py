@@ -24,7 +24,7 @@ from toolgate_proxy.chat.tool_calls import ENDINGS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host import mcp
-from toolgate_proxy.litellm_host.router import router_settings
+from toolgate_proxy.litellm_host.routing.router import router_settings
 from toolgate_proxy.litellm_host.web_search import may_search
 from toolgate_proxy.server import logs
 from toolgate_proxy.settings import Settings

@@ -8,7 +8,7 @@ from fastapi import HTTPException
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 
-from toolgate_proxy.litellm_host import model_route
+from toolgate_proxy.litellm_host.routing import model_route
 
 SCHEMA = {"type": "object", "properties": {"a": {"enum": ["ZZZZ", "QQQQ"]}}, "required": ["a"]}
 HIDDEN = "xxxxx"

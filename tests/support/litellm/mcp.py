@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from toolgate_proxy.litellm_host.long_term import module
+from toolgate_proxy.litellm_host.routing.long_term import module
 
 MANAGER = module("litellm.proxy.mcp_server.mcp_server_manager").global_mcp_server_manager
 STDIO = "LITELLM_ENABLE_MCP_STDIO"

@@ -14,9 +14,10 @@ from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
 from toolgate_proxy import state
-from toolgate_proxy.litellm_host import auth, fallbacks, model_route
-from toolgate_proxy.litellm_host.model_route import ModelRoutes
-from toolgate_proxy.litellm_host.selection import Selection
+from toolgate_proxy.litellm_host import auth
+from toolgate_proxy.litellm_host.routing import fallbacks, model_route
+from toolgate_proxy.litellm_host.routing.model_route import ModelRoutes
+from toolgate_proxy.litellm_host.routing.selection import Selection
 from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
 

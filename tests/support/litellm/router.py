@@ -7,7 +7,7 @@ import pytest
 from litellm.proxy import proxy_server
 from litellm.router import Router
 
-from toolgate_proxy.litellm_host.router import registry
+from toolgate_proxy.litellm_host.routing.router import registry
 from toolgate_proxy.provider import toolgate
 
 Row = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 from litellm.proxy.utils import hash_token
 
 from tests.support.litellm.prisma_stand_in import Prisma, modules
-from toolgate_proxy.litellm_host import migration
+from toolgate_proxy.litellm_host.litellm_route import migration
 
 Address = tuple[str, int]
 

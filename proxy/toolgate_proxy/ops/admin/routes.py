@@ -34,7 +34,7 @@ from toolgate_core.tools import Tool
 
 from ...json_values import read_object
 from ...litellm_host.auth import require_administrator
-from ...litellm_host.router import placements
+from ...litellm_host.routing.router import placements
 from ...metrics import exposition
 from ...routing.deployments import Deployment
 from ...settings import Settings, settings

@@ -14,9 +14,9 @@ from toolgate_core.version import VERSION
 
 from ...keys.key import Hasher, Key, now
 from ...keys.redis_store import KeyUsage, RedisStore
-from ...litellm_host import router
-from ...litellm_host.database import has_database
-from ...litellm_host.model_route import litellms_reason
+from ...litellm_host.proxy_server import has_database
+from ...litellm_host.routing import router
+from ...litellm_host.routing.model_route import litellms_reason
 from ...routing.deployments import Deployment
 from ...server.traffic import RECENT, Minute
 from ...state import GatewayState

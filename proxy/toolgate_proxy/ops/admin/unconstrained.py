@@ -15,7 +15,7 @@ from ...api.surfaces import COMPLETIONS
 from ...chat.engine import Run
 from ...chat.generation import Unconstrained
 from ...context import RequestContext
-from ...litellm_host.router import placements
+from ...litellm_host.routing.router import placements
 from ...sealing import MASTER_KEY
 from ...state import gateway
 from .judgement import judge

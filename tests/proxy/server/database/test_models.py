@@ -14,7 +14,7 @@ from tests.support.litellm.router import row, use
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import Script
 from toolgate_proxy.app import Gateway as App
-from toolgate_proxy.litellm_host.router import Asker, rows_of
+from toolgate_proxy.litellm_host.routing.router import Asker, rows_of
 
 PUBLIC = "reserved"
 """The name by which the team asks for its model."""

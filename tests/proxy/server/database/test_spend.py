@@ -19,7 +19,7 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
-from toolgate_proxy.litellm_host.request_events import RequestEvents
+from toolgate_proxy.litellm_host.callbacks.request_events import RequestEvents
 
 STREAMED = [False, True]
 NOTHING = pytest.approx(0.0, abs=1e-9)

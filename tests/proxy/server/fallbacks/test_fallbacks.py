@@ -19,7 +19,7 @@ from tests.support.servers.redis_server import response_store
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host import fallbacks
+from toolgate_proxy.litellm_host.routing import fallbacks
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_proxy.server.background import RUNNING
 from toolgate_proxy.server.request_scope import own_headers

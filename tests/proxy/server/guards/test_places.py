@@ -23,7 +23,7 @@ from tests.support.litellm.guards import refusal, use_callback
 from tests.support.litellm.own_route import PATHS, body_of
 from tests.support.servers.script import Script, call
 from toolgate_proxy.features.files import parts
-from toolgate_proxy.litellm_host.guardrail_inputs import PROMPT
+from toolgate_proxy.litellm_host.callbacks.guardrail_inputs import PROMPT
 
 DATA = yaml.safe_load(Path(__file__).with_name("places.yaml").read_text())
 BODIES = {api: [*DATA[api], *TEXTS[api]] for api in PATHS}

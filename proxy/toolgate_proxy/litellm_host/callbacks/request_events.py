@@ -27,15 +27,14 @@ from litellm.types.utils import CallTypes
 
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
-from ..api.surface import ApiResponse, Surface, is_streamed
-from ..background import in_background
-from ..chat.response import ResponseEvent
-from ..context import Guard, RequestContext
-from ..request.chat_request import ChatRequest
-from . import database
-from .errors import PROVIDER, HostRefused, host_error, own_error, own_errors
-from .fallbacks import Fallbacks, without_model
-from .hooks import (
+from ...api.surface import ApiResponse, Surface, is_streamed
+from ...background import in_background
+from ...chat.response import ResponseEvent
+from ...context import Guard, RequestContext
+from ...request.chat_request import ChatRequest
+from .. import database
+from ..errors import PROVIDER, HostRefused, host_error, own_error, own_errors
+from ..hooks import (
     BEFORE_DEPLOYMENT,
     POST_CALL,
     has,
@@ -44,10 +43,12 @@ from .hooks import (
     wants_events,
     without_inert,
 )
-from .observer import Observer
+from ..proxy_server import litellm_proxy
+from ..routing.fallbacks import Fallbacks, without_model
+from ..routing.observer import Observer
+from ..routing.router import Row, Taken, within_limits
 from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
 from .response_hooks import ResponseHooks
-from .router import Row, Taken, litellm_proxy, within_limits
 
 logger = logging.getLogger("toolgate")
 P = ParamSpec("P")

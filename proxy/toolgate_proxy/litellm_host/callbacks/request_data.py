@@ -23,16 +23,17 @@ from starlette.requests import Request
 
 from toolgate_core.host_probe import optional
 
-from ..api.surface import Surface
-from ..context import Guard, RequestContext
-from ..request_fields import copied
-from .errors import PROVIDER
-from .fallbacks import Fallbacks
+from ...api.surface import Surface
+from ...context import Guard, RequestContext
+from ...request_fields import copied
+from ..errors import PROVIDER
+from ..mcp_credentials import credential_headers
+from ..proxy_server import litellm_proxy
+from ..routing.fallbacks import Fallbacks
+from ..routing.router import PRICES, Row, alias_target, id_of, placement_of, router
 from .guardrail_inputs import PROMPT, TOOLS
 from .later_texts import LaterTexts
-from .mcp_credentials import credential_headers
 from .response_forms import logged_response
-from .router import PRICES, Row, alias_target, id_of, litellm_proxy, placement_of, router
 
 VERSION = version("litellm")
 UNSEEN = frozenset({"previous_response_id"})

@@ -14,7 +14,7 @@ from litellm.proxy import litellm_pre_call_utils as lists
 from litellm.proxy._types import SpendLogsMetadata
 from litellm.types.utils import StandardLoggingMetadata
 
-from .refused import is_banned
+from ..control_fields import is_banned
 
 CLIENTS = {"spend_logs_metadata"}
 """A member of LiteLLM's log events that clients may set."""

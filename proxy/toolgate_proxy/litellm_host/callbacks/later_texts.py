@@ -15,14 +15,14 @@ from typing import Any
 
 from litellm.integrations.custom_guardrail import CustomGuardrail
 
-from ..api.shared.history import NO_RESULT
-from ..api.shared.tool_changes import ADDED
-from ..context import Guard
-from ..request_fields import copied
-from .errors import HostRefused, own_errors
+from ...api.shared.history import NO_RESULT
+from ...api.shared.tool_changes import ADDED
+from ...context import Guard
+from ...request_fields import copied
+from ..errors import HostRefused, own_errors
+from ..hooks import MODERATION, PRE_CALL, has, having
+from ..proxy_server import litellm_proxy
 from .guardrail_inputs import CALLS, TEXTS, TOOLS, Shown, texts_of
-from .hooks import MODERATION, PRE_CALL, has, having
-from .router import litellm_proxy
 
 Message = dict[str, Any]
 PROMPT, CALL_TYPE = "messages", "acompletion"

@@ -1,14 +1,9 @@
-"""What LiteLLM's route refuses: operations that Toolgate models do not support, fields of a body
-that LiteLLM treats as its own settings (control fields), and providers that its configuration does
-not name.
+"""What LiteLLM's route refuses: operations that Toolgate models do not support, and providers that
+LiteLLM's configuration does not name.
 
 LiteLLM has some fifty operations. It converts responses and messages to chat completions, and text
 completions too, but several prompts to one conversation, and a call to no text. Others end in a 500
 with a custom provider, or are sent to the backend unchanged.
-
-LiteLLM's own lists of control fields (`is_litellm_owned_kwarg`, `_BANNED_REQUEST_BODY_PARAMS`) grow
-with its releases but have gaps; `FURTHER` fills them. Our own route does not need them: it rejects
-unknown fields.
 """
 
 from __future__ import annotations
@@ -18,14 +13,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import litellm
-from litellm.proxy.auth.auth_utils import _BANNED_REQUEST_BODY_PARAMS
 from litellm.types.llms.openai import ValidUserMessageContentTypes
-from litellm.types.utils import is_litellm_owned_kwarg
 
 from toolgate_core.errors import GatewayMisconfigured, InvalidRequest
 
-from .errors import PROVIDER
-from .router import is_foreign, is_toolgate, litellm_proxy, rows_of
+from ..errors import PROVIDER
+from ..proxy_server import litellm_proxy
+from ..routing.router import is_foreign, is_toolgate, rows_of
 
 UNSUPPORTED = {
     "create_batch": "batches",
@@ -67,56 +61,6 @@ def unsupported(operation: str, model: str | None = None) -> InvalidRequest:
 
 USER_CONTENT_TYPES = frozenset(ValidUserMessageContentTypes)
 """Types of content parts in a user message that LiteLLM accepts."""
-OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
-"""Fields that LiteLLM lists as its own but that are OpenAI's or harmless."""
-CLIENTS = frozenset({
-    "caching", "drop_params", "litellm_session_id", "litellm_trace_id", "request_timeout",
-    "stream_timeout",
-})  # fmt: skip
-"""Fields of LiteLLM's documentation for clients that change nothing but their own request."""
-FURTHER = frozenset(
-    {
-        "additional_drop_params",
-        "callbacks",
-        "content_policy_fallbacks",
-        "context_window_fallbacks",
-        "deployment_id",
-        "disable_fallbacks",
-        "engine",
-        "failure_callback",
-        "include_fallback_errors",
-        "kwargs",
-        "model_group_retry_policy",
-        "organization",
-        "original_function",
-        "original_generic_function",
-        "router_settings_override",
-        "routing_groups",
-        "routing_strategy_args",
-        "specific_deployment",
-        "success_callback",
-    }
-)
-"""Fields that `completion`, the router and the proxy obey although LiteLLM's lists lack them.
-(`deployment_id` turns any provider into Azure.)"""
-PREFIXES = ("mock_", "_")
-"""Prefixes of fields that mock a response, and of LiteLLM's private fields."""
-_BANNED = frozenset(_BANNED_REQUEST_BODY_PARAMS)
-
-
-def is_control(field: str) -> bool:
-    """Return whether LiteLLM treats a field of a body as its own setting."""
-    if field in OPENAI_FIELDS or field in CLIENTS:
-        return False
-    owned = field in FURTHER or is_litellm_owned_kwarg(field)
-    return owned or is_banned(field) or field.startswith(PREFIXES)
-
-
-def is_banned(field: str) -> bool:
-    """Return whether LiteLLM rejects a field everywhere, including in `metadata`."""
-    return field in _BANNED
-
-
 SECTIONS = (
     "assistant_settings",
     "files_settings",

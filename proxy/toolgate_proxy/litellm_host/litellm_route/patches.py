@@ -39,10 +39,10 @@ from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from toolgate_core.host_probe import optional
 
-from ..background import in_background
-from .context import hold
-from .errors import CARRIED, PROVIDER
-from .guardrail_inputs import HANDLERS, process_input_messages
+from ...background import in_background
+from ..callbacks.guardrail_inputs import HANDLERS, process_input_messages
+from ..context import hold
+from ..errors import CARRIED, PROVIDER
 from .limit_hook import is_ours
 from .own_metadata import cleaning
 

@@ -25,12 +25,12 @@ from pydantic import BaseModel
 from toolgate_core.errors import ToolgateError, ToolSchemaViolation
 from toolgate_core.host_probe import optional
 
-from ..api.surface import ApiResponse
-from ..background import without_owner
-from ..request.chat_request import ChatRequest
-from ..state import gateway
-from .errors import HostRefused, own_error, own_errors
-from .hooks import (
+from ...api.surface import ApiResponse
+from ...background import without_owner
+from ...request.chat_request import ChatRequest
+from ...state import gateway
+from ..errors import HostRefused, own_error, own_errors
+from ..hooks import (
     AFTER_DEPLOYMENT,
     CHUNK,
     STREAM_OF_DEPLOYMENT,
@@ -40,9 +40,9 @@ from .hooks import (
     having,
     is_unified,
 )
+from ..proxy_server import litellm_proxy
 from .request_data import RequestData
 from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
-from .router import litellm_proxy
 
 logger = logging.getLogger("toolgate")
 

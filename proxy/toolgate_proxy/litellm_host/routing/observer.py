@@ -9,10 +9,10 @@ from typing import Any
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.surface import ApiResponse
-from ..chat.failover import Events
-from ..context import Guard
-from ..request.chat_request import ChatRequest
+from ...api.surface import ApiResponse
+from ...chat.failover import Events
+from ...context import Guard
+from ...request.chat_request import ChatRequest
 from .router import Row, Taken
 
 

@@ -18,18 +18,12 @@ import litellm
 
 from toolgate_core.host_probe import optional
 
-from ..api.shared.parameter import CHAT_TABLE
-from ..settings import Settings
-from ..state import gateway
+from ...api.shared.parameter import CHAT_TABLE
+from ...settings import Settings
+from ...state import gateway
+from ..hooks import CHOOSING, PRE_CALL, has, reads_responses, unsupported_callback, wants_events
+from ..proxy_server import litellm_proxy
 from .fallback_entries import configured_parameters
-from .hooks import (
-    CHOOSING,
-    PRE_CALL,
-    has,
-    reads_responses,
-    unsupported_callback,
-    wants_events,
-)
 from .router import (
     PRICES,
     Asker,
@@ -37,7 +31,6 @@ from .router import (
     Target,
     alias_target,
     is_limited,
-    litellm_proxy,
     placement_of,
     registry,
     router,

@@ -9,8 +9,8 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ..request_fields import invalid_value
-from .refused import is_control
+from ...request_fields import invalid_value
+from ..control_fields import is_control
 from .router import router_settings
 
 try:

@@ -17,14 +17,14 @@ from litellm.integrations.custom_logger import CustomLogger
 from toolgate_core.errors import PermissionDenied, ToolgateError
 from toolgate_core.host_probe import optional
 
-from ..keys.limit_kinds import Tokens
-from ..limits.estimate import MAX_TOKENS
-from ..request_fields import as_integer
-from ..state import gateway
-from .context import carried, identity_of
-from .errors import PROVIDER, host_error
+from ...keys.limit_kinds import Tokens
+from ...limits.estimate import MAX_TOKENS
+from ...request_fields import as_integer
+from ...state import gateway
+from ..context import carried, identity_of
+from ..errors import PROVIDER, host_error
+from ..routing.router import is_toolgate, placements
 from .refused import check_operation
-from .router import is_toolgate, placements
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
 UNCACHED = {"caching": False, "cache": {"no-cache": True, "no-store": True}}

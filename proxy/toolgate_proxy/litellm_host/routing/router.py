@@ -13,11 +13,12 @@ from typing import Any
 import litellm
 from litellm.types.utils import CustomPricingLiteLLMParams
 
-from ..discovery import is_name
-from ..routing.deployments import Placement
-from ..settings import settings
-from ..state import gateway
-from .errors import PROVIDER
+from ...discovery import is_name
+from ...routing.deployments import Placement
+from ...settings import settings
+from ...state import gateway
+from ..errors import PROVIDER
+from ..proxy_server import litellm_proxy
 from .long_term import entry_points
 
 PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
@@ -48,13 +49,6 @@ class Asker:
     team: str | None = None
     """LiteLLM's team."""
     is_administrator: bool = False
-
-
-def litellm_proxy() -> Any:
-    """Return LiteLLM's module with the state of its proxy. Importing it reads the environment."""
-    from litellm.proxy import proxy_server
-
-    return proxy_server
 
 
 def router() -> Any:

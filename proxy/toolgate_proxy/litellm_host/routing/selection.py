@@ -16,10 +16,10 @@ from typing import Any
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
-from ..routing.deployments import Deployments, Placement
-from ..routing.prefix_affinity import PrefixAffinity
-from ..state import gateway
-from .context import owner_of
+from ...routing.deployments import Deployments, Placement
+from ...routing.prefix_affinity import PrefixAffinity
+from ...state import gateway
+from ..context import owner_of
 from .router import Row, Target, id_of, is_limited, placement_of, router_settings, weights_of
 
 PARALLEL = "max_parallel_requests"

@@ -27,9 +27,8 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from ..routing.deployments import Deployment, Placement
-from .database import RETRY_POLICY
-from .errors import host_error, own_errors
+from ...routing.deployments import Deployment, Placement
+from ..errors import host_error, own_errors
 from .fallback_entries import CONTEXT_WINDOW, NAME, Entry, Fallback, configured, found_in
 from .long_term import CONTEXT_ONLY
 from .model_route import ModelRoute, own_route, target_of
@@ -38,6 +37,7 @@ from .router import Asker, Row, Target, router
 from .selection import selection
 
 GUARDRAILS = "guardrails"
+RETRY_POLICY = "model_group_retry_policy"
 OF_THE_KEY = (InvalidKey, RateLimited)
 """Errors that end the request, whichever model it is at."""
 OF_THE_GATEWAY = (InternalFault, KeysUnavailable, LimitsUnavailable, ResponsesUnavailable)

@@ -16,19 +16,19 @@ from litellm.types.utils import ModelResponse, ModelResponseStream
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ..api.chat_completions.output import ChatWriter, Chunk
-from ..api.surfaces import COMPLETIONS
-from ..chat.failover import Events
-from ..chat.response import ChatResponse
-from ..routing.deployments import Deployment, Placement
-from ..state import gateway
-from .context import current, owner_of
-from .errors import errors_raised, host_error
-from .later_texts import guard_of_call
+from ...api.chat_completions.output import ChatWriter, Chunk
+from ...api.surfaces import COMPLETIONS
+from ...chat.failover import Events
+from ...chat.response import ChatResponse
+from ...routing.deployments import Deployment, Placement
+from ...state import gateway
+from ..callbacks.later_texts import guard_of_call
+from ..context import current, owner_of
+from ..errors import errors_raised, host_error
+from ..routing.router import group_of, model_names, rows_of
+from ..routing.selection import selection
 from .patches import note_whole, register
 from .refused import unsupported
-from .router import group_of, model_names, rows_of
-from .selection import selection
 
 
 class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read

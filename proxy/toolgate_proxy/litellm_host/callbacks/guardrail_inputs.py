@@ -19,8 +19,8 @@ from litellm.llms.openai.responses.guardrail_translation.handler import OpenAIRe
 
 from toolgate_core.host_probe import optional
 
-from ..request_fields import copied
-from .errors import HostRefused
+from ...request_fields import copied
+from ..errors import HostRefused
 
 HANDLERS = (AnthropicMessagesHandler, OpenAIChatCompletionsHandler, OpenAIResponsesHandler)
 TEXTS, CALLS, TOOLS, MESSAGES = "texts", "tool_calls", "tools", "structured_messages"

@@ -1,0 +1,1 @@
+"""LiteLLM's callbacks: guardrails, hooks and log events of a request on our route."""

@@ -1,0 +1,1 @@
+"""Our part of requests that LiteLLM's own handlers serve."""

@@ -1,0 +1,1 @@
+"""LiteLLM's router: deployments, fallbacks, and which models our route serves."""
