@@ -111,3 +111,9 @@ def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def pytest_unconfigure():
+    """The last garbage collection sees all objects again. Otherwise triton's library reports those
+    that it can't free, after pytest's last line."""
+    gc.unfreeze()
