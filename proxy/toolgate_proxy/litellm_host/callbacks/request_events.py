@@ -43,7 +43,7 @@ from ..hooks import (
     wants_events,
     without_inert,
 )
-from ..proxy_server import litellm_proxy
+from ..proxy_server import has_database, litellm_proxy
 from ..routing.fallbacks import Fallbacks, without_model
 from ..routing.observer import Observer
 from ..routing.router import Row, Taken, within_limits
@@ -298,7 +298,7 @@ class RequestEvents(Observer):
                 first = datetime.datetime.fromtimestamp(outcome.arrived + seconds)
             log.completion_start_time = log.model_call_details["completion_start_time"] = first
         if not self._routed:
-            counted = not self._data.is_ours or database.has_database()
+            counted = not self._data.is_ours or has_database()
             without_inert(log, counted=counted)
         await log.dispatch_success_handlers(
             response,
