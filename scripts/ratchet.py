@@ -3,18 +3,24 @@
     python scripts/ratchet.py           # exits with 1 if a figure is exceeded
     python scripts/ratchet.py --lower   # writes the present figures where they are lower
 
-Counts lines and files of each package, the modules of ours that a file imports, and the fields of a
-class. A file with more than MAX_IMPORTS imports and a class with more than MAX_FIELDS fields are
-listed with their numbers, and no other one may exceed these bounds. Figures are only ever lowered:
-`--lower` never writes a higher one.
+Counts, by kind:
+
+- lines, data and files: lines of Python, lines of data and pages, and Python files of each package
+- trunk: lines of Python of core, backend and gateway without features and operations
+- private: rows of both lists of private names
+- imports: modules of ours that a file imports, if more than MAX_IMPORTS
+- fields: attributes of a class, if more than MAX_FIELDS
+
+Figures are only ever lowered: `--lower` never writes a higher one.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +33,23 @@ PACKAGES = {
     "tests": "tests",
 }
 OURS = ("toolgate_core", "toolgate_backend", "toolgate_proxy", "toolgate_verify")
+DATA = {".css", ".html", ".js", ".json", ".lua", ".mjs", ".sh", ".toml", ".yaml"}
+TRUNK = ("core", "backend", "proxy")
+BESIDE_THE_TRUNK = (
+    "proxy/toolgate_proxy/features/**/*.py",
+    "proxy/toolgate_proxy/ops/**/*.py",
+    # Files of features that are in other folders: custom tools, MCP servers and web search.
+    "backend/toolgate_backend/grammars/engines/custom*.py",
+    "core/toolgate_core/custom_tools.py",
+    "proxy/toolgate_proxy/validation/grammar_reader.py",
+    "proxy/toolgate_proxy/litellm_host/mcp*.py",
+    "proxy/toolgate_proxy/litellm_host/offered_tools.py",
+    "proxy/toolgate_proxy/litellm_host/web_search.py",
+)
+PRIVATE = {
+    "LiteLLM": "proxy/toolgate_proxy/litellm_host/private_names.py",
+    "vLLM": "backend/toolgate_backend/adapters/private_names.py",
+}
 MAX_IMPORTS = 14
 MAX_FIELDS = 20
 
@@ -34,12 +57,16 @@ Figures = dict[str, dict[str, int]]
 
 
 def measured(root: Path) -> Figures:
-    """Return the figures of a checkout by kind and by package, file or class."""
-    found: Figures = {"lines": {}, "files": {}, "imports": {}, "fields": {}}
+    """Return the figures of a checkout by kind and by package, host, file or class."""
+    kinds = ("lines", "data", "files", "trunk", "private", "imports", "fields")
+    found: Figures = {kind: {} for kind in kinds}
     for package, folder in PACKAGES.items():
         files = sorted((root / folder).rglob("*.py"))
         found["files"][package] = len(files)
-        found["lines"][package] = sum(file.read_bytes().count(b"\n") for file in files)
+        found["lines"][package] = _lines(files)
+        found["data"][package] = _lines(
+            file for file in (root / folder).rglob("*") if file.suffix in DATA
+        )
         for file in () if package == "tests" else files:
             place = file.relative_to(root).as_posix()
             tree = ast.parse(file.read_bytes())
@@ -48,7 +75,31 @@ def measured(root: Path) -> Figures:
             for name, fields in _classes(tree):
                 if fields > MAX_FIELDS:
                     found["fields"][f"{place}:{name}"] = fields
+    beside = {file for pattern in BESIDE_THE_TRUNK for file in root.glob(pattern)}
+    found["trunk"]["all"] = sum(found["lines"][package] for package in TRUNK) - _lines(beside)
+    for host, place in PRIVATE.items():
+        found["private"][host] = _private_names(root / place)
     return found
+
+
+def _lines(files: Iterable[Path]) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in files)
+
+
+def _private_names(file: Path) -> int:
+    """Return the number of rows: arguments of `_used` after the first one, calls of `PrivateName`,
+    and lines of a table that are indented once."""
+    rows = 0
+    for statement in ast.parse(file.read_bytes()).body:
+        for node in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
+            match node:
+                case ast.Call(func=ast.Name(id="_used"), args=[_, *names]):
+                    rows += len(names)
+                case ast.Call(func=ast.Name(id="PrivateName")):
+                    rows += 1
+                case ast.Constant(value=str(text)):
+                    rows += len(re.findall(r"^ {4}\S", text, re.MULTILINE))
+    return rows
 
 
 def _imported(tree: ast.Module, file: Path) -> set[str]:
@@ -69,27 +120,29 @@ def _imported(tree: ast.Module, file: Path) -> set[str]:
 
 
 def _classes(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield the classes with their numbers of fields: annotated names, and attributes of `self`
-    that `__init__` sets."""
+    """Yield the classes with their numbers of attributes: annotated names, `__slots__`, and
+    attributes of `self` that any method sets."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ClassDef):
             continue
-        fields = {
-            each.target.id
-            for each in node.body
-            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-        }
-        for method in node.body:
-            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-                fields |= {
-                    inner.attr
-                    for inner in ast.walk(method)
-                    if isinstance(inner, ast.Attribute)
-                    and isinstance(inner.ctx, ast.Store)
-                    and isinstance(inner.value, ast.Name)
-                    and inner.value.id == "self"
-                }
+        fields = set[str]()
+        for each in node.body:
+            match each:
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    fields.add(name)
+                case ast.Assign(targets=[ast.Name(id="__slots__")], value=value):
+                    slots = ast.literal_eval(value)
+                    fields.update([slots] if isinstance(slots, str) else slots)
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    fields.update(_set_by(each))
         yield node.name, len(fields)
+
+
+def _set_by(method: ast.AST) -> Iterator[str]:
+    for node in ast.walk(method):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
 
 
 def exceeded(now: Figures, allowed: Figures) -> Iterator[str]:
