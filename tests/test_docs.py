@@ -159,7 +159,7 @@ def test_tests_that_the_page_about_reliability_names_exist():
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CLIENTS = ROOT / "docs" / "guide" / "clients.md"
-MAX_LINES = 80
+MAX_LINES = 95
 
 
 def section(text, title):
