@@ -27,7 +27,8 @@ def keywords(results):
         where = ADVICE[keyword][0] if keyword in ADVICE else ""
         before = first.setdefault(where, keyword)
         known = bool(where) and before != keyword
-        yield f"`{keyword}`", masked, checked, f"as `{before}`" if known else where
+        why = f". As `{before}`." if known else f". {where}" if where else ""
+        yield f"- `{keyword}`: {masked}, {checked}{why}"
 
 
 def totals(results):

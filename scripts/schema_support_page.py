@@ -29,9 +29,10 @@ def document(official, real, opened, tools):
             TEXTS["head"],
             "## Keywords",
             "",
-            f"Occurrences that apply to an instance, in {len(real):,} real schemas (MaskBench).",
+            f"Occurrences that apply to an instance, in {len(real):,} real schemas (MaskBench): "
+            "masked, validated, and when they are validated.",
             "",
-            table(("keyword", "masked", "validated", "validated if"), counts.keywords(real)),
+            *counts.keywords(real),
             "",
             "## Real schemas",
             "",
@@ -44,17 +45,16 @@ def document(official, real, opened, tools):
                 )
             ),
             "",
-            f"{len(next(iter(tools.values()))):,} input schemas of real tools (MCP servers, "
-            "coding agents, output of OpenAPI and SDKs), by the form in which a model writes "
-            "calls: masked, some keywords validated, refused.",
+            f"{len(next(iter(tools.values()))):,} input schemas of real tools, by the form in "
+            "which a model writes calls: masked, some keywords validated, refused.",
             "",
             *counts.forms(tools),
             "",
             "## The official suite",
             "",
             "JSON-Schema-Test-Suite, all required tests, by draft. *Invalid passed*: invalid "
-            "instances that pass both masks and validation. *Excluded*: valid instances that the "
-            "masks do not allow, and how many of these by decision.",
+            "instances that pass masks and validation. *Excluded*: valid instances that masks do "
+            "not allow, and how many of these by decision.",
             "",
             table(TEXTS["columns"], counts.drafts([r for r in official if not r.case.optional])),
             "",
@@ -62,9 +62,8 @@ def document(official, real, opened, tools):
             "",
             "## Valid, but forbidden on purpose",
             "",
-            "Valid instances of the real schemas that masks refuse for it, as given, of all "
-            f"{counts.valid(real):,}. For formats: instances of the suite. "
-            "[Exactness](../results/results.md#exactness) looks for causes that are missing here.",
+            f"Of the {counts.valid(real):,} valid instances of the real schemas (for formats: of "
+            "the suite), masks refuse, as given ([exactness](../results/results.md#exactness)):",
             "",
             *_purposes(official, real),
             "",

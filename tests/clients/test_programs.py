@@ -26,8 +26,12 @@ PROGRAMS = (
     "use_langchain.py",
     "use_vercel.mjs",
     "use_agents.py",
+    "use_instructor.py",
+    "use_pydantic_ai.py",
+    "use_openai.mjs",
+    "use_anthropic.mjs",
 )
-"""The others are run with vLLM, nightly. Each commit runs a third of these."""
+"""The others are run with vLLM, nightly. Each commit runs a fifth of these."""
 
 
 class Obliging:
@@ -90,7 +94,7 @@ def gateway(tmp_path_factory):
         yield gateway.url
 
 
-@rotating("file", PROGRAMS, one_in=3)
+@rotating("file", PROGRAMS, one_in=5)
 def test_a_client_librarys_program_succeeds(gateway, tmp_path, file):
     """It prints what it has checked, and fails by an assertion."""
     run_program(file, tmp_path, gateway, MASTER_KEY)
