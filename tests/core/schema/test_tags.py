@@ -105,12 +105,7 @@ class World:
             keyword = self.r.choice(["oneOf", "oneOf", "anyOf"])
             return {keyword: arms, **self.r.choice([named, {}])}
         inner = self.schema(depth - 1)
-        if kind < 0.85:
-            contains = {"type": "array", "contains": inner, "maxContains": 1}
-            return self.r.choice(
-                [{"not": inner}, {"if": inner, "then": True, "else": False}, contains]
-            )
-        return self.r.choice([{"type": "array", "items": inner}, self.object(depth)])
+        return self.r.choice([{"not": inner}, {"items": inner}, self.object(depth)])
 
     def document(self):
         defs = {"x": self.object(1), "y": self.object(1)}
