@@ -2,7 +2,8 @@
 
 pydantic leaves a tag with a default out of `required`, and refuses objects without it. OpenAPI
 requires the member that `discriminator` names. To require a member only forbids values, except
-inside a negation and in a `oneOf` whose alternatives may overlap: these stay as they are.
+inside a negation and in a `oneOf` whose alternatives may overlap: a schema with one of these stays
+as it is.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Any, NamedTuple
 
 from .keywords import ASSERTIONS
 from .types import ALL, own_types
-from .walk import at_pointer, children, pointer_of_ref, reachable
+from .walk import at_pointer, pointer_of_ref, reachable
 
 MAX_VISITS = 20_000
 """Maximum number of alternatives that are read. With more, nothing is changed."""
 _UNIONS = ("anyOf", "oneOf")
+_OPAQUE = {"$dynamicRef", "contains", "if", "not"}
+"""Keywords of which nothing is changed: fewer values in them may be more outside."""
 Schema = dict[str, Any]
 
 
@@ -38,7 +41,7 @@ def require_tags(schema: Any) -> None:
     apart becomes an `anyOf`, which is then equivalent."""
     with suppress(AttributeError, LookupError, TypeError, ValueError):  # no schema: reported later
         nodes = [node for _, node in reachable(schema)]
-        if not any("$dynamicRef" in node for node in nodes):
+        if all(_OPAQUE.isdisjoint(node) for node in nodes):
             _Document(schema).require_tags(nodes)
 
 
@@ -49,16 +52,16 @@ class _Document:
 
     def require_tags(self, nodes: Collection[Schema]) -> None:
         unions = [self._union(node, k) for node in nodes for k in _UNIONS if k in node]
-        unchanged = self._unchanged(nodes, unions) if unions else ()
-        for node, keyword, leaves, tag, is_apart in unions:
+        if any(not each.is_apart for each in unions if each.keyword == "oneOf"):
+            return
+        for node, keyword, leaves, tag, _ in unions:
             if tag is None:
                 continue
-            tagged = [leaf for leaf in leaves if leaf.get("properties", {}).get(tag)]
-            for leaf in tagged:
-                if id(leaf) not in unchanged and tag not in leaf.get("required", ()):
-                    leaf["required"] = [*leaf.get("required", ()), tag]
-            has_tags = all(tag in leaf.get("required", ()) for leaf in tagged)
-            if keyword == "oneOf" and is_apart and has_tags and "anyOf" not in node:
+            for leaf in leaves:
+                required = leaf.get("required", [])
+                if leaf.get("properties", {}).get(tag) and tag not in required:
+                    leaf["required"] = [*required, tag]
+            if keyword == "oneOf" and "anyOf" not in node:
                 node["anyOf"] = node.pop("oneOf")
 
     def _union(self, node: Schema, keyword: str) -> _Union:
@@ -116,24 +119,3 @@ class _Document:
         values = [member["const"]] if "const" in member else member.get("enum", ())
         is_known = values and all(isinstance(each, str | int | None) for each in values)
         return map(json.dumps, values) if is_known else types
-
-    def _unchanged(self, nodes: Iterable[Schema], unions: Iterable[_Union]) -> Collection[int]:
-        """The identities of the schemas of which fewer values would mean more values elsewhere."""
-        pending = [node[key] for node in nodes for key in ("contains", "if", "not") if key in node]
-        exclusive = [each for each in unions if each.keyword == "oneOf"]
-        found = set[int]()
-        while True:
-            for union in exclusive:
-                self._visits += len(union.leaves)
-                if not union.is_apart or any(id(leaf) in found for leaf in union.leaves):
-                    pending += union.leaves
-            before = len(found)
-            while pending:
-                node = pending.pop()
-                if isinstance(node, dict) and id(node) not in found:
-                    found.add(id(node))
-                    pending += [child for _, child in children("", node)]
-                    if "$ref" in node:
-                        pending.append(self._followed({"$ref": node["$ref"]}))
-            if len(found) == before:
-                return found

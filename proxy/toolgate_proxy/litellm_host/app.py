@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import litellm
 from litellm.integrations.opentelemetry import OpenTelemetry
 from litellm.proxy._types import LiteLLMRoutes, ProxyException
 from starlette.exceptions import HTTPException
@@ -37,7 +38,9 @@ from ..context import SCOPE, RequestContext
 from ..keys.access import nearest_path
 from .auth import model_not_found
 from .errors import PROVIDER, HostRefused, own_error
+from .litellm_route.limit_hook import hook
 from .litellm_route.refused import unsupported, without_credentials
+from .routing.selection import SelectionHook, selection
 
 PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
 """Middleware of LiteLLM that acts on paths which are never ours. It matches every request against
@@ -73,6 +76,12 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
 def insert_innermost(app: Any, middleware: Callable[..., ASGIApp]) -> None:
     """Add a middleware whose `host` is the app, inside all others."""
     app.user_middleware.append(Middleware(middleware, host=app))
+
+
+def add_callbacks() -> None:
+    """Add the gateway's own callbacks, once LiteLLM has read its configuration, which may replace
+    all that were there."""
+    litellm.callbacks += [hook, SelectionHook(selection())]
 
 
 def serves_without_key(app: Any, scope: Scope, path: str) -> bool:

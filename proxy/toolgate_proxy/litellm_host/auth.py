@@ -16,7 +16,6 @@ from typing import Annotated, Any
 import litellm
 from fastapi import Depends
 from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
-from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.auth_utils import _check_valid_ip
 from litellm.proxy.auth.fallback_budget import is_token_within_budget_for_model
@@ -44,7 +43,6 @@ from ..state import gateway
 from .context import identity_of
 from .database import ALIASES, key_settings
 from .errors import own_errors, proxy_exception
-from .litellm_route.limit_hook import hook
 from .proxy_server import has_database, litellm_proxy
 from .routing.router import Asker, model_names, router, rows_of
 
@@ -84,7 +82,6 @@ async def identify(sent: str, address: str) -> Key | None:
 async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     """Authenticate a request as LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if
     no header has a key, for LiteLLM's routes that take it from the query. Raises ProxyException."""
-    add_callback(hook)
     try:
         return await _authenticate(request, api_key or "")
     except ToolgateError as error:
@@ -272,11 +269,6 @@ def checks_models() -> bool:
     """Return whether LiteLLM checks which models a key of a custom_auth may use."""
     run = litellm_proxy().general_settings.get("custom_auth_run_common_checks", False)
     return bool(run) and bool(optional(litellm, "enable_post_custom_auth_checks"))
-
-
-def add_callback(callback: CustomLogger) -> None:
-    if callback not in litellm.callbacks:
-        litellm.callbacks.append(callback)
 
 
 def require_administrator(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]) -> None:

@@ -32,9 +32,6 @@ Log events and hooks, on our own route
 litellm.proxy.litellm_pre_call_utils:
     add_litellm_data_to_request(data request user_api_key_dict general_settings): data of hooks
     _normalized_metadata_object(field value): metadata without LiteLLM's own members
-    _UNTRUSTED_METADATA_CONTROL_FIELDS: such members
-    _ROUTER_RESERVED_METADATA_FIELDS: such members
-    _CLIENT_PRICING_METADATA_FIELDS: such members
 litellm.utils:
     function_setup(original_function rules_obj): logging objects
     update_response_metadata(result logging_obj model kwargs start_time end_time): costs in events

@@ -32,10 +32,11 @@ CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 """Paths without a model. LiteLLM prefers a model in the path to the one in the body."""
 BRIDGED = {
-    "Responses API": re.compile(r".*/responses(?:/(?:input_tokens|compact))?/?"),
+    "Responses API": re.compile(r"(?:(?:/openai)?/v1)?/responses(?:/(?:input_tokens|compact))?/?"),
     "Messages API": re.compile(r"/v1/messages(?:/count_tokens)?/?"),
 }
-"""The APIs that LiteLLM converts to chat completions, and their paths."""
+"""The APIs that LiteLLM converts to chat completions, and their paths. At other paths with such an
+end, such as `/azure/openai/responses`, it passes the body on to a provider."""
 PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
 """Endings of the paths whose body names a model."""
 STREAM_OPTIONS = (

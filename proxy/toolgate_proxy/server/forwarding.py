@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import ModelNotFound
 
 from ..api.surface import is_streamed
-from ..context import RequestContext, context_of
+from ..context import RequestContext, context_of, route_path
 from ..litellm_host.auth import check_exists, model_not_found
 from ..litellm_host.context import carry
 from ..litellm_host.routing.router import Asker
@@ -75,7 +75,7 @@ class Forwarding:
         UnsupportedParameter."""
         context = context_of(scope)
         try:
-            body_guard.check(scope["path"], values, asker)
+            body_guard.check(route_path(scope), values, asker)
         except ModelNotFound:
             if context.caller.authenticated and context.model:
                 raise await model_not_found(context.model, context.caller.key) from None

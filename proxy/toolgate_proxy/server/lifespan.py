@@ -12,12 +12,11 @@ from toolgate_core import tracing
 from toolgate_core.host_probe import return_freed
 
 from ..keys.redis_store import warn_of_lost_keys
-from ..litellm_host.auth import add_callback
+from ..litellm_host.app import add_callbacks
 from ..litellm_host.configuration import check_configuration
 from ..litellm_host.offered_tools import begin_series
 from ..litellm_host.routing.model_route import model_routes
 from ..litellm_host.routing.router import model_names, placements
-from ..litellm_host.routing.selection import SelectionHook, selection
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
@@ -43,7 +42,7 @@ def extend_lifespan(app: Any) -> None:
             health = Health(gateway().deployments, lambda: placements(None))
             begun = _connect_to_grammars(), warn_of_lost_keys(settings()), health.check_forever()
             work = [asyncio.create_task(each) for each in (*begun, _return_memory())]
-            add_callback(SelectionHook(selection()))
+            add_callbacks()
             begin_models(model_names())
             begin_series()
             _print_routes()

@@ -293,7 +293,8 @@ def test_a_part_without_a_value_is_refused_where_it_is_required_and_otherwise_le
     assert refused.value.pointer == ("/$defs/loop" if is_loop else "/properties/a~0~1b/pattern")
 
 
-UNIQUE = {"type": "array", "uniqueItems": True}
+UNIQUE, LISTS = {"uniqueItems": True}, {"uniqueItems": False}
+DEFS = {"e": {"enum": ["x", "y"]}}
 
 
 @pytest.mark.parametrize(
@@ -305,12 +306,16 @@ UNIQUE = {"type": "array", "uniqueItems": True}
         ({"enum": [1, 1.0, True, "1", None, ["x"], {"x": 1}]}, {"maxItems": 2}, 37),
         ({"enum": [*"abcdef"]}, {}, None),
         ({"type": "string"}, {}, None),
-        ({"enum": ["a", "b"]}, {"contains": {"const": "a"}}, None),
+        ({"enum": [*"abc"]}, {"contains": {"const": "a"}, "maxItems": 3}, 11),
+        ({"enum": [*"xyz"]}, {"contains": {"$ref": "#/$defs/e"}, "minContains": 2}, 8),
+        ({"enum": [*"ab"]}, LISTS | {"contains": {"const": "a"}, "maxItems": 3}, 11),
+        ({"enum": [*"ab"]}, LISTS | {"contains": {"const": "a"}}, None),
+        ({"type": "string"}, LISTS | {"contains": {"const": "a"}, "maxItems": 3}, None),
     ],
 )
-def test_small_sets_are_masked(items, counts, number):
-    """All arrays of distinct items are listed."""
-    schema = {**UNIQUE, "items": items, **counts, "$defs": {"e": {"enum": ["x", "y"]}}}
+def test_few_arrays_are_listed(items, counts, number):
+    """Those of distinct items, and those that contain what they must."""
+    schema = {"type": "array", **UNIQUE, "items": items, **counts, "$defs": DEFS}
     made = prepare(canonical_schema(schema, param="schema"))
     assert bool(made.residual) == (number is None)
     if number is not None:

@@ -52,7 +52,6 @@ from toolgate_proxy.litellm_host.control_fields import (
     is_banned,
     is_control,
 )
-from toolgate_proxy.litellm_host.litellm_route.limit_hook import hook
 from toolgate_proxy.litellm_host.litellm_route.own_metadata import is_own
 from toolgate_proxy.litellm_host.litellm_route.refused import UNSUPPORTED, check_operation
 from toolgate_proxy.litellm_host.private_names import (
@@ -181,13 +180,6 @@ def test_our_custom_auth_is_recognised_and_both_checks_of_models_must_be_on(monk
             monkeypatch.setattr(proxy_server, "general_settings", general)
             monkeypatch.setattr(litellm, "enable_post_custom_auth_checks", post, raising=False)
             assert host.checks_models() == (bool(general) and post)
-
-
-def test_the_limit_hook_is_registered_once():
-    """Each request that LiteLLM authenticates registers it."""
-    for _ in range(2):
-        host.add_callback(hook)
-    assert litellm.callbacks == [hook]
 
 
 @pytest.mark.parametrize(

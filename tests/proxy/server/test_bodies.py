@@ -98,7 +98,9 @@ def claude(monkeypatch):
 
 
 @pytest.mark.usefixtures("claude")
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/responses"])
+@pytest.mark.parametrize(
+    "path", ["/v1/messages", "/v1/messages/count_tokens", "/responses/", "/openai/v1/responses"]
+)
 def test_our_models_on_litellms_route_have_no_converted_api(path):
     """LiteLLM would convert the request to a chat completion, and lose parts of it."""
     check(path, {"model": "claude"})
@@ -109,7 +111,8 @@ def test_our_models_on_litellms_route_have_no_converted_api(path):
         check(path, {"model": "unknown"})
     with pytest.raises(errors.InvalidRequest):
         check(path, {})
-    check("/v1/threads/thread_1/messages", {"role": "user"})
+    for other in ("/v1/threads/thread_1/messages", "/azure/openai/responses"):
+        check(other, {"role": "user", "model": "small"})
 
 
 def test_control_fields_are_rejected_wherever_litellm_reads_them():

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, permutations
+from itertools import chain, islice, permutations, product
 from typing import Any
+
+import jsonschema_rs
 
 from ...pointer import escape
 from ..canonical import canonical_json
@@ -69,7 +71,7 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             _property_names(node)
             _format(node)
             _patterns(node)
-            _sets(node, schema)
+            _arrays(node, schema)
             if isinstance(node.get("properties"), dict):
                 node["properties"] = order.sort(node["properties"])
             for keyword in _LAST & node.keys():
@@ -107,30 +109,34 @@ def _patterns(node: dict[str, Any]) -> None:
             node["patternProperties"] = {p[0]: schema for p, schema in members.items()}
 
 
-MAX_SETS = 512
+MAX_ARRAYS = 512
 """Maximum number of arrays that are listed."""
-_SET = {"type", "items", "uniqueItems", "minItems", "maxItems"}
+_COUNTED = {"contains", "maxContains", "minContains", "uniqueItems"}
+_LISTED = {"type", "items", "minItems", "maxItems", *_COUNTED}
 
 
-def _sets(node: dict[str, Any], schema: Any) -> None:
-    """List the arrays that `uniqueItems` allows, if they are few."""
-    items = node.get("items")
+def _arrays(node: dict[str, Any], schema: Any) -> None:
+    """List the arrays that `uniqueItems` and `contains` allow, if there are few."""
+    items, is_set = node.get("items"), node.get("uniqueItems") is True
     if isinstance(items, dict) and (pointer := pointer_of_ref(items.get("$ref"))) is not None:
         items = at_pointer(schema, pointer)
-    if node.get("uniqueItems") is not True or node.get("type") != "array":
+    if node.get("type") != "array" or not (is_set or "contains" in node):
         return
-    if node.keys() - _SET - {*DEFINITIONS} or not isinstance(items, dict):
+    if node.keys() - _LISTED - {*DEFINITIONS} or not isinstance(items, dict):
         return
     if "enum" not in items or items.keys() - {"type", "enum"}:
         return
     types = own_types({"type": items.get("type", [*ALL])})
     values = {canonical_json(v): v for v in items["enum"] if type_of(v) in types}.values()
-    counts = range(node.get("minItems", 0), min(node.get("maxItems", len(values)), len(values)) + 1)
-    arrays = (permutations(values, count) for count in counts)
-    found = [[*each] for each in islice(chain.from_iterable(arrays), MAX_SETS + 1)]
-    if len(found) <= MAX_SETS:
+    most = min(node.get("maxItems", MAX_ARRAYS), len(values) if is_set else MAX_ARRAYS)
+    counts = range(node.get("minItems", 0), most + 1)
+    arrays = (permutations(values, n) if is_set else product(values, repeat=n) for n in counts)
+    made = [[*each] for each in islice(chain.from_iterable(arrays), MAX_ARRAYS + 1)]
+    if len(made) <= MAX_ARRAYS:
+        rules = {"$defs": schema.get("$defs", {})} | {k: node[k] for k in _COUNTED & node.keys()}
+        found = [*filter(jsonschema_rs.validator_for(rules).is_valid, made)]
         node["enum"] = found
-        for keyword in _SET - {"type"}:
+        for keyword in _LISTED - {"type"}:
             node.pop(keyword, None)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from litellm.integrations.custom_guardrail import CustomGuardrail
@@ -48,28 +48,24 @@ class LaterTexts:
         self._caller, self._errors = caller, errors
         self._unread: Mapping[str, Any] | None = body
         self._lines = {*OWN}
-        """Those of the texts that were seen, and the names of members."""
+        """Those of all texts that were seen, and the names of members."""
 
     async def guarded(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return messages of the prompt as the guardrails leave their texts. Raise
         ToolgateError."""
         changed = copied({PROMPT: [*messages]})
-        shown, texts, calls = await asyncio.to_thread(self._unseen, changed)
-        inputs = {**shown.inputs, TEXTS: [*shown.inputs[TEXTS]], CALLS: [*shown.inputs[CALLS]]}
-        added = [{**shown.heads[at], "content": inputs[TEXTS][at]} for at in texts]
-        called = {"role": "assistant", "content": None}
-        added += [{**called, CALLS: [inputs[CALLS][at]]} for at in calls]
+        shown, unseen = await asyncio.to_thread(self._unseen, changed)
+        added = [message for *_, message in unseen]
         if not added:
             return messages
+        inputs = {**shown.inputs, TEXTS: [*shown.inputs[TEXTS]], CALLS: [*shown.inputs[CALLS]]}
         with self._errors():
             left = await self._hooked(added)
             try:
                 if len(left) != len(added):  # a hook that adds messages changes no other ones
                     left = [left[left.index(message)] for message in added]
-                for at, message in zip(texts, left, strict=False):
-                    [inputs[TEXTS][at]] = texts_of(message)
-                for at, message in zip(calls, left[len(texts) :], strict=True):
-                    [inputs[CALLS][at]] = message[CALLS]
+                for (name, at, _), message in zip(unseen, left, strict=True):
+                    [inputs[name][at]] = texts_of(message) if name == TEXTS else message[CALLS]
                 shown.write(inputs)
             except (ValueError, TypeError, KeyError) as error:
                 raise HostRefused(
@@ -81,32 +77,30 @@ class LaterTexts:
         self._note(inputs)
         return [*changed[PROMPT]]
 
-    def _unseen(self, prompt: dict[str, Any]) -> tuple[Shown, list[int], list[int]]:
-        """Return the texts and calls of the prompt, and the numbers of those that were not seen."""
+    def _unseen(self, prompt: dict[str, Any]) -> tuple[Shown, list[tuple[str, int, Message]]]:
+        """Return the texts and calls of the prompt, and the messages of those that were not seen,
+        with their places."""
         if self._unread is not None:
             self._note(Shown(None, dict(self._unread), None).inputs)
             self._unread = None
         shown = Shown(None, prompt, None)
-        texts = [at for at, text in enumerate(shown.inputs[TEXTS]) if not self._has(text)]
-        calls = [at for at, call in enumerate(shown.inputs[CALLS]) if not self._has_call(call)]
-        return shown, texts, calls
+        unseen = [
+            (TEXTS, at, {**shown.heads[at], "content": text})
+            for at, text in enumerate(shown.inputs[TEXTS])
+            if not self._has(text.removeprefix(ERROR))
+        ]
+        unseen += [
+            (CALLS, at, {"role": "assistant", "content": None, CALLS: [call]})
+            for at, call in enumerate(shown.inputs[CALLS])
+            if not self._has([*call["function"]["name"].split("."), call["function"]["arguments"]])
+        ]
+        return shown, unseen
 
     def _note(self, inputs: Mapping[str, Any]) -> None:
-        calls = [each["function"] for each in inputs[CALLS]]
-        given = [_parsed(each["arguments"]) for each in calls]
-        for text in (*inputs[TEXTS], *_strings([calls, given, inputs[TOOLS]])):
-            self._lines.update(text.split("\n"))
+        self._lines.update(_lines([inputs[TEXTS], inputs[CALLS], inputs[TOOLS]]))
 
-    def _has(self, text: str) -> bool:
-        """Return whether all lines of a text were seen, or all texts and names of JSON."""
-        if self._lines.issuperset(text.removeprefix(ERROR).split("\n")):
-            return True
-        value = _parsed(text) if text.startswith("{") else None
-        return isinstance(value, dict) and all(map(self._has, _strings(value)))
-
-    def _has_call(self, call: Mapping[str, Any]) -> bool:
-        name, arguments = call["function"]["name"], call["function"]["arguments"]
-        return self._lines.issuperset(name.split(".")) and self._has(arguments)
+    def _has(self, value: Any) -> bool:
+        return self._lines.issuperset(_lines(value))
 
     async def _hooked(self, messages: Sequence[Message]) -> list[Message]:
         hooks, proxy = litellm_proxy().proxy_logging_obj, litellm_proxy()
@@ -138,21 +132,23 @@ def guard_of_call(
     return LaterTexts(data, caller, body, own_errors).guarded
 
 
-def _parsed(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield the texts in a JSON value, and the names of members."""
+def _lines(value: Any) -> Iterator[str]:
+    """Yield the lines of the texts in a JSON value, and the names of members. A text that is a JSON
+    object counts as its texts: APIs write arguments and results in other ways than prompts."""
     left = [value]
     while left:
         match left.pop():
             case str() as text:
-                yield text
+                members = _object(text)
+                left += [] if members is None else [members]
+                yield from text.split("\n") if members is None else ()
             case list() as entries:
                 left += entries
             case dict() as members:
                 left += [*members, *members.values()]
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    with suppress(ValueError, RecursionError):
+        return json.loads(text) if text.startswith("{") else None
+    return None

@@ -1,7 +1,7 @@
 """The members of a request's metadata that LiteLLM sets itself: who sent the request, which
 deployment answers it, what it costs, what guardrails did. LiteLLM keeps them beside the client's
-members, and reads them for budgets, spend and log events. It removes some of them from a request,
-by lists of its own that have gaps (`user_api_key`, `deployment`), which `FURTHER` fills.
+members, and reads them for budgets, spend and log events. It removes only some of them from a
+request (not `user_api_key`, `deployment` …).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from litellm.proxy import litellm_pre_call_utils as lists
 from litellm.proxy._types import SpendLogsMetadata
 from litellm.types.utils import StandardLoggingMetadata
 
@@ -23,15 +22,12 @@ FURTHER = frozenset({
     "endpoint", "global_max_parallel_requests", "headers", "hidden_params", "inherited_tags",
     "litellm_api_version", "litellm_parent_otel_span", "litellm_received_at",
     "llm_api_timing_windows", "model_group", "model_group_alias", "model_group_size",
-    "model_id", "pii_tokens", "response_cost", "user_api_end_user_max_budget",
+    "model_id", "model_info", "pii_tokens", "response_cost", "user_api_end_user_max_budget",
 })  # fmt: skip
-"""Members that LiteLLM sets although none of its lists has them."""
+"""Members of requests that are not in log events."""
 OWN = (
     frozenset(SpendLogsMetadata.__annotations__)
     .union(StandardLoggingMetadata.__annotations__)
-    .union(lists._UNTRUSTED_METADATA_CONTROL_FIELDS)
-    .union(lists._ROUTER_RESERVED_METADATA_FIELDS)
-    .union(lists._CLIENT_PRICING_METADATA_FIELDS)
     .union(FURTHER)
     .difference(CLIENTS)
 )
