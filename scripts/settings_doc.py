@@ -34,9 +34,8 @@ LIMITS_HEAD = """\
 
 ## Limits of a key
 
-In the order in which they are checked. `field` is the name in the key file, `option` that of
-`toolgate keys create` and `update` (where 0 removes the limit), and `label` that of the metric
-`toolgate_limited_total`.
+In the order in which they are checked. `field`: in the key file; `option`: of `toolgate keys
+create` and `update` (0 removes the limit); `label`: of the metric `toolgate_limited_total`.
 
 """
 LIMITS_TABLE = """\

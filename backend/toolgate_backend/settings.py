@@ -48,15 +48,13 @@ class GrammarSettings(Section):
     max_grammars: int = Field(default=2048, gt=0)
     """Maximum number of grammars kept loaded, besides those of active requests."""
     member_order: Literal["any", "schema"] = "any"
-    """Order of the members of objects in JSON arguments. `schema`: that of `properties`, in which
-    more text is forced, so that drafts save more steps. JSON formats always have the schema's
-    order."""
+    """Order of the members of objects in JSON arguments. `schema`: that of `properties`, as JSON
+    formats always have it; drafts then save more steps."""
     cache_mb: int = Field(default=704, ge=11)
     """Maximum size of the backend's caches, in megabytes: 8 parts of 11 for the rules that grammars
-    share, as xgrammar counts them (the process takes up to four times as much with a large
-    vocabulary, up to fourteen times with one of 8,192 tokens; [measured](results.md#memory)), 2 for
-    the [token graph](token-graph.md), 1 for compiled grammars, for gateways whose Redis was
-    emptied."""
+    share, as xgrammar counts them (the process takes four to fourteen times as much;
+    [measured](results.md#memory)), 2 for the [token graph](token-graph.md), 1 for compiled
+    grammars."""
 
 
 class QuarantineSettings(Section):

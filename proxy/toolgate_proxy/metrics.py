@@ -49,8 +49,8 @@ GRAMMARS_REFUSED = Counter(
 begin_at_zero(GRAMMARS_REFUSED, (SchemaNotEnforceable.code, SchemaTooComplex.code))
 RESENT = Counter(
     "toolgate_resent",
-    "Messages that were sent again to the same backend address, because a replica or a server in "
-    "front of it failed before the response.",
+    "Messages that were sent again to the same backend address, because a replica or router "
+    "failed before the response.",
 )
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
@@ -72,8 +72,8 @@ LIMITED = Counter(
 
 REASONING_TURNS = Counter(
     "toolgate_kept_reasoning",
-    "Turns with reasoning and calls: `kept`, `restored`, or `missing` when a client sent the turn "
-    "back without its reasoning and none was found.",
+    "Turns with reasoning and calls: `kept`, `restored`, or `missing` if a client sent one back "
+    "without its reasoning and none was found.",
     ["result"],
 )
 begin_at_zero(REASONING_TURNS, ("kept", "restored", "missing"))
@@ -107,20 +107,19 @@ GRAMMARS_BREAKER = Gauge(
 )
 REDIS_SECONDS = Histogram(
     "toolgate_redis_seconds",
-    "Time of one exchange with Redis, which may have several commands, with the wait for a "
-    "connection. Without a reply, the time after which it was given up.",
+    "Time of one exchange with Redis, with the wait for a connection or the time limit.",
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 BACKEND_UP = Gauge(
     "toolgate_backend_up",
-    "1 while a backend passes its health probes, 0 while it gets no requests, by backend URL.",
+    "1 while a backend passes its health probes, otherwise 0, by URL.",
     ["backend"],
     multiprocess_mode="livemin",
 )
 AFFINITY = Counter(
     "toolgate_prefix_affinity",
-    "Requests with a long prompt or a `prompt_cache_key` that were sent to the deployment "
-    "preferred for it (`preferred`), or to another because that one was at capacity (`other`).",
+    "Requests with a long prompt or a `prompt_cache_key` that were sent to the deployment with "
+    "the cached prefix (`preferred`), or to another because that one was at capacity (`other`).",
     ["sent"],
 )
 begin_at_zero(AFFINITY, ("preferred", "other"))
@@ -152,9 +151,8 @@ FAILED = Counter(
 HOSTED_TOOL, INVALID_TOOL = "hosted_tool", "invalid_tool"
 OMISSIONS = Counter(
     "toolgate_omissions",
-    "Requests of which the model did not see all as it was sent, by what: `hosted_tool`, "
-    "`invalid_tool` (with `TOOLGATE_INVALID_TOOLS=omit`), or a change to the history as in the "
-    "header `x-toolgate-history`. A request counts once for each value.",
+    "Requests of which the model did not see all, by what: `hosted_tool`, `invalid_tool`, or a "
+    "change as in the header `x-toolgate-history`. A request counts once for each.",
     ["what"],
 )
 begin_at_zero(OMISSIONS, (HOSTED_TOOL, INVALID_TOOL, *get_args(Change)))
@@ -166,7 +164,7 @@ IN_FLIGHT = Gauge(
 )
 SECONDS = Histogram(
     "toolgate_request_seconds",
-    "Time from the arrival of a request until the end of a response without an error.",
+    "Time from the arrival of a request to the end of a response without an error.",
     ["model", "surface"],
     buckets=WHOLE_SECONDS,
 )

@@ -29,19 +29,18 @@ class ServerSettings(Section):
     """Master key, to which `litellm_config.yaml` refers."""
     route: Literal["auto", "litellm"] = "auto"
     """Route of Toolgate models. `auto`: [Toolgate's own](gateway.md#own-route-and-litellms-route)
-    where it supports all that is configured for the model, otherwise LiteLLM's. `litellm`: always
-    LiteLLM's."""
+    unless the model's configuration needs LiteLLM's. `litellm`: LiteLLM's."""
     open_routes: Annotated[tuple[str, ...], NoDecode] = ()
-    """Routes that need no API key, separated by commas, with all routes below them; `*` opens all
-    that LiteLLM serves without a key: its UI, API documentation, single sign-on. With LiteLLM's
-    database, LiteLLM decides."""
+    """Routes that need no API key, separated by commas, with all below them; `*`: all that LiteLLM
+    serves without a key (UI, API documentation, single sign-on). With LiteLLM's database, LiteLLM
+    decides."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
-    """Handling of parameters that the API does not have. `refuse`: a 400. `ignore`: they are
-    dropped, and the header `x-toolgate-ignored-parameters` lists them. Members of objects are
-    always checked. No effect on LiteLLM's route."""
+    """Parameters that the API does not have. `refuse`: a 400. `ignore`: they are dropped, and the
+    header `x-toolgate-ignored-parameters` lists them; not members of objects, and not on LiteLLM's
+    route."""
     hosted_tools: Literal["omit", "refuse"] = "omit"
-    """Handling of [hosted tools](responses.md#tools). `omit`: the model is not offered them.
-    `refuse`: a 400."""
+    """[Hosted tools](responses.md#tools). `omit`: the model is not offered them. `refuse`: a
+    400."""
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     """Token for `GET /metrics` and `GET /toolgate/metrics`, as `Authorization: Bearer …`. It opens
     nothing else."""
@@ -69,9 +68,9 @@ class ToolSettings(Section):
     """Tools"""
 
     invalid_tools: Literal["omit", "refuse"] = "refuse"
-    """Handling of tools with an invalid name or schema, a schema that can't be enforced, or the
-    name of another one. `refuse`: a 400. `omit`: the model is not offered them, and the header
-    `x-toolgate-invalid-tools` lists them. A `tool_choice` that requires one of them is a 400."""
+    """Tools with an invalid name or schema, a schema that can't be enforced, or the name of another
+    one. `refuse`: a 400. `omit`: the model is not offered them, and the header
+    `x-toolgate-invalid-tools` lists them. A `tool_choice` that requires one is a 400."""
     web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
     """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,
     separated by commas; `*`: all public ones. Without it, `web_fetch` is a hosted tool."""
@@ -91,10 +90,10 @@ class BodyLimitSettings(Section):
     """Limits on requests"""
 
     max_body_bytes: int = Field(default=32_000_000, ge=1)
-    """Maximum size of a request's body, in bytes. Larger bodies get a 413. It also bounds the
-    bodies of a virtual key's active requests together at one gateway process; further ones wait,
-    and get a 429 after `TOOLGATE_BODY_TIMEOUT`. A request takes up to three times as much memory as
-    its body."""
+    """Maximum size of a request's body, in bytes. Larger bodies get a 413. It also bounds all
+    bodies of a virtual key's active requests at one gateway process; further ones wait, and get a
+    429 after `TOOLGATE_BODY_TIMEOUT`. A request takes up to three times as much memory as its
+    body."""
     body_timeout: float = Field(default=120.0, gt=0)
     """Time limit for receiving the body of a request, in seconds. After it the request gets a
     408."""
@@ -126,9 +125,8 @@ class RoutingSettings(Section):
     """Routing"""
 
     prefix_cache: Literal["owner", "shared"] = "owner"
-    """Who may use a prompt that a backend has cached. `owner`: the team that sent it, or the key if
-    it has no team. `shared`: everyone, so that common prompts are computed once ([what that
-    shows](security.md#prefix-cache))."""
+    """Who may use a prompt that a backend has cached. `owner`: the team, or the key without a team,
+    that sent it. `shared`: everyone ([what that shows](security.md#prefix-cache))."""
 
 
 class RedisSettings(Section):
@@ -136,7 +134,7 @@ class RedisSettings(Section):
 
     redis_url: SecretStr | None = None
     """URL of the Redis that all gateways share for grammars, keys, limits and stored responses.
-    Without it each process has its own grammars, limits and responses."""
+    Without it, each process has its own."""
     redis_timeout: float = Field(default=0.05, gt=0)
     """Time limit of a Redis command during a request, in seconds. The request then continues
     without Redis."""
@@ -157,8 +155,8 @@ class KeySettings(Section):
     """Maximum number of invalid keys in any minute from one IP address, counted by each gateway
     process. Further ones get a 429."""
     limits_without_redis: Literal["closed", "open"] = "closed"
-    """Handling of keys with limits while Redis is down. `closed`: a 503. `open`: each process
-    applies the limits by itself."""
+    """Keys with limits while Redis is down. `closed`: a 503. `open`: each process applies the
+    limits by itself."""
 
     @field_validator("keys_file")
     @classmethod
@@ -175,8 +173,8 @@ class SchemaSettings(Section):
     """Enforcement of schemas"""
 
     open_objects: bool = False
-    """Whether objects that declare properties may have others where the schema does not set
-    `additionalProperties`. `true` follows JSON Schema, `false` OpenAI's strict mode."""
+    """Whether objects that declare properties may have others without `additionalProperties`, as in
+    JSON Schema. `false`: as in OpenAI's strict mode."""
     resamples: int = Field(default=6, ge=0)
     """Maximum number of times that a choice is sampled again after an [invalid
     call](enforcement.md#validation)."""

@@ -8,8 +8,7 @@ from toolgate_core.metric_series import begin_at_zero
 
 FAILOVERS = Counter(
     "toolgate_moved",
-    "Requests that were sent to another backend, or another replica behind the same address, "
-    "because the first one failed.",
+    "Requests that were sent to another backend or replica, because the first one failed.",
 )
 VIOLATIONS = Counter(
     "toolgate_enforcement_violations",
@@ -29,8 +28,8 @@ REPETITIONS = Counter(
 )
 RESAMPLES = Counter(
     "toolgate_resamples",
-    "Choices that were sampled again because a call was invalid, by where they continued: before "
-    "the `call`, or inside it before the invalid `value`.",
+    "Choices that were sampled again because a call was invalid, from before the `call`, or the "
+    "invalid `value` in it.",
     ["before"],
 )
 begin_at_zero(RESAMPLES, ("call", "value"))
