@@ -8,7 +8,7 @@ from .base import ToolgateError
 
 
 class InvalidKey(ToolgateError):
-    """The API key is missing or invalid. The message has neither the key nor the reason.
+    """The API key is missing or invalid.
 
     Send a valid key as `Authorization: Bearer …`.
     """
@@ -19,8 +19,7 @@ class InvalidKey(ToolgateError):
 
 
 class RetiredKey(InvalidKey):
-    """The API key is expired, rotated, revoked or blocked. Such requests do not count as failed
-    attempts.
+    """The API key is expired, rotated, revoked or blocked.
 
     Request a new key.
     """
@@ -104,10 +103,9 @@ class TooManyWrongKeys(ToolgateError):
 
 class RateLimited(ToolgateError):
     """A limit of the API key is reached: requests or tokens per minute, parallel requests, or the
-    size of the bodies of active requests. `type` is the unit of the limit: `requests` or `tokens`.
+    size of the bodies of active requests. `type` is `requests` or `tokens`.
 
-    Wait as long as Retry-After says. Without it, the request alone exceeds the limit: make it
-    smaller.
+    Wait for Retry-After. Without it, make the request smaller.
     """
 
     status = 429
@@ -132,7 +130,7 @@ class RateLimited(ToolgateError):
 class QuotaExceeded(RateLimited):
     """A daily limit of the API key is used up.
 
-    Wait as long as Retry-After says, or raise the limit.
+    Wait for Retry-After, or raise the limit.
     """
 
     code = "insufficient_quota"

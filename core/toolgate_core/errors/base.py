@@ -12,7 +12,7 @@ MAX_PARAM = 300
 
 
 class ToolgateError(Exception):
-    """A failure that no other error describes.
+    """Another failure.
 
     Read the message.
     """

@@ -89,8 +89,7 @@ class PreviousResponseNotFound(InvalidRequest):
 
 
 class ResponseNotFound(InvalidRequest):
-    """This API key or its team has no stored response with this ID, or no longer. One in flight is
-    unknown until it has ended, except in the background.
+    """This API key or its team has no stored response with this ID, no longer or not yet.
 
     Correct the ID, or create the response with `store: true`.
     """
@@ -110,8 +109,8 @@ class ItemNotFound(InvalidRequest):
 
 
 class SchemaNotEnforceable(InvalidRequest):
-    """A schema can't be enforced: for example, masks can't enforce a keyword of a tool with
-    `strict: true`, a reference leads out of the schema, or no value satisfies it.
+    """A schema can't be enforced: masks can't enforce a keyword of a tool with `strict: true`, a
+    reference leads out of the schema, no value satisfies it …
 
     Change the keyword at `pointer`, or omit `strict`.
 
@@ -129,8 +128,7 @@ class SchemaNotEnforceable(InvalidRequest):
 
 
 class SchemaTooComplex(SchemaNotEnforceable):
-    """A schema exceeds one of the limits on schemas (docs/guide/refused.md), or compiling it those
-    on time or memory.
+    """A schema exceeds a limit (docs/guide/refused.md), or compiling it those on time or memory.
 
     Simplify the schema, or split the tool.
 

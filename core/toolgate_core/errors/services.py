@@ -18,8 +18,8 @@ class EnforcementFailed(ToolgateError):
 
 
 class ToolSchemaViolation(ToolgateError):
-    """A completed call, or content with a format, violates a keyword that masks can't enforce, also
-    after `TOOLGATE_RESAMPLES` resamples.
+    """A call, or content with a format, violates a keyword that masks can't enforce, also after
+    `TOOLGATE_RESAMPLES` resamples.
 
     Retry, or remove the keyword from the schema.
 
@@ -60,8 +60,8 @@ class ChecksBusy(ToolgateError):
 
 
 class ChecksFailed(ToolgateError):
-    """The gateway's processes for expensive schemas and calls, and for PDFs, did not start, or were
-    killed twice.
+    """The processes for expensive schemas and calls, and for PDFs, did not start, or were killed
+    twice.
 
     Retry after the time in Retry-After.
     """
@@ -72,8 +72,8 @@ class ChecksFailed(ToolgateError):
 
 
 class GatewayMisconfigured(ToolgateError):
-    """The gateway's configuration does not allow enforcement, which the API key requires, or lacks
-    the credentials of a provider.
+    """The configuration does not allow enforcement, which the API key requires, or lacks the
+    credentials of a provider.
 
     The operator must change the setting that the message names.
     """
@@ -91,8 +91,8 @@ class InternalFault(ToolgateError):
 
 
 class ClientDisconnected(ToolgateError):
-    """The client closed the connection early. Only log events of LiteLLM's callbacks, and other
-    readers of a response (Responses API), get this error.
+    """The client closed the connection early. Log events, and other readers of a response
+    (Responses), get this error.
 
     Nothing, or send the request again.
     """
@@ -115,7 +115,7 @@ class GatewayStopped(ToolgateError):
 
 class GrammarsRefused(ToolgateError):
     """The backend refuses grammars that the request needs. Clients get an error that names the
-    schemas instead, or their tools are left out.
+    schemas, or their tools are left out.
 
     Nothing.
 
@@ -135,9 +135,8 @@ class GrammarsRefused(ToolgateError):
 
 
 class FingerprintMismatch(ToolgateError):
-    """The replica differs from the one that the gateway's message is based on, or a router has
-    changed the message (`param` is `toolgate`). Clients do not see this error: the gateway repeats
-    the request.
+    """The replica is another one than the gateway's message is for, or a router has changed the
+    message (`param` is `toolgate`). The gateway repeats the request.
 
     Nothing.
     """
@@ -171,8 +170,8 @@ class BackendTimeout(ToolgateError):
 
 
 class BackendFailed(ToolgateError):
-    """The backend returned an error or an invalid response, for example a compressed one, one that
-    is too large for the request, or counts that contradict its tokens.
+    """The backend returned an error or an invalid response, such as a compressed or too large one,
+    or counts that contradict its tokens.
 
     Read the message. Gateway and backend must be of the same release.
     """
