@@ -27,7 +27,7 @@ from ...api.surface import Surface
 from ...context import Guard, RequestContext
 from ...request_fields import copied
 from ..errors import PROVIDER
-from ..mcp_credentials import credential_headers
+from ..feature_part import secret_headers
 from ..proxy_server import litellm_proxy
 from ..routing.fallbacks import Fallbacks
 from ..routing.router import PRICES, Row, alias_target, id_of, placement_of, router
@@ -46,8 +46,8 @@ GUARDRAILS = "guardrails"
 
 
 def request_of(scope: MutableMapping[str, Any]) -> Request:
-    """Return a request as LiteLLM's code gets it, without credentials for MCP servers."""
-    hidden = {name.encode("latin-1") for name in credential_headers(scope["headers"])}
+    """Return a request as LiteLLM's code gets it, without headers that only features may see."""
+    hidden = {name.encode("latin-1") for name in secret_headers(scope["headers"])}
     headers = [each for each in scope["headers"] if each[0] not in hidden]
     return Request({**scope, "headers": headers} if hidden else scope)
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 
-from ..keys.access import KEY_HEADERS, Header, key_in, key_of
-from . import auth
-from .proxy_server import litellm_proxy
-from .routing.long_term import module
+from ...keys.access import KEY_HEADERS, Header, key_in, key_of
+from ...litellm_host import auth
+from ...litellm_host.proxy_server import litellm_proxy
+from ...litellm_host.routing.long_term import module
 
 MCP_SERVER = "litellm.proxy.mcp_server"
 MCPRequestHandler = module(f"{MCP_SERVER}.auth.user_api_key_auth_mcp").MCPRequestHandler
