@@ -17,29 +17,13 @@ CLIENTS = frozenset({
     "stream_timeout",
 })  # fmt: skip
 """Fields of LiteLLM's documentation for clients that change nothing but their own request."""
-FURTHER = frozenset(
-    {
-        "additional_drop_params",
-        "callbacks",
-        "content_policy_fallbacks",
-        "context_window_fallbacks",
-        "deployment_id",
-        "disable_fallbacks",
-        "engine",
-        "failure_callback",
-        "include_fallback_errors",
-        "kwargs",
-        "model_group_retry_policy",
-        "organization",
-        "original_function",
-        "original_generic_function",
-        "router_settings_override",
-        "routing_groups",
-        "routing_strategy_args",
-        "specific_deployment",
-        "success_callback",
-    }
-)
+FURTHER = frozenset({
+    "additional_drop_params", "callbacks", "content_policy_fallbacks", "context_window_fallbacks",
+    "deployment_id", "disable_fallbacks", "engine", "failure_callback", "include_fallback_errors",
+    "kwargs", "model_group_retry_policy", "organization", "original_function",
+    "original_generic_function", "router_settings_override", "routing_groups",
+    "routing_strategy_args", "specific_deployment", "success_callback",
+})  # fmt: skip
 """Fields that `completion`, the router and the proxy obey although LiteLLM's lists lack them.
 (`deployment_id` turns any provider into Azure.)"""
 PREFIXES = ("mock_", "_")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from typing import Any
 import orjson
 
 from .. import metrics
-from ..billing_line import without_billing
 from ..request_fields import without_deferred
 from .deployments import Deployments, Placement
 
@@ -47,6 +47,10 @@ MARK = "cache_control"
 TEXTS = ("content", "text")
 EMPTY = {"type": "text", "text": ""}
 LEADING_ROLES = ("system", "developer")
+BILLING = "x-anthropic-billing-header:"
+"""Begins a line that Claude Code puts into the system prompt, for Anthropic's accounting. The line
+changes with each request. Gateways in front of this one join it with the texts around it."""
+BILLING_LINE = re.compile(rf"^{re.escape(BILLING)}[^\n]*\n?", re.MULTILINE)
 KEY = "prompt_cache_key"
 """The client's name for requests that share a prefix, in OpenAI's APIs."""
 
@@ -122,6 +126,11 @@ def _bytes(value: object) -> bytes:
         return orjson.dumps(value, default=repr)
     except TypeError:  # a lone surrogate, a number beyond 64 bits
         return repr(value).encode("utf-8", "surrogatepass")
+
+
+def without_billing(text: str) -> str:
+    """Return a text without the lines of BILLING, and without their line ends."""
+    return BILLING_LINE.sub("", text) if BILLING in text else text
 
 
 def _without_marks(value: object) -> object:

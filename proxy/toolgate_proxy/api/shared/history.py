@@ -18,10 +18,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...billing_line import without_billing
 from ...request.chat_request import Change, HistoryChange
 from ...request.toolset import Toolset
 from ...request_fields import Fields
+from ...routing.prefix_affinity import without_billing
 
 THINKING = ("thinking", "redacted_thinking", "reasoning", "reasoning_text", "summary_text")
 """Types of content parts with reasoning of other services, which is no text of the turn."""
