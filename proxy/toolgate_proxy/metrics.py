@@ -95,8 +95,7 @@ RESPONSES_BROKEN = Counter(
 RESPONSES_BREAKER = _breaker("toolgate_responses_redis_breaker_open", "stored responses")
 REDIS_ERRORS = Counter(
     "toolgate_redis_errors",
-    "Redis commands that failed, by kind: `refused` (an error reply, for example out of memory), "
-    "`timeout` or `connection`.",
+    "Redis commands that failed: `refused` (an error reply), `timeout` or `connection`.",
     ["kind"],
 )
 begin_at_zero(REDIS_ERRORS, ("refused", "timeout", "connection"))
@@ -125,8 +124,8 @@ AFFINITY = Counter(
 begin_at_zero(AFFINITY, ("preferred", "other"))
 CUSTOM_CALLS = Counter(
     "toolgate_custom_calls",
-    "Calls of custom tools that were read again by their grammar: `valid`, `invalid`, `not_read` "
-    "(a grammar that RE2 and Lark can't read) or `too_long`.",
+    "Calls of custom tools that were read again: `valid`, `invalid`, `not_read` (RE2 and Lark "
+    "can't read the grammar) or `too_long`.",
     ["result"],
 )
 begin_at_zero(CUSTOM_CALLS, ("valid", "invalid", "not_read", "too_long"))
@@ -137,10 +136,9 @@ TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 REQUESTS = Counter(
     "toolgate_requests",
-    "Requests with a model, by model, alias of the API key (`master` for the master key, `none` "
-    "without a valid key), API (`surface`) and HTTP status, or `stream_error` if a stream ended "
-    "with an error event, `disconnected` if the client left before the end. Names of unknown "
-    "models, and names and aliases above 200 per process, are `other`.",
+    "Requests by model, alias of the API key (`master`, or `none` without a valid key), API "
+    "(`surface`) and HTTP status, or `stream_error`, or `disconnected` if the client left. "
+    "Unknown models, and names above 200 per process, are `other`.",
     ["model", "key", "surface", "status"],
 )
 FAILED = Counter(

@@ -16,8 +16,8 @@ from toolgate_core.wire import GrammarVerdict
 
 GRAMMAR_LOADS = Counter(
     "toolgate_backend_grammar_loads",
-    "Grammars loaded by the engine's workers, by source: `compiled` (from the schema) or `blob` "
-    "(a compiled grammar that the gateway sent).",
+    "Grammars loaded by the engine's workers: `compiled` from the schema, or `blob` (from the "
+    "gateway).",
     ["source"],
 )
 begin_at_zero(GRAMMAR_LOADS, ("compiled", "blob"))
@@ -42,13 +42,12 @@ SCHEMA_REFUSALS = Counter(
 begin_at_zero(SCHEMA_REFUSALS, (SchemaNotEnforceable.code, SchemaTooComplex.code))
 BLOB_REJECTS = Counter(
     "toolgate_backend_blob_rejects",
-    "Compiled grammars from the gateway that could not be loaded, and were compiled from their "
-    "schema instead.",
+    "Compiled grammars from the gateway that could not be loaded.",
 )
 ABANDONED_LOADS = Counter(
     "toolgate_backend_abandoned_loads",
     "Grammars that passed the quarantine, but whose load in the engine did not end within the "
-    "limits. The schema is refused.",
+    "limits.",
 )
 LOADED_GRAMMARS = Gauge(
     "toolgate_backend_loaded_grammars",

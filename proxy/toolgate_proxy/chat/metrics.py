@@ -12,8 +12,7 @@ FAILOVERS = Counter(
 )
 VIOLATIONS = Counter(
     "toolgate_enforcement_violations",
-    "Completed calls that violate their schema although masks enforce all of it. Each is a bug: "
-    "alert on any value above 0.",
+    "Completed calls that violate their schema although masks enforce all of it: alert on any.",
 )
 RESIDUAL_CALLS = Counter(
     "toolgate_residual_calls",
@@ -44,9 +43,9 @@ RESAMPLED_TOKENS = Counter(
 )
 TOOL_CALLS = Counter(
     "toolgate_tool_calls",
-    "Calls of tools that the gateway ran, by kind (`mcp`, `search`, `fetch`, `tool_search`), "
-    "configured MCP server or search tool, and result: `ok`, `error`, `timeout`, `refused` (by a "
-    "limit or guardrail) or `cancelled` (the client left).",
+    "Calls of tools that the gateway ran, by kind (`mcp`, `search`, `fetch`, `tool_search`), MCP "
+    "server or search tool, and result: `ok`, `error`, `timeout`, `refused` (by a limit or "
+    "guardrail) or `cancelled` (the client left).",
     ["kind", "server", "result"],
 )
 TOOL_SECONDS = Histogram(
