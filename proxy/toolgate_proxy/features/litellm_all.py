@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..litellm_host.feature_part import SECRET_HEADERS, FeaturePart
+from .litellm_part import FeaturePart
 from .mcp.litellm_servers import LiteLLMMcp as MCP
 from .web.litellm_search import LiteLLMSearches as WEB
 
@@ -16,7 +16,6 @@ PARTS: tuple[type[FeaturePart], ...] = (
 PARAMETERS = frozenset().union(*(each.PARAMETERS for each in PARTS))
 PLAIN = (None, "function", "custom")
 """Types of tools that the client runs, and no feature."""
-SECRET_HEADERS += [each.secret_headers for each in PARTS]
 
 
 def parts_of(values: Mapping[str, Any]) -> list[FeaturePart]:

@@ -15,9 +15,9 @@ from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Counting, Surface, Writer, is_streamed
 from ..context import RequestContext, model_in_path
 from ..features.litellm_all import parts_of
+from ..features.litellm_part import FeaturePart
 from ..litellm_host.admission import Admission
 from ..litellm_host.auth import asked
-from ..litellm_host.feature_part import FeaturePart
 from ..litellm_host.routing.model_route import ModelRoute, own_route
 from ..litellm_host.routing.router import Asker, Target
 from ..request_fields import Fields

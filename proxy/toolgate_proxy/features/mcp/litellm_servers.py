@@ -2,14 +2,13 @@
 
 LiteLLM's client of MCP servers is patched:
 
-- What servers send is bounded. LiteLLM's client reads a response, or a line of a process, whole
-  and parses it on the event loop, and works there on each tool and each part of a result. Many
-  would hold up all requests.
+- What servers send is bounded. LiteLLM's client reads and parses a response, or a line of a
+  process, whole on the event loop, and works there on each tool and each part of a result.
 - A result of one of our calls is one text, before anything copies its parts, and has the text of
   resources and structured content, which LiteLLM's text of the result leaves out.
-- `noted_failures` tells whether a call failed, which LiteLLM's text of the result does not say.
-- A result has no messages of exceptions but the server's own errors: others have addresses. Calls
-  of LiteLLM's own routes are as without Toolgate.
+- `noted_failures` has the failures of calls, which LiteLLM's text of the result does not tell.
+- A result of one of our calls has no messages of exceptions but the server's own errors: others
+  have addresses.
 """
 
 from __future__ import annotations
@@ -40,15 +39,14 @@ from ...background import within
 from ...chat.tool_calls import begin_series
 from ...json_values import Excess, exceeds
 from ...keys.access import Header
-from ...litellm_host.feature_part import FeaturePart
 from ...litellm_host.routing.long_term import module
 from ...request.gateway_tools import CallResult
+from ..litellm_part import FeaturePart
 from .litellm_credentials import (
     EXTRA,
     TOKENS,
     McpCredentials,
     Sent,
-    credential_headers,
     entries_of,
     servers,
 )
@@ -109,17 +107,13 @@ class LiteLLMMcp(FeaturePart):
 
     @staticmethod
     def begin_series() -> None:
-        names = [str(each.server_name or each.alias or each.name) for each in servers()]
-        begin_series("mcp", names)
-
-    @staticmethod
-    def secret_headers(headers: Collection[Header]) -> frozenset[str]:
-        return credential_headers(headers)
+        begin_series(
+            "mcp", (str(each.server_name or each.alias or each.name) for each in servers())
+        )
 
     def hide(self, values: dict[str, Any], headers: Collection[Header]) -> dict[str, Any]:
-        values = self._credentials.hidden(values)
         self._credentials.take(headers)
-        return values
+        return self._credentials.hidden(values)
 
     def reveal(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return self._credentials.revealed(values)

@@ -14,8 +14,8 @@ from litellm.proxy.auth.auth_checks import can_token_call_search_tool
 from ...api.surface import Client
 from ...chat.tool_calls import begin_series
 from ...litellm_host.errors import own_errors
-from ...litellm_host.feature_part import FeaturePart
 from ...litellm_host.routing.router import router, router_settings
+from ..litellm_part import FeaturePart
 from .search import Page, SearchEngine, SearchFailed
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,9 @@
-"""LiteLLM's part of a feature: what it provides of the operator's, and what only it may see."""
+"""LiteLLM's part of a feature: what the operator provides for it with LiteLLM, and what only the
+feature may see of a request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from litellm.proxy._types import UserAPIKeyAuth
@@ -12,7 +13,7 @@ from ..keys.access import Header
 
 
 class FeaturePart:
-    """LiteLLM's part of one feature in one request. What most do not need is the default."""
+    """In one request. What most do not need is the default."""
 
     PARAMETERS: ClassVar[frozenset[str]] = frozenset()
     """Parameters that it reads, except `tools`."""
@@ -20,11 +21,6 @@ class FeaturePart:
     @staticmethod
     def begin_series() -> None:
         """Begin the series of the operator's tools, so that their first failure is seen."""
-
-    @staticmethod
-    def secret_headers(headers: Collection[Header]) -> frozenset[str]:
-        """Return the names of a request's headers that hooks and log events do not get."""
-        return frozenset()
 
     def hide(self, values: dict[str, Any], headers: Collection[Header]) -> dict[str, Any]:
         """Return the parameters with placeholders for what only the feature may see. Raise
@@ -40,12 +36,3 @@ class FeaturePart:
     ) -> Client:
         """Return the sender with what its request uses of the operator's. Raise ToolgateError."""
         return client
-
-
-SECRET_HEADERS: list[Callable[[Collection[Header]], frozenset[str]]] = []
-"""The `secret_headers` of all parts, which the list of features adds."""
-
-
-def secret_headers(headers: Collection[Header]) -> frozenset[str]:
-    """Return the names of a request's headers that hooks and log events do not get."""
-    return frozenset().union(*(names(headers) for names in SECRET_HEADERS))
