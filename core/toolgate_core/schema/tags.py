@@ -2,8 +2,7 @@
 
 pydantic leaves a tag with a default out of `required`, and refuses objects without it. OpenAPI
 requires the member that `discriminator` names. To require a member only forbids values, except
-inside a negation and in a `oneOf` whose alternatives may overlap: in a schema with one of these, no
-member is required.
+inside a negation and in a `oneOf` whose alternatives may overlap: with one of these, none is.
 """
 
 from __future__ import annotations
@@ -52,17 +51,16 @@ class _Document:
 
     def require_tags(self, nodes: Collection[Schema]) -> None:
         unions = [self._union(node, k) for node in nodes for k in _UNIONS if k in node]
-        exclusive = [each.is_apart for each in unions if each.keyword == "oneOf"]
-        is_fixed = not all(exclusive) or any(_OPAQUE & node.keys() for node in nodes)
+        overlaps = any(not each.is_apart for each in unions if each.keyword == "oneOf")
+        is_fixed = overlaps or any(_OPAQUE & node.keys() for node in nodes)
         for node, keyword, leaves, tag, is_apart in unions:
-            if tag is None:
-                continue
             tagged = [leaf for leaf in leaves if leaf.get("properties", {}).get(tag)]
             lacking = [leaf for leaf in tagged if tag not in leaf.get("required", ())]
-            for leaf in () if is_fixed else lacking:
+            if tag is None or (is_fixed and lacking):
+                continue
+            for leaf in lacking:
                 leaf["required"] = [*leaf.get("required", ()), tag]
-            is_equivalent = is_apart and not (is_fixed and lacking)
-            if keyword == "oneOf" and is_equivalent and "anyOf" not in node:
+            if keyword == "oneOf" and is_apart and "anyOf" not in node:
                 node["anyOf"] = node.pop("oneOf")
 
     def _union(self, node: Schema, keyword: str) -> _Union:
