@@ -29,6 +29,7 @@ Instructor: requirements.txt instructor use_instructor
 Vercel AI SDK: package.json ai use_vercel|\\[vercel|Vercel
 """
 """Names, where and as which package the version is pinned, and what names of its tests contain."""
+ROWS = re.compile(r"(.+): (\S+) (\S+) (\S+)\n")
 MARKERS = "<!-- clients: written by scripts/clients_table.py -->", "<!-- /clients -->"
 
 
@@ -46,7 +47,7 @@ def main(paths: list[str]) -> None:
     }
     day = min(suite.get("timestamp", "") for suite in suites)[:10]
     lines = ["", f"| client | version | tests passed, {day} |", "|---|---|---|"]
-    for name, file, package, words in re.findall(r"(.+): (\S+) (\S+) (\S+)\n", CLIENTS):
+    for name, file, package, words in ROWS.findall(CLIENTS):
         if own := [ok for test, ok in passed.items() if re.search(words, test)]:
             lines.append(f"| {name} | {version(file, package)} | {sum(own)}/{len(own)} |")
     before, _, rest = README.read_text().partition(MARKERS[0])

@@ -48,8 +48,8 @@ WINDOWS = {
     "in_flight": "until the response has ended",
 }
 LIMITS_TAIL = """
-A refused request counts against no limit. `Retry-After` is absent if the request exceeds a limit by
-itself. Tokens are [reserved and settled](decisions.md#14-limits).
+Headers are on 200 and 429. A refused request counts against no limit. `Retry-After` is absent if
+the request exceeds a limit by itself. Tokens are [reserved and settled](decisions.md#14-limits).
 """
 
 

@@ -2,6 +2,7 @@
 promises and their tests, the site, and the recording of the demo."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -87,7 +88,8 @@ def script(name):
     return module
 
 
-generator, pages, recorder = map(script, ("families_doc", "site_pages", "record_demo"))
+NAMES = ("families_doc", "site_pages", "record_demo", "clients_table")
+generator, pages, recorder, clients = map(script, NAMES)
 
 
 def test_document_has_a_line_for_every_dialect_with_calls(generator):
@@ -199,6 +201,13 @@ def test_models_are_those_of_dialects():
     assert not [model for model in models if model not in named]
 
 
+def test_the_table_of_clients_has_the_versions_that_tests_pin(clients):
+    rows = dict(re.findall(r"^\| (.+) \| ([\d.]+) \| \d+/\d+ \|$", README, re.M))
+    pins = {name: clients.version(*pin) for name, *pin, _ in clients.ROWS.findall(clients.CLIENTS)}
+    assert rows
+    assert rows.items() <= pins.items()
+
+
 def test_the_readme_is_short():
     assert README.count("\n") <= MAX_LINES
 
@@ -231,19 +240,9 @@ def test_links_of_the_site_lead_to_its_pages(pages):
             text = pages.CODE.sub("", pages.page(source, places))
             for target in LINK.findall(text):
                 checked += 1
-                found = Path((place.parent / target).as_posix())
-                assert Path(*_normal(found)) in known, f"{source}: {target}"
+                found = Path(os.path.normpath(place.parent / target))
+                assert found in known, f"{source}: {target}"
     assert checked > 100
-
-
-def _normal(path):
-    parts = []
-    for part in path.parts:
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return parts
 
 
 def test_llms_txt_has_a_summary_of_each_page(pages):

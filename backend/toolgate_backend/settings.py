@@ -52,9 +52,9 @@ class GrammarSettings(Section):
     formats always have it; drafts then save more steps."""
     cache_mb: int = Field(default=704, ge=11)
     """Maximum size of the backend's caches, in megabytes: 8 parts of 11 for the rules that grammars
-    share, as xgrammar counts them (the process takes four to fourteen times as much;
-    [measured](results.md#memory)), 2 for the [token graph](token-graph.md), 1 for compiled
-    grammars."""
+    share, as xgrammar counts them (the process takes up to four times as much, with a small
+    vocabulary fourteen times; [measured](results.md#memory)), 2 for the [token
+    graph](token-graph.md), 1 for compiled grammars."""
 
 
 class QuarantineSettings(Section):

@@ -2,8 +2,7 @@
 
 pydantic leaves a tag with a default out of `required`, and refuses objects without it. OpenAPI
 requires the member that `discriminator` names. To require a member only forbids values, except
-inside a negation and in a `oneOf` whose alternatives may overlap: a schema with one of these stays
-as it is.
+inside a negation and in a `oneOf` whose alternatives may overlap: with one of these, none is.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from .walk import at_pointer, pointer_of_ref, reachable
 MAX_VISITS = 20_000
 """Maximum number of alternatives that are read. With more, nothing is changed."""
 _UNIONS = ("anyOf", "oneOf")
-_OPAQUE = {"$dynamicRef", "contains", "if", "not"}
-"""Keywords of which nothing is changed: fewer values in them may be more outside."""
+_OPAQUE = {"contains", "if", "not"}
+"""Keywords that may allow more values if fewer satisfy what is in them."""
 Schema = dict[str, Any]
 
 
@@ -41,7 +40,7 @@ def require_tags(schema: Any) -> None:
     apart becomes an `anyOf`, which is then equivalent."""
     with suppress(AttributeError, LookupError, TypeError, ValueError):  # no schema: reported later
         nodes = [node for _, node in reachable(schema)]
-        if all(_OPAQUE.isdisjoint(node) for node in nodes):
+        if not any("$dynamicRef" in node for node in nodes):
             _Document(schema).require_tags(nodes)
 
 
@@ -52,16 +51,16 @@ class _Document:
 
     def require_tags(self, nodes: Collection[Schema]) -> None:
         unions = [self._union(node, k) for node in nodes for k in _UNIONS if k in node]
-        if any(not each.is_apart for each in unions if each.keyword == "oneOf"):
-            return
-        for node, keyword, leaves, tag, _ in unions:
-            if tag is None:
+        overlaps = any(not each.is_apart for each in unions if each.keyword == "oneOf")
+        is_fixed = overlaps or any(_OPAQUE & node.keys() for node in nodes)
+        for node, keyword, leaves, tag, is_apart in unions:
+            tagged = [leaf for leaf in leaves if leaf.get("properties", {}).get(tag)]
+            lacking = [leaf for leaf in tagged if tag not in leaf.get("required", ())]
+            if tag is None or (is_fixed and lacking):
                 continue
-            for leaf in leaves:
-                required = leaf.get("required", [])
-                if leaf.get("properties", {}).get(tag) and tag not in required:
-                    leaf["required"] = [*required, tag]
-            if keyword == "oneOf" and "anyOf" not in node:
+            for leaf in lacking:
+                leaf["required"] = [*leaf.get("required", ()), tag]
+            if keyword == "oneOf" and is_apart and "anyOf" not in node:
                 node["anyOf"] = node.pop("oneOf")
 
     def _union(self, node: Schema, keyword: str) -> _Union:
