@@ -27,6 +27,7 @@ from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
+from .keys.access import key_of
 from .keys.key import Key
 from .keys.limit_kinds import NO_TOKENS, Tokens
 from .limits.estimate import estimate
@@ -74,6 +75,8 @@ class Caller:
     authenticated: bool = False
     """Toolgate authenticated the request. False if LiteLLM's configuration uses another
     authentication."""
+    sent_key: str = field(default="", repr=False)
+    """The API key in the request's headers, which nobody may have checked; "" without one."""
 
     @property
     def sender(self) -> str:
@@ -425,8 +428,9 @@ def model_in_path(scope: MutableMapping[str, Any]) -> str:
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:
     """Return the context in an ASGI scope. Create one if the app was not started by `toolgate
-    proxy`."""
+    proxy`. Raise InvalidKey if its headers have different keys."""
     context = scope.get(SCOPE)
     if not isinstance(context, RequestContext):
-        context = scope[SCOPE] = RequestContext()
+        caller = Caller(sent_key=key_of(scope.get("headers", ())))
+        context = scope[SCOPE] = RequestContext(caller=caller)
     return context

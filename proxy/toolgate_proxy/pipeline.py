@@ -44,7 +44,7 @@ class Pipeline:
         try:
             sent = await incoming.arrive(self.surface, self.counting, scope, receive, context)
             if sent.route is None:
-                await self.litellm.check_model(scope, sent.values, sent.asker)
+                await self.litellm.check_model(scope, context, sent.values, sent.asker)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
@@ -52,9 +52,10 @@ class Pipeline:
             return
         if sent.route is None:
             streamed = is_streamed(sent.values)
-            await self.litellm.pass_on(scope, sent.body.again(receive), send, streamed=streamed)
+            again = sent.body.again(receive)
+            await self.litellm.pass_on(scope, context, again, send, streamed=streamed)
         elif sent.begins:
-            await Run(self, scope, sent.values, sent.body.size)(scope, receive, send)
+            await Run(self, scope, context, sent.values, sent.body.size)(scope, receive, send)
         else:
             host = Admission(self.surface, scope, context, sent.route, sent.asker, sent.values)
             exchange = _Exchange(self, host, reply, sent)

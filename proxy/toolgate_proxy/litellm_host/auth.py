@@ -34,7 +34,7 @@ from toolgate_core.errors import (
 from toolgate_core.host_probe import optional
 
 from .. import metrics
-from ..context import SCOPE, RequestContext, context_of, route_path
+from ..context import SCOPE, Caller, RequestContext, context_of, route_path
 from ..keys.access import key_of, may_open, refusal
 from ..keys.key import Key
 from ..keys.sync import WRONG_KEY
@@ -201,14 +201,14 @@ def asker(caller: UserAPIKeyAuth) -> Asker:
     return Asker(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
 
 
-async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker]:
+async def model_and_sender(model: str, caller: Caller) -> tuple[str, Asker]:
     """Return the model that a request is for, and its sender. In LiteLLM's database, keys and teams
-    have aliases of models."""
+    have aliases of models. `model`: the name in the request."""
     from litellm.proxy.auth.auth_checks import get_key_object
 
-    if (caller := context_of(scope).caller).authenticated:
+    if caller.authenticated:
         return model, Asker(is_administrator=caller.key is None)
-    sent = key_of(scope["headers"]) or ""
+    sent = caller.sent_key
     if is_master_key(sent):
         return model, Asker(is_administrator=True)
     is_litellms = has_database() and litellm_proxy().user_custom_auth is None

@@ -25,7 +25,7 @@ from .. import metrics
 from ..api.surface import Client, Provision
 from ..context import RequestContext, context_of, route_path
 from ..features.all import FEATURES
-from ..keys.access import key_of, may_open, refusal
+from ..keys.access import may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.app import serves_without_key
 from ..litellm_host.proxy_server import has_database
@@ -55,7 +55,7 @@ async def authorize(scope: Scope, context: RequestContext) -> None:
     if is_open(path):
         return
     if has_database():
-        _check_virtual_key(scope, path)
+        _check_virtual_key(scope, context, path)
         return
     await check_key(scope, context)
     if context.caller.key is not None and not may_open(scope["method"], path):
@@ -70,7 +70,7 @@ async def check_key(scope: Scope, context: RequestContext) -> None:
         return
     try:
         auth.check_address(scope)
-        sent = key_of(scope["headers"]) or _key_in_query(scope)
+        sent = context.caller.sent_key or _key_in_query(scope)
         if not sent:
             raise InvalidKey("The request has no API key. Send `Authorization: Bearer <key>`.")
         key = await auth.identify(sent, auth.address_of(scope))
@@ -117,11 +117,11 @@ class ClosedRoutes:
         return serves_without_key(self._host, scope, path)
 
 
-def _check_virtual_key(scope: Scope, path: str) -> None:
+def _check_virtual_key(scope: Scope, context: RequestContext, path: str) -> None:
     """Raise PermissionDenied where a virtual key is used for anything but models. Some of
     LiteLLM's routes have an authentication of their own."""
-    key, key_sync = key_of(scope["headers"]), gateway().key_sync
-    if key is None or key_sync is None or may_open(scope["method"], path):
+    key, key_sync = context.caller.sent_key, gateway().key_sync
+    if not key or key_sync is None or may_open(scope["method"], path):
         return
     if key in key_sync.key_cache:
         raise refusal(scope["method"], path)
@@ -141,7 +141,7 @@ def _is_below(path: str, opened: str) -> bool:
 
 
 def client_of(scope: Scope, context: RequestContext) -> Client:
-    owner = owner_of(scope, context)
+    owner = owner_of(context)
     headers = {
         name.decode(): value.decode("latin-1")
         for name, value in scope["headers"]
@@ -168,16 +168,15 @@ def provisions() -> dict[type[Provision], Provision]:
     return {type(provision): provision for provision in made}
 
 
-def owner_of(scope: Scope, context: RequestContext) -> str:
-    """Who may use the data that a request creates: the team of its key, or the key."""
+def owner_of(context: RequestContext) -> str:
+    """Return who may use the data that a request creates: the team of its key, or the key."""
     if owner := context.caller.owner:
         return owner
-    secret = key_of(scope["headers"]) or ""
-    return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
+    return f"secret {hashlib.sha256(context.caller.sent_key.encode()).hexdigest()}"
 
 
-def owner_of_body(scope: Scope, context: RequestContext) -> str | None:
-    """Whose request bodies are counted together. None if they are not: the master key has no
+def owner_of_body(context: RequestContext) -> str | None:
+    """Return whose request bodies are counted together. None if they are not: the master key has no
     limits, and another authentication names the sender only after it has read the body. With
     LiteLLM's database its own routes check the key after the body, so that it is looked up here."""
     if context.caller.key is not None:
@@ -185,7 +184,7 @@ def owner_of_body(scope: Scope, context: RequestContext) -> str | None:
     if context.caller.authenticated or not auth.is_ours():
         return None
     try:
-        sent, key_sync = key_of(scope["headers"]) or "", gateway().key_sync
+        sent, key_sync = context.caller.sent_key, gateway().key_sync
         if auth.is_master_key(sent):
             return None
         return ANYONE if key_sync is None else key_sync.key_cache.find(sent).id

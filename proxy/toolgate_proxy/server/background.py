@@ -30,7 +30,7 @@ from toolgate_core import errors
 
 from ..api.responses.output import ENDS, error_event, first_events, last_event, numbered
 from ..api.surface import is_streamed
-from ..context import REQUEST_ID, SCOPE, context_of
+from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
 from ..limits.key_bounds import SMALL
 from ..redis_client import Script
 from ..response_store import record
@@ -187,11 +187,18 @@ class Run:
     """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
     on its own: limits, log and metrics are those of that request."""
 
-    def __init__(self, app: ASGIApp, scope: Scope, values: Mapping[str, Any], size: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        scope: Scope,
+        context: RequestContext,
+        values: Mapping[str, Any],
+        size: int,
+    ) -> None:
         """Raise RateLimited."""
-        context, bodies = context_of(scope), gateway().bodies
+        self._context, bodies = context, gateway().bodies
         self._stream = is_streamed(values)
-        self._room = bodies.open(f"in the background: {owner_of(scope, context)}")
+        self._room = bodies.open(f"in the background: {owner_of(context)}")
         self._room.resize(max(size, bodies.limit // MOST_RUNNING, SMALL + 1))
         body = {"request_id": secrets.token_hex(16), **values}
         if isinstance(body.get("stream"), bool | None):
@@ -215,7 +222,7 @@ class Run:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond when the response is queued, or follow it if the request asks for a stream. If
         the client disconnects before, nothing is generated."""
-        context = context_of(scope)
+        context = self._context
         async with Disconnect(receive) as disconnect:
             await self._known.wait()
             disconnect.ignore()
@@ -227,7 +234,7 @@ class Run:
         if self.place is None:
             self.stopped.set()
         elif self._stream:
-            await follow(self.place, -1)(scope, receive, send)
+            await follow(self.place, -1, context)(scope, receive, send)
 
     async def queue(self, owner: str, turn: record.StoredResponse) -> None:
         """Store a response before it is generated, unless the request goes on to another model.
@@ -311,11 +318,11 @@ RUNNING: set[Run] = set()
 """Those of this process."""
 
 
-def follow(place: Place, after: int) -> ASGIApp:
+def follow(place: Place, after: int, context: RequestContext) -> ASGIApp:
     """Return an app that sends the events behind the number `after`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        context, following, end = context_of(scope), after + 1, b""
+        following, end = after + 1, b""
         reply = Reply(send, context)
         keepalive = reply.kept_alive(gateway().settings.keepalive_seconds)
         async with keepalive, Disconnect(receive) as disconnect:

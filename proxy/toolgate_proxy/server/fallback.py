@@ -48,7 +48,7 @@ async def answer(
     values = {name: value for name, value in values.items() if name not in own}
     scope = scope_of(host.scope, context, fallbacks.model)
     checked = {name: value for name, value in values.items() if name not in LITELLMS}
-    await litellm.check(scope, checked, fallbacks.asker)
+    await litellm.check(scope, context, checked, fallbacks.asker)
     kept = {name: value for name, value in values.items() if name != FALLBACKS}
     body = RequestBody.of_values({**kept, **NO_FURTHER}, 0)
     status, refusal = 200, b""
@@ -65,7 +65,7 @@ async def answer(
                 disconnect.ignore()
         await reply.forward(message)
 
-    await litellm.host(scope, body.again(_receive), noting_events(send, context))
+    await litellm.host(scope, context, body.again(_receive), noting_events(send, context))
     if status >= 400:
         raise HostRefused(_message(refusal), status)
 

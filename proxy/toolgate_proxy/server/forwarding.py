@@ -45,13 +45,13 @@ class Forwarding:
         if lacking is not None:
             raise lacking
         if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
-            await self.host(scope, sent.again(receive), send)
+            await self.host(scope, context, sent.again(receive), send)
             return
         values = await incoming.values_of(sent, scope, context)
-        await self.check(scope, values)
+        await self.check(scope, context, values)
         streamed = is_streamed(values)
         del values  # which takes memory while LiteLLM responds
-        await self.pass_on(scope, sent.again(receive), send, streamed=streamed)
+        await self.pass_on(scope, context, sent.again(receive), send, streamed=streamed)
 
     def unless(self, answer: Answer) -> ASGIApp:
         """Return an app whose response is that of `answer`, if there is one."""
@@ -62,18 +62,24 @@ class Forwarding:
 
         return app
 
-    async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> None:
+    async def check_model(
+        self, scope: Scope, context: RequestContext, values: dict[str, Any], asker: Asker
+    ) -> None:
         """Check a request at a path of our own for a model that LiteLLM serves. Raise as `check`,
         and ModelNotFound."""
-        context = context_of(scope)
-        await self.check(scope, values, asker)
+        await self.check(scope, context, values, asker)
         if context.caller.authenticated:
             await check_exists(context.model or "", context.caller.key)
 
-    async def check(self, scope: Scope, values: dict[str, Any], asker: Asker | None = None) -> None:
+    async def check(
+        self,
+        scope: Scope,
+        context: RequestContext,
+        values: dict[str, Any],
+        asker: Asker | None = None,
+    ) -> None:
         """Check a body that names a model. Raise InvalidRequest, ModelNotFound and
         UnsupportedParameter."""
-        context = context_of(scope)
         try:
             body_guard.check(route_path(scope), values, asker)
         except ModelNotFound:
@@ -81,18 +87,25 @@ class Forwarding:
                 raise await model_not_found(context.model, context.caller.key) from None
             raise
 
-    async def pass_on(self, scope: Scope, receive: Receive, send: Send, *, streamed: bool) -> None:
+    async def pass_on(
+        self,
+        scope: Scope,
+        context: RequestContext,
+        receive: Receive,
+        send: Send,
+        *,
+        streamed: bool,
+    ) -> None:
         """Pass a request for a model on. A stream of chat completions is kept alive while it is
         silent."""
-        context = context_of(scope)
         if not streamed or body_guard.CHAT not in scope["path"]:
-            await self.host(scope, receive, noting_events(send, context))
+            await self.host(scope, context, receive, noting_events(send, context))
             return
         reply = Reply(send, context)
         async with reply.kept_alive(gateway().settings.keepalive_seconds):
-            await self.host(scope, receive, noting_events(reply.forward, context))
+            await self.host(scope, context, receive, noting_events(reply.forward, context))
 
-    async def answered(self, scope: Scope) -> Response:
+    async def answered(self, scope: Scope, context: RequestContext) -> Response:
         """Return LiteLLM's response to a request without a body, whose key was checked."""
         response = Response()
         response.raw_headers = []
@@ -106,10 +119,12 @@ class Forwarding:
                 response.raw_headers = [*message["headers"]]
             response.body = bytes(response.body) + message.get("body", b"")
 
-        await self.host(scope, receive, send)
+        await self.host(scope, context, receive, send)
         return response
 
-    async def host(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def host(
+        self, scope: Scope, context: RequestContext, receive: Receive, send: Send
+    ) -> None:
         """Let LiteLLM's app answer a request."""
-        carry(context_of(scope))
+        carry(context)
         await self._app(scope, receive, send)

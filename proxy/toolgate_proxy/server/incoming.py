@@ -17,7 +17,7 @@ from ..context import RequestContext, model_in_path
 from ..features.litellm_all import parts_of
 from ..features.litellm_part import FeaturePart
 from ..litellm_host.admission import Admission
-from ..litellm_host.auth import asked
+from ..litellm_host.auth import model_and_sender
 from ..litellm_host.routing.model_route import ModelRoute, own_route
 from ..litellm_host.routing.router import Asker, Target
 from ..request_fields import Fields
@@ -80,7 +80,7 @@ async def arrive(
     await check_key(scope, context)
     body = await read(scope, receive, context)
     values = await values_of(body, scope, context)
-    model, asker = await asked(scope, context.model or "")
+    model, asker = await model_and_sender(context.model or "", context.caller)
     if (route := own_route(model, asker)) is None:
         return Arrived(body, values, asker, None)
     # A request of the background comes here a second time, on its own.
@@ -129,7 +129,7 @@ async def read(scope: Scope, receive: Receive, context: RequestContext) -> Reque
         # The scope lives as long as the response.
         sent: RequestBody = scope.pop(READ)
         return sent
-    if (owner := owner_of_body(scope, context)) is not None:
+    if (owner := owner_of_body(context)) is not None:
         reservation = here.bodies.open(owner)
         context.free_memory = reservation.close
     return await body.read(

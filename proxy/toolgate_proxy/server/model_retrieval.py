@@ -28,7 +28,7 @@ from ..background import without_owner
 from ..context import MATCH, RequestContext
 from ..keys.key import Key
 from ..litellm_host import auth
-from ..litellm_host.auth import asked, may_use, model_not_found, not_among, usable_models
+from ..litellm_host.auth import may_use, model_and_sender, model_not_found, not_among, usable_models
 from ..litellm_host.routing.router import PRICES, Asker, Row, has_plain_names, placement_of, rows_of
 from ..routing.deployments import Deployment
 from ..state import gateway
@@ -65,7 +65,7 @@ async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> 
     anthropic = surface_of(scope["path"], Headers(scope=scope)) is MESSAGES
     if not auth.is_ours():
         await authorize(scope, context)
-        return await _of_litellm(litellm, scope, model)
+        return await _of_litellm(litellm, scope, context, model)
     if model is None and not anthropic and (scope.get("query_string") or not has_plain_names()):
         return None
     await authorize(scope, context)
@@ -86,11 +86,11 @@ async def info(litellm: Forwarding, scope: Scope, context: RequestContext) -> Re
     """Return LiteLLM's list of deployments or model groups, as far as the key may use them. Raise
     ToolgateError."""
     await authorize(scope, context)
-    response = await litellm.answered(scope)
+    response = await litellm.answered(scope, context)
     listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
     if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
         return response
-    _, asker = await asked(scope, "")
+    _, asker = await model_and_sender("", context.caller)
     named = [
         (str(each.get("model_name") or each.get("model_group")), each) for each in listed["data"]
     ]
@@ -129,17 +129,19 @@ async def _names(model: str | None, key: Key | None) -> list[str]:
     return [model]
 
 
-async def _of_litellm(litellm: Forwarding, scope: Scope, model: str | None) -> Response:
+async def _of_litellm(
+    litellm: Forwarding, scope: Scope, context: RequestContext, model: str | None
+) -> Response:
     """Return LiteLLM's list with the context length of our models, or one model of it. Raise
     ModelNotFound."""
     if model is not None:
         path = scope["path"][: -len(model) - 1]
         scope = {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
-    response = await litellm.answered(scope)
+    response = await litellm.answered(scope, context)
     listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
     if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
         return response
-    _, asker = await asked(scope, "")
+    _, asker = await model_and_sender("", context.caller)
     shown = {each["id"]: each for each in listed["data"]}
     if model is not None and model not in shown:
         raise not_among([*shown], model)

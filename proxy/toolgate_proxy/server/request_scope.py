@@ -34,6 +34,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -52,7 +53,6 @@ from ..context import (
     SCOPE,
     Notes,
     RequestContext,
-    context_of,
     keywords_note,
     route_path,
 )
@@ -106,7 +106,8 @@ class RequestScope:
             await send(message)
 
         scope["headers"] = without_control_headers(scope["headers"])
-        app = scraped(scope, gateway().settings.metrics_token) or self._checked
+        checked = partial(self._checked, context)
+        app = scraped(scope, gateway().settings.metrics_token) or checked
         span = traffic.begin(scope, surface)
         try:
             with tracing.current(span):
@@ -124,14 +125,15 @@ class RequestScope:
             as_json = gateway().settings.log_format == "json"
             logs.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 
-    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request by its headers, or let the app respond."""
+    async def _checked(
+        self, context: RequestContext, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Read the key of a request. Refuse it by its headers, or let the app respond."""
         try:
-            key_of(scope["headers"])
+            context.caller.sent_key = key_of(scope["headers"])
             if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
                 raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
         except ToolgateError as error:
-            context = context_of(scope)
             context.form = surface_of(scope["path"], Headers(scope=scope))
             await Reply(send, context).fail(error)
             return

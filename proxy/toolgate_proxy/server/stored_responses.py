@@ -53,7 +53,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     seal = await _identify(scope, context)
     responses = gateway().responses
     place = None if responses.shared is None else Place(responses, seal.owner, wanted)
-    found = _Work(responses, seal, wanted, _Query(scope), place)
+    found = _Work(responses, seal, wanted, _Query(scope), place, context)
     if not is_ours and await found.find() is None:
         return None
     context.call_id = uuid.uuid4().hex
@@ -110,7 +110,7 @@ async def _identify(scope: Scope, context: RequestContext) -> OwnerSeal:
         request = Request(scope)
         request._body = b""  # so that another authentication does not wait for it
         await auth.litellm_caller(request, {})
-    return OwnerSeal(gateway().sealer, owner_of(scope, context))
+    return OwnerSeal(gateway().sealer, owner_of(context))
 
 
 def _json(content: object) -> Response:
@@ -125,6 +125,7 @@ class _Work:
     _query: _Query
     _place: Place | None
     """Of the response, if it is in the background perhaps."""
+    _context: RequestContext
 
     async def retrieve(self) -> ASGIApp:
         include, streamed = self._query.include(), self._query.flag("stream")
@@ -144,7 +145,7 @@ class _Work:
             )
         if not await self._place.has_events():
             raise NOT_KEPT
-        return follow(self._place, -1 if after is None else after)
+        return follow(self._place, -1 if after is None else after, self._context)
 
     async def delete(self) -> ASGIApp:
         if is_active(await self._find()):
