@@ -360,11 +360,11 @@ class RequestContext:
         safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
         return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
 
-    async def admit(
+    async def reserve(
         self, limiter: Limiter, body: Mapping[str, Any], *, output: bool = True
     ) -> None:
-        """Admit the request under the limits of its key, once, reserve tokens for it, and note the
-        rate-limit headers. `body`: as the client sent it; `output`: whether the response has output
+        """Check the limits of the request's key and reserve tokens, once, and note the rate-limit
+        headers. `body`: as the client sent it; `output`: whether the response has output
         tokens. Raise RateLimited and LimitsUnavailable."""
         key, meter = self.caller.key, self.meter
         if key is None or meter.lease is not None:  # the master key has no limits
@@ -414,7 +414,7 @@ def keywords_note(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> 
 
 def route_path(scope: MutableMapping[str, Any]) -> str:
     """Return the path of a request without LiteLLM's `SERVER_ROOT_PATH`. It is the path in the
-    request line, which a forged Host header can't change."""
+    request line, which a forged Host header cannot change."""
     path = str(scope["path"])
     root = str(scope.get("app_root_path", scope.get("root_path", ""))).rstrip("/")
     return path.removeprefix(root) if path.startswith(f"{root}/") else path
@@ -431,6 +431,6 @@ def context_of(scope: MutableMapping[str, Any]) -> RequestContext:
     proxy`. Raise InvalidKey if its headers have different keys."""
     context = scope.get(SCOPE)
     if not isinstance(context, RequestContext):
-        caller = Caller(sent_key=key_of(scope.get("headers", ())))
+        caller = Caller(sent_key=key_of(scope.get("headers", ())) or "")
         context = scope[SCOPE] = RequestContext(caller=caller)
     return context

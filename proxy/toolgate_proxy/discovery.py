@@ -81,7 +81,7 @@ class Discovery:
         except OSError as error:
             if not name.failed:
                 logger.warning(
-                    "The name of %s can't be resolved (%s). Its last addresses stay in use.",
+                    "The name of %s cannot be resolved (%s). Its last addresses stay in use.",
                     without_password(url),
                     error.strerror or type(error).__name__,
                 )

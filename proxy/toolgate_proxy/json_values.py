@@ -97,7 +97,7 @@ def check_texts(values: dict[str, Any]) -> None:
 
 
 def _without_texts(value: dict[str, Any], most: int) -> int:
-    """Return `most` without the values of JSON texts. Raises RequestTooLarge if they have more."""
+    """Return `most` without the values of JSON texts. Raise RequestTooLarge if they have more."""
     for name in JSON_TEXTS:
         text = value.get(name)
         found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
@@ -111,7 +111,7 @@ def _without_texts(value: dict[str, Any], most: int) -> int:
 
 
 def _read(content: bytes) -> Any:
-    """The JSON value of a body. Raises InvalidRequest and RequestTooLarge."""
+    """The JSON value of a body. Raise InvalidRequest and RequestTooLarge."""
     if exceeds(content, MAX_VALUES):
         raise RequestTooLarge(
             f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
@@ -147,8 +147,8 @@ def check_nesting(value: object) -> None:
 
 
 def _without_long_integers(value: Any) -> Any:
-    """The value with floats in place of integers of more than 64 bits, which orjson can't write.
-    Bounds of a schema become no wider. Raises InvalidRequest for those that are too large for
+    """The value with floats in place of integers of more than 64 bits, which orjson cannot write.
+    Bounds of a schema become no wider. Raise InvalidRequest for those that are too large for
     floats, and for values of an `enum` or `const` that no float is equal to."""
     waiting = [("", value)]
     while waiting:

@@ -23,7 +23,7 @@ from .server import fallback, incoming
 from .server.background import Run
 from .server.connection import Disconnect, Reply
 from .server.forwarding import Forwarding
-from .server.incoming import Admitted, Arrived
+from .server.incoming import CheckedRequest, Incoming
 from .server.sending import Sending, answer
 
 
@@ -42,7 +42,7 @@ class Pipeline:
         context.form = self.surface
         reply = Reply(send, context)
         try:
-            sent = await incoming.arrive(self.surface, self.counting, scope, receive, context)
+            sent = await incoming.read_request(self.surface, self.counting, scope, receive, context)
             if sent.route is None:
                 await self.litellm.check_model(scope, context, sent.values, sent.asker)
         except ToolgateError as error:
@@ -55,7 +55,7 @@ class Pipeline:
             again = sent.body.again(receive)
             await self.litellm.pass_on(scope, context, again, send, streamed=streamed)
         elif sent.begins:
-            await Run(self, scope, context, sent.values, sent.body.size)(scope, receive, send)
+            await Run(self, scope, context, sent)(scope, receive, send)
         else:
             host = Admission(self.surface, scope, context, sent.route, sent.asker, sent.values)
             exchange = _Exchange(self, host, reply, sent)
@@ -69,12 +69,12 @@ class _Exchange:
     pipeline: Pipeline
     host: Admission
     reply: Reply
-    sent: Arrived
+    sent: Incoming
 
     async def respond(self, disconnect: Disconnect) -> None:
         """Respond with the model, or with its fallbacks. Raise ToolgateError."""
         counts = self.pipeline.counting is not None
-        admitted = await incoming.admitted(self.host, self.sent, disconnect, output=not counts)
+        admitted = await incoming.check_request(self.host, self.sent, disconnect, output=not counts)
         while True:
             try:
                 await self._attempt(admitted, disconnect)
@@ -86,7 +86,7 @@ class _Exchange:
             else:
                 return
 
-    async def _attempt(self, admitted: Admitted, disconnect: Disconnect) -> None:
+    async def _attempt(self, admitted: CheckedRequest, disconnect: Disconnect) -> None:
         """Respond with the model at which the request is."""
         host, reply, counting = self.host, self.reply, self.pipeline.counting
         if host.fallbacks.is_litellms:

@@ -55,7 +55,7 @@ class Sealer:
         return VERSION + nonce + self._cipher(purpose).encrypt(nonce, data, _bound(owner))
 
     def open(self, sealed: bytes, *, purpose: str, owner: str) -> bytes:
-        """Raises SealBroken."""
+        """Raise SealBroken."""
         start = len(VERSION)
         nonce, rest = sealed[start : start + NONCE_BYTES], sealed[start + NONCE_BYTES :]
         if not sealed.startswith(VERSION) or len(nonce) < NONCE_BYTES:
@@ -88,7 +88,7 @@ class OwnerSeal:
         return self.sealer.seal(data, purpose=purpose, owner=self.owner)
 
     def open(self, sealed: bytes, *, purpose: str) -> bytes:
-        """Raises SealBroken."""
+        """Raise SealBroken."""
         return self.sealer.open(sealed, purpose=purpose, owner=self.owner)
 
     def seal_text(self, text: str, *, purpose: str) -> str:

@@ -14,12 +14,12 @@ class BadFile(Exception):
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the content, None of an empty file. Raises BadFile."""
+    """Return the content, None of an empty file. Raise BadFile."""
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(
-            f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
+            f"{path} cannot be read ({type(error).__name__}). Check its path, permissions and "
             "encoding (UTF-8)."
         ) from error
     except yaml.reader.ReaderError as error:

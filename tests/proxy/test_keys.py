@@ -236,7 +236,7 @@ def test_a_key_file_is_read(tmp_path):
     assert second.terms.expires == NOON
     assert read_keys(path, HASHER)[0].id == first.id
     assert sent not in path.read_text()
-    with pytest.raises(BadFile, match="can't be read"):
+    with pytest.raises(BadFile, match="cannot be read"):
         read_keys(tmp_path / "no.yaml", HASHER)
 
 

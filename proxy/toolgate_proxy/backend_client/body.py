@@ -49,7 +49,7 @@ GRAMMARS = Bound(32_000_000, 100_000)
 
 
 class Body:
-    """Raises BackendFailed for a body that is compressed or exceeds its bound."""
+    """Raise BackendFailed for a body that is compressed or exceeds its bound."""
 
     def __init__(self, response: aiohttp.ClientResponse, bound: Bound) -> None:
         self._response = response
@@ -108,7 +108,7 @@ class BoundedResponse(aiohttp.ClientResponse):
     event loop."""
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
-        """Begin to read the response. Raises BackendFailed."""
+        """Begin to read the response. Raise BackendFailed."""
         protocol, number = connection.protocol, count(1)
         read = protocol.read
 

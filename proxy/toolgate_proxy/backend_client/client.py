@@ -107,7 +107,7 @@ class Backend:
 
     async def probe(self) -> int | None:
         """Request the backend's description. Returns the number of its in-flight requests, if it
-        reports them. Raises the error if there is no valid response."""
+        reports them. Raise the error if there is no valid response."""
         return (await self._fetch_info()).in_flight
 
     def forget_info(self) -> None:
@@ -124,14 +124,14 @@ class Backend:
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 
     async def count(self, request: wire.CountTokens) -> int:
-        """Return the number of tokens of a prompt. Raises the backend's refusal."""
+        """Return the number of tokens of a prompt. Raise the backend's refusal."""
         counted = await self._json("count", request)
         return _checked(wire.TokenCount, counted, "a count of tokens").tokens
 
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
     ) -> EventStream:
-        """Start a generation. Raises the backend's refusal, for example GrammarsRefused.
+        """Start a generation. Raise the backend's refusal, for example GrammarsRefused.
 
         `deadline` (time.monotonic) is set for a request that continues an earlier one. The caller
         must close the stream. Closing it early makes the backend stop generating.
@@ -194,7 +194,7 @@ class Backend:
     async def _send(
         self, op: str, message: wire.Message | None, limit: float
     ) -> aiohttp.ClientResponse:
-        """Return the response, with its body not read yet. Raises the error of an unsuccessful
+        """Return the response, with its body not read yet. Raise the error of an unsuccessful
         one."""
         model, limits = self._model, None
         if self.last_info is not None:

@@ -37,7 +37,7 @@ class EventStream:
         begin_by: float,
         note: Callable[[wire.StartEvent], object] = lambda _: None,
     ) -> None:
-        """Raises BackendFailed for a response that is compressed or too large."""
+        """Raise BackendFailed for a response that is compressed or too large."""
         self._note = note
         self._response = response
         self._body = Body(response, bound.body)

@@ -79,7 +79,7 @@ def repeats(error: ToolgateError) -> int:
 
 
 def refused_connection(error: ToolgateError) -> bool:
-    """Return whether no connection could be made: nothing listens, or the host can't be found."""
+    """Return whether no connection could be made: nothing listens, or the host cannot be found."""
     return isinstance(error.__cause__, NOT_CONNECTED)
 
 
@@ -93,7 +93,7 @@ def asked_again(ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
             with suppress(FingerprintMismatch):
                 return await ask(*args, **kwargs)
         raise BackendUnavailable(
-            "The replicas behind one address of this model differ, so the response can't be "
+            "The replicas behind one address of this model differ, so the response cannot be "
             "enforced. Retry shortly. If this continues, start all replicas with the same release, "
             "model and flags.",
             retry_after=RETRY_AFTER,

@@ -49,7 +49,7 @@ def encoded(
     """Return the body of a message in the shape of a chat completion.
 
     `model`: for messages that do not name one. `limits`: of the backend. `sealed`: as in
-    chat_shape.py. Raise ContextLengthExceeded, and InvalidRequest for values that JSON can't
+    chat_shape.py. Raise ContextLengthExceeded, and InvalidRequest for values that JSON cannot
     represent: pydantic's serializer nests about 250 levels, and the depth of a request's fields is
     not limited."""
     mark, long = secrets.token_hex(16), list[str]()
@@ -65,7 +65,7 @@ def encoded(
 
 
 def _check_text(message: wire.Message | None, limits: wire.Limits, size: float) -> None:
-    """Raise ContextLengthExceeded for a prompt whose text can't fit. `size`: that of the message,
+    """Raise ContextLengthExceeded for a prompt whose text cannot fit. `size`: that of the message,
     in bytes."""
     prompt, context, longest = _prompt(message), limits.max_model_len, limits.max_token_bytes
     if prompt is not None and longest is not None and size > context * longest:
@@ -95,7 +95,7 @@ def _without_long(message: wire.Message | None, mark: str, long: list[str]) -> w
 
 def _marked(value: Any, mark: str, long: list[str]) -> Any:
     """Return the value with `mark` in place of its long strings, which are added to `long`. One
-    that is not valid Unicode stays, so that JSON can't represent the message."""
+    that is not valid Unicode stays, so that JSON cannot represent the message."""
     if isinstance(value, str):
         if len(value) < LONG or not _is_valid(value):
             return value
@@ -124,7 +124,7 @@ def _invalid(message: wire.Message) -> InvalidRequest:
     what = "The request" if param is None else repr(param)
     problem = half_pair_in(value) or "a value that is nested too deeply"
     return InvalidRequest(
-        f"{what} can't be sent to the backend, because it contains {problem}. Remove or replace "
+        f"{what} cannot be sent to the backend, because it contains {problem}. Remove or replace "
         "it.",
         param=param,
     )

@@ -227,7 +227,7 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool) -> SchemaNotEnforceable:
     pointer = "" if tool.custom else verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
     return refusal_of(verdict)(
-        f"{tool.subject} can't be enforced{where}: {verdict.reason}",
+        f"{tool.subject} cannot be enforced{where}: {verdict.reason}",
         pointer=pointer,
         param=tool.param,
     )
@@ -240,11 +240,11 @@ def _strict_error(
     if not residual or not tool.strict:
         return None
     if tool.custom:
-        message = f"{tool.subject} can't be enforced. Simplify it."
+        message = f"{tool.subject} cannot be enforced. Simplify it."
         return SchemaNotEnforceable(message, pointer="", param=tool.param)
     keyword, pointer = residual[0].keyword, residual[0].pointer
     return SchemaNotEnforceable(
-        f"{tool.subject} contain {keyword!r} (at {pointer}), which masks can't enforce. "
+        f"{tool.subject} contain {keyword!r} (at {pointer}), which masks cannot enforce. "
         "Rewrite the schema without it, or remove `strict`; calls are then validated before they "
         "are sent.",
         pointer=pointer,

@@ -123,7 +123,7 @@ class RedisCache:
             return None
         if not Sealer.is_shared(settings):
             logger.warning(
-                "The shared grammar cache is disabled, because its records can't be sealed. Set "
+                "The shared grammar cache is disabled, because its records cannot be sealed. Set "
                 "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
             return None

@@ -35,16 +35,16 @@ AWS_SIGNATURE = re.compile(
 Header = tuple[bytes, bytes]
 
 
-def key_of(headers: Iterable[Header]) -> str:
-    """Return the API key in the headers of an ASGI scope; "" without one. Raise InvalidKey if a
-    header is there several times with different keys."""
+def key_of(headers: Iterable[Header]) -> str | None:
+    """Return the API key in the headers of an ASGI scope. Raise InvalidKey if a header is there
+    several times with different keys."""
     found: dict[bytes, str] = {}
     for name, value in headers:
         if name in KEY_HEADERS and (key := key_in(value)) and found.setdefault(name, key) != key:
             raise InvalidKey(
                 f"The request has several {name.decode()!r} headers with different keys. Send one."
             )
-    return next((found[name] for name in KEY_HEADERS if name in found), "")
+    return next((found[name] for name in KEY_HEADERS if name in found), None)
 
 
 def key_in(value: bytes) -> str:

@@ -32,7 +32,7 @@ FIELDS = ("alias", "hash", "hint", "key", *TERMS, *LIMITS)
 
 
 def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[Key]:
-    """Read the keys of a file. Raises BadFile. `clear_keys`: entries may have `key` instead of
+    """Read the keys of a file. Raise BadFile. `clear_keys`: entries may have `key` instead of
     `hash`, for the import of existing keys. A file that the gateway reads may have only hashes."""
     keys: list[Key] = []
     places: dict[str, str] = {}

@@ -154,7 +154,7 @@ def now() -> datetime:
 PREFIX = "sk-tg-"
 RANDOM_BYTES = 32
 MIN_LENGTH, MAX_LENGTH = 16, 512
-"""Characters. Shorter keys can't be imported. Longer keys are refused without hashing them."""
+"""Characters. Shorter keys cannot be imported. Longer keys are refused without hashing them."""
 
 
 def new_key() -> str:
@@ -177,7 +177,7 @@ class Hasher:
 
     Without the secret, a hash neither confirms a guessed key nor can one be made for a new key. It
     also prevents timing attacks on the lookup: its duration depends on the hash, and an attacker
-    can't predict the hash of a guess.
+    cannot predict the hash of a guess.
     """
 
     def __init__(self, secret: SecretStr) -> None:

@@ -3,9 +3,9 @@
 `toolgate:{keys}:records`  hash: id → sealed record
 `toolgate:{keys}:mark`     sealed: the version of every key
 
-A reader looks at the seal of the mark, which is another one after each write, and reads the records
-of the keys whose versions are new in the mark. Unlike a published message, a change can't be missed
-while the reader is disconnected or starting.
+A reader looks at the seal of the mark, which each write changes, and reads the records of the keys
+whose versions are new in the mark. Unlike a published message, a change cannot be missed while the
+reader is disconnected or starting.
 
 The seal of a record shows that the command line wrote it, but not that it is the newest: whoever
 can write to Redis could replace the record of a revoked key by the one before. So each record has
@@ -123,7 +123,7 @@ MAX_ATTEMPTS = 50
 
 
 class StoreConflict(Exception):
-    """The key can't be written: it was changed by another command, or its alias is in use."""
+    """The key cannot be written: it was changed by another command, or its alias is in use."""
 
 
 @dataclass
@@ -178,7 +178,7 @@ class RedisStore:
         return named[0]
 
     async def put(self, key: Key) -> None:
-        """Write a key. Raises StoreConflict."""
+        """Write a key. Raise StoreConflict."""
         for _ in range(MAX_ATTEMPTS):
             found = await self._contents()
             if found.records.get(key.id.encode()) != self._read.get(key.id):
@@ -201,7 +201,7 @@ class RedisStore:
         )
 
     async def _contents(self) -> _Contents:
-        """Raises StoreConflict."""
+        """Raise StoreConflict."""
         sealed = await self._redis.get(MARK)
         records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
         found = opened(self._hasher, records.items())

@@ -60,7 +60,7 @@ class KeyCache:
         self._fresh_until: float | None = None
 
     def find(self, sent: str) -> Key:
-        """Return the key of a request. Raises InvalidKey, RetiredKey, and KeysUnavailable if the
+        """Return the key of a request. Raise InvalidKey, RetiredKey, and KeysUnavailable if the
         cache is stale."""
         if len(sent) > MAX_LENGTH:
             raise InvalidKey(WRONG_KEY)
@@ -68,7 +68,7 @@ class KeyCache:
         stale = self._fresh_until is None or self._clock() > self._fresh_until
         if stale and not (cached and cached.from_file):
             raise KeysUnavailable(
-                "API keys can't be checked, because they could not be read from Redis. Try again "
+                "API keys cannot be checked, because they could not be read from Redis. Try again "
                 "shortly.",
                 retry_after=1,
             )
@@ -223,7 +223,7 @@ class KeySync:
             changed = await self._read_changes(self._redis)
         except BadKeyData as error:
             self._bad_data = (
-                f"The API keys in Redis can't be read, so changes of keys have no effect. {error}"
+                f"The API keys in Redis cannot be read, so changes of keys have no effect. {error}"
             )
             self._log_once(self._bad_data)
             return None
@@ -232,7 +232,7 @@ class KeySync:
         return changed
 
     async def _read_changes(self, redis: SharedRedis) -> bool | None:
-        """Return the same as `_poll_redis`. Raises BadKeyData."""
+        """Return the same as `_poll_redis`. Raise BadKeyData."""
         replies = await redis.run([("GETRANGE", MARK, 0, SEAL_LENGTH - 1), ("HLEN", RECORDS)])
         if replies is None:
             return None

@@ -71,7 +71,7 @@ class RedisCounter:
         self, script: Script, given: Reservation, lease_ms: int, numbers: list[tuple[int, int]]
     ) -> object:
         """Return the reply to a command. `numbers`: what the script reads for each amount besides
-        its window. Raises NoResponse, and CommandRefused, which is logged."""
+        its window. Raise NoResponse, and CommandRefused, which is logged."""
         kinds = [each.kind for each in given.amounts]
         each = [
             (kind.window.type, kind.window.milliseconds, *more)

@@ -96,7 +96,7 @@ class BodyReservation:
 
     def resize(self, size: int) -> None:
         """Set the number of bytes that were received. If there is no room, raises RateLimited and
-        gives all of them back: a body that has begun can't wait for another one, and not all of
+        gives all of them back: a body that has begun cannot wait for another one, and not all of
         them shall fail."""
         more = size - self.size
         if more > 0 and not self._budget.fits(self.owner, more, size):
@@ -133,7 +133,7 @@ class FailedAttempts:
         self._times: OrderedDict[str, deque[float]] = OrderedDict()
 
     def count(self, address: str) -> None:
-        """Count a wrong key. Raises TooManyWrongKeys beyond the limit; that is not counted."""
+        """Count a wrong key. Raise TooManyWrongKeys beyond the limit; that is not counted."""
         moment = self._clock()
         times = self._times.setdefault(address, deque())
         self._times.move_to_end(address)

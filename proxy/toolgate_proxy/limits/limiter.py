@@ -75,7 +75,7 @@ class Lease:
 
     async def admit_prompt(self, prompt: int) -> None:
         """Reserve what a prompt has beyond its estimate. `prompt`: its tokens as a backend has
-        counted them, or as they are estimated with the texts of files. Raises RateLimited."""
+        counted them, or as they are estimated with the texts of files. Raise RateLimited."""
         if not self.key.limits.counts_output:
             return
         reserved = self.reserved
@@ -86,13 +86,13 @@ class Lease:
 
     async def admit_files(self, texts: Sequence[str]) -> None:
         """Reserve what the texts of files have beyond their estimate. Later attempts of the request
-        read them again. Raises RateLimited."""
+        read them again. Raise RateLimited."""
         if not self.has_files:
             await self.admit_prompt(self.reserved.input + files_beyond_estimate(texts))
             self.has_files = True
 
     async def admit_tool_call(self) -> None:
-        """Count one more call of a tool that the gateway runs. Raises RateLimited."""
+        """Count one more call of a tool that the gateway runs. Raise RateLimited."""
         if self.key.limits.counts_tool_calls:
             one = Tokens(tool_calls=1)
             await finished(self._reserve(one, one))
@@ -239,7 +239,7 @@ class Limiter:
     ) -> Lease:
         """Admit a request under the limits of its key, and add the rate-limit headers to `headers`,
         those of its response. `tokens`: to reserve; `used`: returns the tokens used so far;
-        `names`: of the headers. Raises RateLimited, and LimitsUnavailable if the limiter fails
+        `names`: of the headers. Raise RateLimited, and LimitsUnavailable if the limiter fails
         closed."""
         counted = amounts(key.limits, tokens) if key.limits.any else _unlimited()
         request, counter = Reservation(key.id, request_id, counted), self._shared or self._local
@@ -308,7 +308,7 @@ class Limiter:
                     self.leases.hold(replace(lease, counted=left, used=Tokens))
                 if not self._fails_open:
                     raise LimitsUnavailable(
-                        f"The limits of this API key can't be checked because {error.reason}. Try "
+                        f"The limits of this API key cannot be checked because {error.reason}. Try "
                         "again shortly, or report this to the administrator of this gateway.",
                         retry_after=1,
                     ) from error

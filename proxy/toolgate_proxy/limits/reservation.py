@@ -100,10 +100,10 @@ class CommandRefused(Unavailable):
 class Counter(Protocol):
     async def admit(self, request: Reservation) -> None:
         """Count the request if all limits allow it, and nothing otherwise. Note in it which limit
-        refused, and what each counter has. Raises Unavailable."""
+        refused, and what each counter has. Raise Unavailable."""
 
     async def correct(self, correction: Reservation) -> None:
-        """Add the amounts to the counters. Raises Unavailable."""
+        """Add the amounts to the counters. Raise Unavailable."""
 
 
 def amounts(limits: Limits, tokens: Tokens) -> tuple[Amount, ...]:
@@ -154,7 +154,7 @@ def duration(milliseconds: int) -> str:
 
 
 RETRY_AFTER_IN_FLIGHT = 1
-"""Seconds to wait for a request in flight, whose end can't be predicted."""
+"""Seconds to wait for a request in flight, whose end cannot be predicted."""
 
 
 def refusal(alias: str, refused: Amount, wait_ms: int) -> RateLimited:

@@ -105,7 +105,7 @@ TOOLGATE_RESPONSES_QUOTA is 0."""
 
 def unavailable(reason: str) -> ResponsesUnavailable:
     return ResponsesUnavailable(
-        f"Stored responses can't be read or written, because {reason}. Try again shortly, or send "
+        f"Stored responses cannot be read or written, because {reason}. Try again shortly, or send "
         "the whole conversation in `input`, without `background`.",
         retry_after=1,
     )
@@ -149,7 +149,7 @@ def is_large(value: object) -> bool:
 ACTIVE = ("queued", "in_progress")
 """The statuses of a response that has not ended."""
 UNFINISHED = (*ACTIVE, "failed", "cancelled")
-"""The statuses of a response that can't be continued."""
+"""The statuses of a response that cannot be continued."""
 STOPPED = GatewayStopped(
     "The gateway process that generated this response stopped before its end, or could not reach "
     "Redis. Create it again."

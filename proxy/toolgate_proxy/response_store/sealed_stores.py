@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 PUT, READ, DELETE = (Script(__package__, f"{name}.lua") for name in ("put", "read", "delete"))
 TIMEOUT_SECONDS = 2.0
 """Of a command. Responses are large, so a command may take longer than one for keys or limits; a
-client whose response can't be stored should still not wait for long."""
+client whose response cannot be stored should still not wait for long."""
 DIGEST = 32
 NONE = b"0" * DIGEST
 BROKEN = b"\0"
@@ -52,7 +52,7 @@ class RedisResponses:
         redis = SharedRedis(
             url,
             TIMEOUT_SECONDS,
-            "Responses are not stored, and stored ones can't be read, until it responds",
+            "Responses are not stored, and stored ones cannot be read, until it responds",
             metrics.RESPONSES_BREAKER,
         )
         return cls(redis, sealer, settings)

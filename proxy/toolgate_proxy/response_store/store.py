@@ -62,7 +62,7 @@ class ResponseStore:
             redis = RedisResponses.from_settings(settings, sealer)
         elif settings.responses_redis_url or settings.redis_url:
             logger.warning(
-                "Responses are not stored in Redis, because they can't be encrypted. Set "
+                "Responses are not stored in Redis, because they cannot be encrypted. Set "
                 "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
         return cls(redis or MemoryResponses(settings), sealer, settings)
@@ -83,7 +83,7 @@ class ResponseStore:
         return reason
 
     async def find(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Return a stored response. Raises ResponsesUnavailable."""
+        """Return a stored response. Raise ResponsesUnavailable."""
         turns = (await self.conversation(owner, response_id, most=1)).turns
         return turns[0] if turns else None
 
@@ -95,7 +95,7 @@ class ResponseStore:
         return await self.opened(owner, response_id, found, most)
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Return whether there was such a response. Raises ResponsesUnavailable."""
+        """Return whether there was such a response. Raise ResponsesUnavailable."""
         return await self._store.delete(owner, response_id)
 
     async def aclose(self) -> None:

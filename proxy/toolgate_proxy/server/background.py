@@ -19,10 +19,9 @@ import re
 import secrets
 import time
 import zlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,6 +39,7 @@ from ..state import gateway
 from .authorization import BACKGROUND, owner_of
 from .body import READ, RESERVED, RequestBody
 from .connection import Disconnect, Reply
+from .incoming import Incoming
 from .request_scope import RequestScope
 
 MOST_RUNNING, MOST_BYTES = 64, 16_000_000
@@ -63,7 +63,7 @@ NOT_KEPT = errors.InvalidRequest(
     param="stream",
 )
 TOO_LARGE = errors.RequestTooLarge(
-    "The response is too large to be stored (8 MB, compressed), so it can't be generated in the "
+    "The response is too large to be stored (8 MB, compressed), so it cannot be generated in the "
     "background. Shorten `input`."
 )
 
@@ -184,19 +184,12 @@ class Place:
 
 
 class Run:
-    """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
-    on its own: limits, log and metrics are those of that request."""
+    """ASGI app. `app` serves the request that was `sent` a second time
+    and on its own: limits, log and metrics are those of that request."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        scope: Scope,
-        context: RequestContext,
-        values: Mapping[str, Any],
-        size: int,
-    ) -> None:
+    def __init__(self, app: ASGIApp, scope: Scope, context: RequestContext, sent: Incoming) -> None:
         """Raise RateLimited."""
-        self._context, bodies = context, gateway().bodies
+        self._context, bodies, values, size = context, gateway().bodies, sent.values, sent.body.size
         self._stream = is_streamed(values)
         self._room = bodies.open(f"in the background: {owner_of(context)}")
         self._room.resize(max(size, bodies.limit // MOST_RUNNING, SMALL + 1))

@@ -60,7 +60,7 @@ class RequestBody:
         return body
 
     async def parsed(self, scope: Scope) -> dict[str, Any]:
-        """The body's JSON object within bounds. Accepts no forms. Raises InvalidRequest and
+        """The body's JSON object within bounds. Accepts no forms. Raise InvalidRequest and
         RequestTooLarge."""
         if self._values is not None:
             return self._values
@@ -106,7 +106,7 @@ async def read(
     seconds: float,
     reservation: BodyReservation | None = None,
 ) -> RequestBody:
-    """`reservation`: is made for the body; the caller closes it. Raises RequestTooLarge for a body
+    """`reservation`: is made for the body; the caller closes it. Raise RequestTooLarge for a body
     of more than `limit` bytes, RequestTimeout if it takes more than `seconds`, UnsupportedEncoding
     for a compressed body, RateLimited if there is no room for it, and ClientDisconnected if the
     client leaves before its end."""
@@ -137,7 +137,7 @@ async def read(
 
 
 def _length(scope: Scope, limit: int) -> int | None:
-    """The `content-length`. Raises RequestTooLarge and UnsupportedEncoding."""
+    """The `content-length`. Raise RequestTooLarge and UnsupportedEncoding."""
     length = None
     for name, value in scope["headers"]:
         if name == b"content-encoding" and value.strip().lower() not in PLAIN:
@@ -166,8 +166,8 @@ def _read_values(content: bytes) -> dict[str, Any]:
 
 
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the number of entries in each parameter, and of parts in its entries.
-    `allowed_token_ids` and `logit_bias` have bounds by the vocabulary. Raises InvalidRequest."""
+    """Check the number of entries in each parameter, and of parts in its entries.
+    `allowed_token_ids` and `logit_bias` have bounds by the vocabulary. Raise InvalidRequest."""
     for name, value in values.items():
         if len(name) > MAX_NAME:
             raise unknown(name, CHAT_TABLE)
@@ -186,7 +186,7 @@ def check_bounds(values: dict[str, Any]) -> None:
 
 
 def _parts(entries: list[Any]) -> int:
-    """Returns the number of entries in the arrays of `entries`, and in the arrays of those: parts
+    """Return the number of entries in the arrays of `entries`, and in the arrays of those: parts
     and calls of messages, and parts of results."""
     found = 0
     for _ in range(2):
@@ -197,7 +197,7 @@ def _parts(entries: list[Any]) -> int:
 
 
 def check_model_name(model: str) -> None:
-    """Raises InvalidRequest."""
+    """Raise InvalidRequest."""
     if len(model) > MAX_MODEL_NAME:
         raise InvalidRequest(
             f"'model' has {len(model):,} characters, but names of models have at most "

@@ -53,7 +53,7 @@ def is_guarded(path: str) -> bool:
 
 
 def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
-    """Checks a body. `asker`: the sender, if it is known. Raises InvalidRequest and
+    """Check a body. `asker`: the sender, if it is known. Raise InvalidRequest and
     UnsupportedParameter."""
     check_controls(values)
     if CHAT in path:
@@ -65,7 +65,7 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> None
 
 
 def check_controls(values: dict[str, Any]) -> None:
-    """Raises UnsupportedParameter for fields that are settings of LiteLLM."""
+    """Raise UnsupportedParameter for fields that are settings of LiteLLM."""
     fields = [(name, name) for name in values]
     for outer in NESTED:
         inner = values.get(outer)
@@ -76,11 +76,13 @@ def check_controls(values: dict[str, Any]) -> None:
     fields += [(f"metadata.{name}", name) for name in banned]
     for path, name in fields:
         if is_control(name):
-            raise UnsupportedParameter(f"{path!r} can't be set per request. Remove it.", param=path)
+            raise UnsupportedParameter(
+                f"{path!r} cannot be set per request. Remove it.", param=path
+            )
 
 
 def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
-    """Checks that the request names one model, and for our models that all fields are known.
+    """Check that the request names one model, and for our models that all fields are known.
 
     LiteLLM would call each of several models and count one, and it obeys unknown fields. Raises
     InvalidRequest and UnsupportedParameter.
@@ -97,7 +99,7 @@ def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -
 
 
 def check_shape(values: dict[str, Any]) -> None:
-    """Checks the types of a chat request's fields. Raises InvalidRequest."""
+    """Check the types of a chat request's fields. Raise InvalidRequest."""
     fields = Fields(values)
     fields.text("model")
     fields.flag("stream")
@@ -118,7 +120,7 @@ def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) 
 
     LiteLLM converts it to a chat request and back. A call that the maximum number of tokens cut
     would come back as complete or as an error, and parameters are dropped. LiteLLM finds models by
-    more names than the router lists, so an unknown name is refused as well. Raises InvalidRequest,
+    more names than the router lists, so an unknown name is refused as well. Raise InvalidRequest,
     ModelNotFound and UnsupportedParameter."""
     model = Fields(values).text("model")
     if not model:
@@ -129,7 +131,7 @@ def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) 
         raise ModelNotFound(f"The model {model!r} does not exist.", param="model")
     raise UnsupportedParameter(
         f"Requests for the model {model!r} take LiteLLM's route ({litellms_reason(model, asker)}), "
-        f"on which the {api} can't be served. Use /v1/chat/completions.",
+        f"on which the {api} cannot be served. Use /v1/chat/completions.",
         param="model",
     )
 

@@ -48,7 +48,7 @@ class Forwarding:
             await self.host(scope, context, sent.again(receive), send)
             return
         values = await incoming.values_of(sent, scope, context)
-        await self.check(scope, context, values)
+        await self.check(scope, context, values, None)
         streamed = is_streamed(values)
         del values  # which takes memory while LiteLLM responds
         await self.pass_on(scope, context, sent.again(receive), send, streamed=streamed)
@@ -72,14 +72,10 @@ class Forwarding:
             await check_exists(context.model or "", context.caller.key)
 
     async def check(
-        self,
-        scope: Scope,
-        context: RequestContext,
-        values: dict[str, Any],
-        asker: Asker | None = None,
+        self, scope: Scope, context: RequestContext, values: dict[str, Any], asker: Asker | None
     ) -> None:
-        """Check a body that names a model. Raise InvalidRequest, ModelNotFound and
-        UnsupportedParameter."""
+        """Check a body that names a model. `asker`: the sender, if it is known. Raise
+        InvalidRequest, ModelNotFound and UnsupportedParameter."""
         try:
             body_guard.check(route_path(scope), values, asker)
         except ModelNotFound:
@@ -88,13 +84,7 @@ class Forwarding:
             raise
 
     async def pass_on(
-        self,
-        scope: Scope,
-        context: RequestContext,
-        receive: Receive,
-        send: Send,
-        *,
-        streamed: bool,
+        self, scope: Scope, context: RequestContext, receive: Receive, send: Send, *, streamed: bool
     ) -> None:
         """Pass a request for a model on. A stream of chat completions is kept alive while it is
         silent."""

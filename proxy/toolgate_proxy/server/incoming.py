@@ -33,7 +33,7 @@ a second."""
 
 
 @dataclass(frozen=True)
-class Arrived:
+class Incoming:
     """A request at a path of an API, whose key was checked and whose body was read."""
 
     body: RequestBody
@@ -59,8 +59,8 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class Admitted:
-    """A request that the limits of its key admitted. `values`: as hooks left them, with the earlier
+class CheckedRequest:
+    """A request within the limits of its key. `values`: as hooks left them, with the earlier
     turns that are stored, `recalled` of them."""
 
     values: Mapping[str, Any]
@@ -68,13 +68,13 @@ class Admitted:
     recalled: int
 
 
-async def arrive(
+async def read_request(
     surface: Surface,
     counting: Counting | None,
     scope: Scope,
     receive: Receive,
     context: RequestContext,
-) -> Arrived:
+) -> Incoming:
     """Check the key, and read the body of a request that names a model. `counting`: the operation,
     if the request counts tokens. Raise ToolgateError."""
     await check_key(scope, context)
@@ -82,12 +82,12 @@ async def arrive(
     values = await values_of(body, scope, context)
     model, asker = await model_and_sender(context.model or "", context.caller)
     if (route := own_route(model, asker)) is None:
-        return Arrived(body, values, asker, None)
+        return Incoming(body, values, asker, None)
     # A request of the background comes here a second time, on its own.
     waits = counting is None and BACKGROUND not in scope
     if waits and surface.runs_in_background(values):
         body.free()
-        return Arrived(body, values, asker, route, begins=True)
+        return Incoming(body, values, asker, route, begins=True)
     parts = parts_of(values)
     for part in parts:
         values = part.hide(values, scope["headers"])
@@ -96,14 +96,14 @@ async def arrive(
     comment = surface.keep_alive if waits and is_streamed(values) else None
     values = values if counting is None else counting.prepared(values)
     values = {**values, "model": context.model or ""}  # which may come from the path
-    return Arrived(body, values, asker, route, False, content, comment, parts)
+    return Incoming(body, values, asker, route, False, content, comment, parts)
 
 
-async def admitted(
-    host: Admission, sent: Arrived, disconnect: Disconnect, *, output: bool
-) -> Admitted:
-    """Return the request as LiteLLM's side and the limits of its key admit it, with the earlier
-    turns that are stored, and with what it may use of the operator's. `output`: whether the
+async def check_request(
+    host: Admission, sent: Incoming, disconnect: Disconnect, *, output: bool
+) -> CheckedRequest:
+    """Return the request after LiteLLM's hooks and the limits of its key, with the earlier turns
+    that are stored, and with what it may use of the operator's. `output`: whether the
     response has output tokens. Raise ToolgateError."""
     surface, context = host.surface, host.context
     with nullcontext() if context.caller.authenticated else disconnect.held():
@@ -112,12 +112,12 @@ async def admitted(
     values, recalled = await surface.recall(values, client)
     if context.caller.key is not None:
         here = gateway()
-        await context.admit(here.limiter, here.reader.searching(surface, values), output=output)
+        await context.reserve(here.limiter, here.reader.searching(surface, values), output=output)
     for part in sent.parts or parts_of(values):
         client = await part.provide(client, values, host.caller)
     if output:
         host.observer.start()
-    return Admitted(values, client, recalled)
+    return CheckedRequest(values, client, recalled)
 
 
 async def read(scope: Scope, receive: Receive, context: RequestContext) -> RequestBody:
@@ -153,7 +153,7 @@ async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) ->
 
 
 async def chat_request(
-    host: Admission, body: Mapping[str, Any], target: Target, admitted: Admitted, size: int
+    host: Admission, body: Mapping[str, Any], target: Target, admitted: CheckedRequest, size: int
 ) -> tuple[Writer, Mapping[str, Any]]:
     """Return what writes the response to a body for one of our models, with its chat request, which
     has the text of its files and the reasoning of earlier turns that was kept, and the body as

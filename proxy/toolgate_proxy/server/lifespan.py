@@ -30,7 +30,7 @@ NEW_OBJECTS = 10_000
 
 
 def extend_lifespan(app: Any) -> None:
-    """Adds Toolgate's start-up and shutdown work to the lifespan of LiteLLM's app."""
+    """Add Toolgate's start-up and shutdown work to the lifespan of LiteLLM's app."""
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
@@ -77,7 +77,7 @@ def _print_response_store() -> None:
     """Prints where responses are stored, if it is not Redis."""
     if gateway().responses.kept == "process":
         print(
-            "Responses are stored in this process: other processes can't read them, and they are "
+            "Responses are stored in this process: other processes cannot read them, and they are "
             "lost when it ends. Set TOOLGATE_REDIS_URL and TOOLGATE_FLEET_SECRET.",
             flush=True,
         )

@@ -159,7 +159,7 @@ def line(record: dict[str, Any], *, as_json: bool, max_text: int = MAX_TEXT) -> 
     }
     if as_json:
         return json.dumps(told)
-    # JSON escapes newlines and quotes, so a value can't forge another line or field.
+    # JSON escapes newlines and quotes, so a value cannot forge another line or field.
     return " ".join(
         [
             f"{name}={as_json_text(value) if isinstance(value, str) else str(value).lower()}"

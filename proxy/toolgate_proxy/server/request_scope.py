@@ -34,7 +34,6 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
 from urllib.parse import quote
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -53,6 +52,7 @@ from ..context import (
     SCOPE,
     Notes,
     RequestContext,
+    context_of,
     keywords_note,
     route_path,
 )
@@ -106,8 +106,7 @@ class RequestScope:
             await send(message)
 
         scope["headers"] = without_control_headers(scope["headers"])
-        checked = partial(self._checked, context)
-        app = scraped(scope, gateway().settings.metrics_token) or checked
+        app = scraped(scope, gateway().settings.metrics_token) or self._checked
         span = traffic.begin(scope, surface)
         try:
             with tracing.current(span):
@@ -125,12 +124,11 @@ class RequestScope:
             as_json = gateway().settings.log_format == "json"
             logs.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 
-    async def _checked(
-        self, context: RequestContext, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the key of a request. Refuse it by its headers, or let the app respond."""
+        context = context_of(scope)
         try:
-            context.caller.sent_key = key_of(scope["headers"])
+            context.caller.sent_key = key_of(scope["headers"]) or ""
             if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
                 raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
         except ToolgateError as error:

@@ -58,7 +58,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
         return None
     context.call_id = uuid.uuid4().hex
     context.meter.note_tokens(0, 0)
-    await context.admit(gateway().limiter, {}, output=False)
+    await context.reserve(gateway().limiter, {}, output=False)
     return await work(found)
 
 

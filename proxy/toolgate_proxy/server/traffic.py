@@ -130,7 +130,7 @@ def begin(scope: Scope, surface: str | None) -> Span:
 
 
 def begin_models(models: Iterable[str]) -> None:
-    """Begins the series of the configured models, so that their first failure is seen."""
+    """Begin the series of the configured models, so that their first failure is seen."""
     begin_at_zero(metrics.FAILED, [MODELS.of(model) for model in models])
 
 

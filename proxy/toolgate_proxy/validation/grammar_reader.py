@@ -2,7 +2,7 @@
 reading of grammars. Nothing here is shared with the masks of the backend.
 
 RE2 takes time that is linear in the text, whatever the client's expression. A grammar that RE2 or
-Lark can't read, or that RE2 reads differently than llguidance, is not read: `read_grammar` returns
+Lark cannot read, or that RE2 reads differently than llguidance, is not read: `read_grammar` returns
 None, and the masks alone enforce it. Examples are intersections of classes (`[a-z&&[^b]]`), and
 rules that only llguidance has.
 """
@@ -48,7 +48,7 @@ _VERTICAL_TAB = "\v"
 
 @lru_cache(maxsize=MAX_CACHED)
 def read_grammar(grammar: Grammar) -> Matches | None:
-    """Return whether a text matches a grammar; None if the grammar can't be read."""
+    """Return whether a text matches a grammar; None if the grammar cannot be read."""
     try:
         if grammar.syntax == "regex":
             pattern = _compiled(grammar.definition)

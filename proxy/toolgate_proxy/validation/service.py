@@ -136,7 +136,7 @@ MAX_COMPILED = 20_000
 milliseconds."""
 REASON_LENGTH = 200
 TOO_EXPENSIVE = (
-    "can't be compiled within the limits of this gateway. Simplify the references and patterns of "
+    "cannot be compiled within the limits of this gateway. Simplify the references and patterns of "
     "the schema."
 )
 
@@ -178,8 +178,8 @@ class ValidationService:
         on_invalid: OnInvalid = refuse,
     ) -> None:
         """Check the schemas of tools before their use. `owner` is the key of the request.
-        `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in
-        time. Raises ChecksBusy and ChecksFailed."""
+        `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or cannot be compiled in
+        time. Raise ChecksBusy and ChecksFailed."""
         for tool in candidates:
             if tool.hash not in self._cache:
                 try:
@@ -209,7 +209,7 @@ class ValidationService:
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
     ) -> Violation | None:
         """Check the arguments of a call, or content by its format. `owner` is the key of the
-        request. `unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds
+        request. `unique`: see Validator.check. Raise ArgumentsNotChecked if the validation exceeds
         its limits, ChecksBusy and ChecksFailed."""
         if (form := tool.parameters.get(TEXT)) is not None:
             tool, arguments = _as_custom(tool, form), json.dumps({INPUT: arguments})
@@ -218,7 +218,7 @@ class ValidationService:
 
     async def _check_grammar(self, tool: Tool, arguments: str, owner: str) -> Violation | None:
         """Read the input of a custom tool once more by its grammar, which the masks enforced. A
-        grammar that can't be read here, or not within the limits, is left to the masks."""
+        grammar that cannot be read here, or not within the limits, is left to the masks."""
         grammar = grammar_of(tool.parameters) if tool.custom else None
         if grammar is None:
             return None
@@ -248,7 +248,7 @@ class ValidationService:
             ) from error
 
     def _add(self, tool: Tool) -> _CachedSchema:
-        """Add a validator. Raises InvalidSchema."""
+        """Add a validator. Raise InvalidSchema."""
         cost = steps(tool.parameters)
         validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
         cached = self._cache[tool.hash] = _CachedSchema(validator, min(cost, UNBOUNDED))

@@ -81,7 +81,7 @@ class _NotJson(ValueError):
 
 class Validator:
     def __init__(self, schema: dict[str, Any]) -> None:
-        """Raises InvalidSchema."""
+        """Raise InvalidSchema."""
         try:
             self._compiled = jsonschema_rs.Draft202012Validator(
                 schema,

@@ -125,7 +125,7 @@ async def test_refused_tools_can_be_left_out():
         "bad_one": "schema_not_enforceable",
         "bad_two": "schema_not_enforceable",
     }
-    assert "'bad_one' can't be enforced (at /not): why" in errors["bad_one"].message
+    assert "'bad_one' cannot be enforced (at /not): why" in errors["bad_one"].message
 
 
 async def test_a_refused_tool_is_an_error_that_names_its_schema():

@@ -372,5 +372,5 @@ async def test_tokens_are_counted_once_and_the_master_key_has_no_limits():
     assert (context.meter.prompt_tokens, context.meter.completion_tokens) == (3, 4)
     limiter = Limiter(Settings(redis_url=None, limits_without_redis="open"))
     context = RequestContext()
-    await context.admit(limiter, CHAT)
+    await context.reserve(limiter, CHAT)
     assert context.meter.lease is None

@@ -43,7 +43,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
                 return
             if not context.caller.owner:
                 context.caller.identity = identity_of(user_api_key_dict)
-            await context.admit(gateway().limiter, data, output=call_type not in WITHOUT_OUTPUT)
+            await context.reserve(gateway().limiter, data, output=call_type not in WITHOUT_OUTPUT)
             if named is None or not is_toolgate(named):
                 context.meter.await_counts()
         except ToolgateError as error:
