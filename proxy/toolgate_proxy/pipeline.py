@@ -17,8 +17,8 @@ from toolgate_core.errors import ToolgateError
 
 from .api.surface import Counting, Surface, is_streamed
 from .context import context_of
-from .litellm_host.admission import Admission
 from .litellm_host.callbacks.request_events import report_refused
+from .litellm_host.host_side import HostSide
 from .server import fallback, incoming
 from .server.background import Run
 from .server.connection import Disconnect, Reply
@@ -44,7 +44,7 @@ class Pipeline:
         try:
             sent = await incoming.arrive(self.surface, self.counting, scope, receive, context)
             if sent.route is None:
-                await self.litellm.check_model(scope, sent.values, sent.asker)
+                await self.litellm.check_model(scope, sent.values, sent.sender)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
@@ -56,7 +56,7 @@ class Pipeline:
         elif sent.begins:
             await Run(self, scope, sent.values, sent.body.size)(scope, receive, send)
         else:
-            host = Admission(self.surface, scope, context, sent.route, sent.asker, sent.values)
+            host = HostSide(self.surface, scope, context, sent.route, sent.sender, sent.values)
             exchange = _Exchange(self, host, reply, sent)
             await answer(exchange.respond, receive, reply, host, sent.comment)
 
@@ -66,7 +66,7 @@ class _Exchange:
     """A request for one of our own models."""
 
     pipeline: Pipeline
-    host: Admission
+    host: HostSide
     reply: Reply
     sent: Arrived
 

@@ -44,7 +44,7 @@ from .context import identity_of
 from .database import ALIASES, key_settings
 from .errors import own_errors, proxy_exception
 from .proxy_server import has_database, litellm_proxy
-from .routing.router import Asker, model_names, router, rows_of
+from .routing.router import Sender, model_names, router, rows_of
 
 KEY_HEADERS = {
     "api_key": "authorization",
@@ -196,24 +196,24 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     return described
 
 
-def asker(caller: UserAPIKeyAuth) -> Asker:
+def sender_of(caller: UserAPIKeyAuth) -> Sender:
     """Return the sender as LiteLLM describes it."""
-    return Asker(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
+    return Sender(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
 
 
-async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker]:
+async def model_and_sender(scope: MutableMapping[str, Any], model: str) -> tuple[str, Sender]:
     """Return the model that a request is for, and its sender. In LiteLLM's database, keys and teams
     have aliases of models."""
     from litellm.proxy.auth.auth_checks import get_key_object
 
     if (caller := context_of(scope).caller).authenticated:
-        return model, Asker(is_administrator=caller.key is None)
+        return model, Sender(is_administrator=caller.key is None)
     sent = key_of(scope["headers"]) or ""
     if is_master_key(sent):
-        return model, Asker(is_administrator=True)
+        return model, Sender(is_administrator=True)
     is_litellms = has_database() and litellm_proxy().user_custom_auth is None
     if not is_litellms or not sent.startswith(KEY_PREFIX):
-        return model, Asker()
+        return model, Sender()
     try:
         key = await get_key_object(
             hashed_token=UserAPIKeyAuth(api_key=sent).token,
@@ -221,12 +221,12 @@ async def asked(scope: MutableMapping[str, Any], model: str) -> tuple[str, Asker
             user_api_key_cache=litellm_proxy().user_api_key_cache,
         )
     except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
-        return model, Asker()
+        return model, Sender()
     of_router = (await key_settings(key)).get(ALIASES)
     for aliases in (key.team_model_aliases, key.aliases, of_router):
         target = (aliases or {}).get(model, model)
         model = target["model"] if isinstance(target, dict) else target
-    return model, asker(key)
+    return model, sender_of(key)
 
 
 def model_of(request: Request) -> str:

@@ -19,7 +19,7 @@ from ..api.surface import is_streamed
 from ..context import RequestContext, context_of, route_path
 from ..litellm_host.auth import check_exists, model_not_found
 from ..litellm_host.context import carry
-from ..litellm_host.routing.router import Asker
+from ..litellm_host.routing.router import Sender
 from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize
@@ -62,20 +62,22 @@ class Forwarding:
 
         return app
 
-    async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> None:
+    async def check_model(self, scope: Scope, values: dict[str, Any], sender: Sender) -> None:
         """Check a request at a path of our own for a model that LiteLLM serves. Raise as `check`,
         and ModelNotFound."""
         context = context_of(scope)
-        await self.check(scope, values, asker)
+        await self.check(scope, values, sender)
         if context.caller.authenticated:
             await check_exists(context.model or "", context.caller.key)
 
-    async def check(self, scope: Scope, values: dict[str, Any], asker: Asker | None = None) -> None:
+    async def check(
+        self, scope: Scope, values: dict[str, Any], sender: Sender | None = None
+    ) -> None:
         """Check a body that names a model. Raise InvalidRequest, ModelNotFound and
         UnsupportedParameter."""
         context = context_of(scope)
         try:
-            body_guard.check(route_path(scope), values, asker)
+            body_guard.check(route_path(scope), values, sender)
         except ModelNotFound:
             if context.caller.authenticated and context.model:
                 raise await model_not_found(context.model, context.caller.key) from None

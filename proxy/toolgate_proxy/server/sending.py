@@ -14,7 +14,7 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ..api.surface import ApiResponse, Client, Counting, Writer
 from ..chat.failover import Events
-from ..litellm_host.admission import Admission
+from ..litellm_host.host_side import HostSide
 from ..litellm_host.routing.router import id_of
 from ..request.chat_request import ChatRequest
 from ..routing.deployments import Placement
@@ -27,7 +27,7 @@ async def answer(
     respond: Callable[[Disconnect], Awaitable[None]],
     receive: Receive,
     reply: Reply,
-    host: Admission,
+    host: HostSide,
     comment: bytes | None,
 ) -> None:
     """Send the response or the error. If the client disconnects, the work is cancelled. `comment`:
@@ -55,7 +55,7 @@ async def answer(
 
 @dataclass(frozen=True)
 class Sending:
-    host: Admission
+    host: HostSide
     reply: Reply
     disconnect: Disconnect
     """It is ignored once the response is complete: a client that leaves then must not cancel what

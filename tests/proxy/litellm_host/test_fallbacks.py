@@ -19,7 +19,7 @@ from toolgate_proxy.litellm_host.routing.fallback_entries import (
 )
 from toolgate_proxy.litellm_host.routing.fallbacks import Fallbacks
 from toolgate_proxy.litellm_host.routing.model_route import ModelRoute
-from toolgate_proxy.litellm_host.routing.router import Asker
+from toolgate_proxy.litellm_host.routing.router import Sender
 
 MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
 FAILED = errors.BackendFailed("It broke.")
@@ -34,13 +34,13 @@ async def anyone(model):
     return True
 
 
-def route_of(model, asker=None):
+def route_of(model, sender=None):
     return ModelRoute(model, (None, None), None, None, False, False, False, ())
 
 
 def at(model="tiny"):
     """The fallbacks of a request that is at its own model."""
-    return Fallbacks(route_of(model), Asker(), model)
+    return Fallbacks(route_of(model), Sender(), model)
 
 
 async def tried(error, requested=None, model="tiny"):

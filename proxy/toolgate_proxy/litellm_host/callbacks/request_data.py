@@ -118,7 +118,7 @@ class RequestData:
 
     @property
     def is_ours(self) -> bool:
-        """Our own authentication admitted the request, and counts the use of its key."""
+        """Our own authentication accepted the key, and counts the use of its key."""
         return self.context.caller.authenticated
 
     @property

@@ -46,7 +46,7 @@ from ..hooks import (
 from ..proxy_server import has_database, litellm_proxy
 from ..routing.fallbacks import Fallbacks, without_model
 from ..routing.observer import Observer
-from ..routing.router import Row, Taken, within_limits
+from ..routing.router import Row, SlotHolder, within_limits
 from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
 from .response_hooks import ResponseHooks
 
@@ -155,9 +155,11 @@ class RequestEvents(Observer):
         )
         return self._data.take(changed if isinstance(changed, dict) else data, body)
 
-    async def choose(self, messages: object, taken: Taken, held: ExitStack) -> Row:
+    async def choose(self, messages: object, hold_slot: SlotHolder, held: ExitStack) -> Row:
         self._routed = True
-        row = await within_limits(self._model, await self._data.prepared(), messages, taken, held)
+        row = await within_limits(
+            self._model, await self._data.prepared(), messages, hold_slot, held
+        )
         self.chosen(row)
         data = await self._data.described(self._model, stream=is_streamed(self._data.body))
         self._data.logging.pre_call(data.get("messages"), None)  # strategies count by it

@@ -36,16 +36,16 @@ class Fallback:
     """Parameters of the request that are replaced."""
 
 
-Entry = Fallback | Mapping[str, Sequence[Fallback]]
+FallbackEntry = Fallback | Mapping[str, Sequence[Fallback]]
 """A fallback of every model, or those of one model ("*": of every model without its own)."""
 
 
-def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry]:
+def requested_fallbacks(body: Mapping[str, Any]) -> list[FallbackEntry]:
     """Return the request's own fallbacks. Raise InvalidRequest and UnsupportedParameter."""
     given = body[NAME]
     if not isinstance(given, list) or len(given) > MAX_REQUESTED:
         raise invalid_value(NAME, f"{EXPECTED}, at most {MAX_REQUESTED}", given)
-    entries: list[Entry] = []
+    entries: list[FallbackEntry] = []
     for at, value in enumerate(given):
         path, entry = f"{NAME}[{at}]", _entry(value)
         named = [] if entry is None else all_of([entry])
@@ -63,7 +63,7 @@ def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry]:
     return entries
 
 
-def all_of(entries: Iterable[Entry]) -> list[Fallback]:
+def all_of(entries: Iterable[FallbackEntry]) -> list[Fallback]:
     """Return every fallback of the entries, also those of other models than the request's."""
     lists = ([[each]] if isinstance(each, Fallback) else each.values() for each in entries)
     return [*chain.from_iterable(chain.from_iterable(lists))]
@@ -73,11 +73,11 @@ def configured_parameters(model: str) -> Iterator[tuple[str, str]]:
     """Yield the parameters that the configured fallbacks of a model replace, each with the name of
     the setting."""
     for name in CONFIGURED:
-        for fallback in found_in(configured(name, {}) or (), model):
+        for fallback in fallbacks_of(configured(name, {}) or (), model):
             yield from ((name, parameter) for parameter in fallback.parameters)
 
 
-def configured(name: str, of_key: Mapping[str, Any]) -> list[Entry] | None:
+def configured(name: str, of_key: Mapping[str, Any]) -> list[FallbackEntry] | None:
     """Return the entries of one of LiteLLM's fields. `of_key`: the settings of the key. The
     gateway's start reports invalid ones."""
     held = router_settings()
@@ -88,7 +88,9 @@ def configured(name: str, of_key: Mapping[str, Any]) -> list[Entry] | None:
     return [entry for entry in read if entry is not None]
 
 
-def found_in(entries: Sequence[Entry], model: str, first: str | None = None) -> list[Fallback]:
+def fallbacks_of(
+    entries: Sequence[FallbackEntry], model: str, first: str | None = None
+) -> list[Fallback]:
     """Return the fallbacks of a model, otherwise those of the first model of the request, otherwise
     those of "*"."""
     by_model = [entry for entry in entries if not isinstance(entry, Fallback)]
@@ -99,7 +101,7 @@ def found_in(entries: Sequence[Entry], model: str, first: str | None = None) -> 
     return list(found or ())
 
 
-def _entry(given: Any) -> Entry | None:
+def _entry(given: Any) -> FallbackEntry | None:
     """Return an entry of an array of fallbacks: a model, an object with a model and parameters, or
     {"model": ["other", …]}; None for anything else. Both permissions and routing use what this
     returns, so that a key never gets a model that was not checked."""

@@ -12,7 +12,7 @@ from ...api.surface import ApiResponse
 from ...chat.failover import Events
 from ...context import Guard
 from ...request.chat_request import ChatRequest
-from .router import Row, Taken
+from .router import Row, SlotHolder
 
 
 class Observer:
@@ -42,7 +42,7 @@ class Observer:
         guardrails or texts that the hooks have not seen, they run again. Raise ToolgateError."""
         return body
 
-    async def choose(self, messages: object, taken: Taken, held: ExitStack) -> Row:
+    async def choose(self, messages: object, hold_slot: SlotHolder, held: ExitStack) -> Row:
         """Return the deployment that LiteLLM's router selects by limits, tags, order and strategy.
         `held` gets its slot."""
         raise AssertionError("a model whose strategy is None is observed")

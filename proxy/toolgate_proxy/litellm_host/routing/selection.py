@@ -42,7 +42,7 @@ class Slots:
         return limit is None or self._taken[id_of(row)] < limit
 
     @contextmanager
-    def taken(self, row: Row) -> Iterator[None]:
+    def hold(self, row: Row) -> Iterator[None]:
         """Hold a slot of a deployment. Raise RateLimitError if none is free."""
         if limit_of(row) is None:
             yield
@@ -175,7 +175,7 @@ class Selection:
                 if id_of(row) in own:  # another replica of its deployment, whose slot it has
                     return [placement]
                 if self.slots.has_free(row):
-                    held.enter_context(self.slots.taken(row))
+                    held.enter_context(self.slots.hold(row))
                     return [placement]
         return []
 
