@@ -22,7 +22,7 @@ from ...request_fields import copied
 from ..errors import HostRefused, own_errors
 from ..hooks import MODERATION, PRE_CALL, has, having
 from ..proxy_server import litellm_proxy
-from .guardrail_inputs import CALLS, TEXTS, TOOLS, Shown, texts_of
+from .guardrail_inputs import CALLS, TEXTS, TOOLS, GuardrailInput, texts_of
 
 Message = dict[str, Any]
 PROMPT, CALL_TYPE = "messages", "acompletion"
@@ -77,13 +77,15 @@ class LaterTexts:
         self._note(inputs)
         return [*changed[PROMPT]]
 
-    def _unseen(self, prompt: dict[str, Any]) -> tuple[Shown, list[tuple[str, int, Message]]]:
+    def _unseen(
+        self, prompt: dict[str, Any]
+    ) -> tuple[GuardrailInput, list[tuple[str, int, Message]]]:
         """Return the texts and calls of the prompt, and the messages of those that were not seen,
         with their places."""
         if self._unread is not None:
-            self._note(Shown(None, dict(self._unread), None).inputs)
+            self._note(GuardrailInput(None, dict(self._unread), None).inputs)
             self._unread = None
-        shown = Shown(None, prompt, None)
+        shown = GuardrailInput(None, prompt, None)
         unseen = [
             (TEXTS, at, {**shown.heads[at], "content": text})
             for at, text in enumerate(shown.inputs[TEXTS])

@@ -133,7 +133,7 @@ class RequestEvents(Observer):
         deployment: dict[str, Any] = {"model": params["model"], "custom_llm_provider": PROVIDER}
         if params.get(GUARDRAILS):
             deployment[GUARDRAILS] = params[GUARDRAILS]
-        changed = {**await self._data.prepared(), **self._data.seen(body), **deployment}
+        changed = {**await self._data.prepare(), **self._data.seen(body), **deployment}
         with own_errors():
             for callback in callbacks:
                 call_type = CallTypes(self._data.call_type)
@@ -149,7 +149,7 @@ class RequestEvents(Observer):
         return await self._data.guard(body, errors)
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        data = await self._data.prepared()
+        data = await self._data.prepare()
         changed = await litellm_proxy().proxy_logging_obj.pre_call_hook(
             user_api_key_dict=self._data.caller, data=data, call_type=self._data.call_type
         )
@@ -158,10 +158,10 @@ class RequestEvents(Observer):
     async def choose(self, messages: object, hold_slot: SlotHolder, held: ExitStack) -> Row:
         self._routed = True
         row = await within_limits(
-            self._model, await self._data.prepared(), messages, hold_slot, held
+            self._model, await self._data.prepare(), messages, hold_slot, held
         )
         self.chosen(row)
-        data = await self._data.described(self._model, stream=is_streamed(self._data.body))
+        data = await self._data.describe(self._model, stream=is_streamed(self._data.body))
         self._data.logging.pre_call(data.get("messages"), None)  # strategies count by it
         return row
 
@@ -205,7 +205,7 @@ class RequestEvents(Observer):
     @contained
     async def completed(self, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
-        self._made = await self._data.priced(whole, self._model, datetime.datetime.now())
+        self._made = await self._data.price(whole, self._model, datetime.datetime.now())
         made = await litellm_headers(self._data, self._model, self._made)
         self._data.context.notes.host_headers = made
 
@@ -235,7 +235,7 @@ class RequestEvents(Observer):
         for callback in loggers_having(event):
             await contained(getattr(callback, event))(
                 original_model_group=first,
-                kwargs={**await self._data.prepared(), "model": model},
+                kwargs={**await self._data.prepare(), "model": model},
                 original_exception=host_error(error, first),
             )
 
@@ -292,8 +292,8 @@ class RequestEvents(Observer):
         ended, response = datetime.datetime.now(), self._made
         stream = is_streamed(self._data.body)
         if response is None:
-            response = await self._data.priced(whole, self._model, ended, stream=stream)
-        data, log, began = await self._data.prepared(), self._data.logging, self._data.began
+            response = await self._data.price(whole, self._model, ended, stream=stream)
+        data, log, began = await self._data.prepare(), self._data.logging, self._data.began
         if stream:
             outcome, first = self._data.context.outcome, ended
             if (seconds := outcome.first_event_seconds) is not None:
@@ -326,7 +326,7 @@ class RequestEvents(Observer):
             await self._failure_hook(raised)
 
     async def _log_failure(self, model: str, error: ToolgateError) -> Exception:
-        await self._data.described(model, stream=is_streamed(self._data.body))
+        await self._data.describe(model, stream=is_streamed(self._data.body))
         raised, log = self._raised(error, model), self._data.logging
         await log.dispatch_failure_handlers(raised, _trace(raised), prefer_async_handlers=True)
         return raised
@@ -334,7 +334,7 @@ class RequestEvents(Observer):
     async def _failure_hook(self, raised: Exception) -> Any:
         """Return the error that `async_post_call_failure_hook` returns instead, if it does."""
         return await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
-            request_data=await self._data.prepared(),
+            request_data=await self._data.prepare(),
             original_exception=raised,
             user_api_key_dict=self._data.caller,
             traceback_str=_trace(raised),

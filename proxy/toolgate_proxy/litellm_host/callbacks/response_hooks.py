@@ -42,7 +42,7 @@ from ..hooks import (
 )
 from ..proxy_server import litellm_proxy
 from .request_data import RequestData
-from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
+from .response_forms import DONE, FORMS, FRAME_END, ResponseCall, body_of, events_of, frame_of
 
 logger = logging.getLogger("toolgate")
 
@@ -106,7 +106,7 @@ class ResponseHooks:
         change nothing. Raise ToolgateError."""
         with self.noting_refusals():
             await self._require_moderated()
-        if not acts_on_response(await self._data.prepared()):
+        if not acts_on_response(await self._data.prepare()):
             async with aclosing(frames) as parts:
                 async for part in parts:
                     yield part
@@ -174,7 +174,7 @@ class ResponseHooks:
         self, body: dict[str, Any], model: str, request: ChatRequest
     ) -> dict[str, Any]:
         """Return the body as the hooks leave it. Raise their exceptions, and ToolgateError."""
-        if not acts_on_response(await self._data.prepared()):
+        if not acts_on_response(await self._data.prepare()):
             return body
         response = self._form.response(body)
         before = body_of(response)
@@ -196,7 +196,7 @@ class ResponseHooks:
 
     async def _moderated(self) -> None:
         await hooks().during_call_hook(
-            data=await self._data.prepared(),
+            data=await self._data.prepare(),
             user_api_key_dict=self._data.caller,
             call_type=self._data.call_type,
         )
@@ -235,7 +235,7 @@ class ResponseHooks:
             )
 
     async def _described(self, model: str, *, stream: bool) -> dict[str, Any]:
-        data = await self._data.described(model, stream=stream)
+        data = await self._data.describe(model, stream=stream)
         data["model"] = model
         return data
 
@@ -266,11 +266,11 @@ class ResponseHooks:
     def _is_held(self, frame: bytes, request: ChatRequest) -> bool:
         return request.content_format is not None or any(mark in frame for mark in self._form.marks)
 
-    def _streamed(self, frames: Iterable[bytes]) -> Iterable[Call]:
+    def _streamed(self, frames: Iterable[bytes]) -> Iterable[ResponseCall]:
         return self._form.streamed_calls(events_of(b"".join(frames)))
 
     async def _require_valid(
-        self, request: ChatRequest, before: Iterable[Call], after: Iterable[Call]
+        self, request: ChatRequest, before: Iterable[ResponseCall], after: Iterable[ResponseCall]
     ) -> None:
         """Raise ToolSchemaViolation if a call that the hooks changed or added is invalid."""
         tools = {tool.name: tool for tool in request.tools}
