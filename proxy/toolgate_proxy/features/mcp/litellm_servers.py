@@ -45,8 +45,8 @@ from ..litellm_part import FeaturePart
 from .litellm_credentials import (
     EXTRA,
     TOKENS,
+    EntryCredentials,
     McpCredentials,
-    Sent,
     entries_of,
     servers,
 )
@@ -112,11 +112,11 @@ class LiteLLMMcp(FeaturePart):
         )
 
     def hide(self, values: dict[str, Any], headers: Collection[Header]) -> dict[str, Any]:
-        self._credentials.take(headers)
-        return self._credentials.hidden(values)
+        self._credentials.read_headers(headers)
+        return self._credentials.hide(values)
 
     def reveal(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return self._credentials.revealed(values)
+        return self._credentials.reveal(values)
 
     async def provide(
         self, client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth
@@ -136,7 +136,9 @@ class LiteLLMMcp(FeaturePart):
         return client.given(McpListings, McpListings(dict(zip(own, listings, strict=True))))
 
 
-async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) -> Listing:
+async def _listed(
+    entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryCredentials
+) -> Listing:
     unlisted = LiteLLMServers(caller, {}, sent)
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
@@ -191,7 +193,7 @@ class LiteLLMServers:
     caller: UserAPIKeyAuth
     servers_of: Mapping[str, str]
     """The name of each tool's server."""
-    sent: Sent = field(repr=False)
+    sent: EntryCredentials = field(repr=False)
     """What the client sent for the servers."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The names of the tools, by those that the model uses."""
@@ -228,11 +230,11 @@ class LiteLLMServers:
         return McpOutcome(error=text) if failed else McpOutcome(output=text)
 
 
-class TooMuch(StreamError, ValueError, Excess):
+class ServerExcess(StreamError, ValueError, Excess):
     """The error of a server that sends too much, which all transports pass on."""
 
 
-OF_SERVERS = ("MCPError", TooMuch.__name__)
+OF_SERVERS = ("MCPError", ServerExcess.__name__)
 """Errors of the protocol, and ours."""
 _factory_of = MCPClient._create_httpx_client_factory
 _list, _call = MCPClient.list_tools, MCPClient.call_tool
@@ -328,9 +330,9 @@ async def _unstructured(self: Any, *arguments: Any, **options: Any) -> Any:
     return result
 
 
-def _excess(bound: str) -> TooMuch:
+def _excess(bound: str) -> ServerExcess:
     """Note and return the error of a server that sends more than a bound."""
-    error = TooMuch(f"the MCP server sent more than {bound}")
+    error = ServerExcess(f"the MCP server sent more than {bound}")
     _note(str(error))
     return error
 
