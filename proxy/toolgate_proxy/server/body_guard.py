@@ -128,8 +128,9 @@ def check_bridged(values: dict[str, Any], api: str, sender: Sender | None = None
     if not rows_of(model, sender):
         raise ModelNotFound(f"The model {model!r} does not exist.", param="model")
     raise UnsupportedParameter(
-        f"Requests for the model {model!r} take LiteLLM's route ({litellms_reason(model, sender)}), "
-        f"on which the {api} can't be served. Use /v1/chat/completions.",
+        f"Requests for the model {model!r} take LiteLLM's route "
+        f"({litellms_reason(model, sender)}), on which the {api} can't be served. Use "
+        "/v1/chat/completions.",
         param="model",
     )
 

@@ -54,7 +54,7 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class EntryCredentials:
+class EntrySecrets:
     """The credentials of one entry, as LiteLLM's manager takes them."""
 
     server_headers: dict[str, dict[str, str]] | None = None
@@ -114,7 +114,7 @@ class McpCredentials:
         takes the last segment of any address for the name of a server."""
         return _host(str(entry.get("server_url", ""))) in self._hosts
 
-    def of_entry(self, entry: Mapping[str, Any]) -> EntryCredentials:
+    def of_entry(self, entry: Mapping[str, Any]) -> EntrySecrets:
         """Return the credentials of an entry in OpenAI's form."""
         given = self._given(entry)
         headers: dict[str, str] = given.get(HEADERS, {})
@@ -132,7 +132,7 @@ class McpCredentials:
         forwarded = {**self._forwarded, **_unlogged(headers)}
         if AUTHORIZATION in forwarded:
             forwarded |= OTHER_KEY
-        return EntryCredentials(of_servers or None, forwarded or None, token)
+        return EntrySecrets(of_servers or None, forwarded or None, token)
 
     def _hidden_entry(self, entry: Body, path: str) -> Body:
         hidden = dict(entry)

@@ -45,7 +45,7 @@ from ..litellm_part import FeaturePart
 from .litellm_credentials import (
     EXTRA,
     TOKENS,
-    EntryCredentials,
+    EntrySecrets,
     McpCredentials,
     entries_of,
     servers,
@@ -136,9 +136,7 @@ class LiteLLMMcp(FeaturePart):
         return client.given(McpListings, McpListings(dict(zip(own, listings, strict=True))))
 
 
-async def _listed(
-    entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryCredentials
-) -> Listing:
+async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntrySecrets) -> Listing:
     unlisted = LiteLLMServers(caller, {}, sent)
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
@@ -193,7 +191,7 @@ class LiteLLMServers:
     caller: UserAPIKeyAuth
     servers_of: Mapping[str, str]
     """The name of each tool's server."""
-    sent: EntryCredentials = field(repr=False)
+    sent: EntrySecrets = field(repr=False)
     """What the client sent for the servers."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The names of the tools, by those that the model uses."""

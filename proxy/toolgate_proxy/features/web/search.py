@@ -166,9 +166,7 @@ class WebSearch:
         shown = SearchResults("", (), "max_uses_exceeded", self._encrypted(reason))
         return GatewayResult(reason, shown, result="refused")
 
-    def _result(
-        self, query: str, found: Sequence[WebPage], problem: Problem | None
-    ) -> GatewayResult:
+    def _result(self, query: str, found: list[WebPage], problem: Problem | None) -> GatewayResult:
         allowed = [_shortened(page) for page in found if self.domains.allow(page.url)][:MAX_PAGES]
         self.found |= {page.url for page in allowed}
         text = results_text(allowed, problem)

@@ -25,6 +25,7 @@ from ..proxy_server import litellm_proxy
 from .guardrail_inputs import CALLS, TEXTS, TOOLS, GuardrailInput, texts_of
 
 Message = dict[str, Any]
+Unseen = tuple[str, int, Message]
 PROMPT, CALL_TYPE = "messages", "acompletion"
 LEFT_OUT = {"input", "instructions", "system", "functions", "documents", "chat_template_kwargs"}
 ERROR = "Error: "
@@ -77,9 +78,7 @@ class LaterTexts:
         self._note(inputs)
         return [*changed[PROMPT]]
 
-    def _unseen(
-        self, prompt: dict[str, Any]
-    ) -> tuple[GuardrailInput, list[tuple[str, int, Message]]]:
+    def _unseen(self, prompt: dict[str, Any]) -> tuple[GuardrailInput, list[Unseen]]:
         """Return the texts and calls of the prompt, and the messages of those that were not seen,
         with their places."""
         if self._unread is not None:

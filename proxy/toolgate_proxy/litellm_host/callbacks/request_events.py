@@ -10,7 +10,6 @@ import traceback
 import uuid
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -29,7 +28,7 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ...api.surface import ApiResponse, Surface, is_streamed
 from ...background import in_background
-from ...chat.response import ResponseEvent
+from ...chat.failover import Events
 from ...context import Guard, RequestContext
 from ...request.chat_request import ChatRequest
 from .. import database
@@ -43,12 +42,11 @@ from ..hooks import (
     wants_events,
     without_inert,
 )
-from ..proxy_server import has_database, litellm_proxy
 from ..routing.fallbacks import Fallbacks, without_model
 from ..routing.observer import Observer
 from ..routing.router import Row, SlotHolder, within_limits
 from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
-from .response_hooks import ResponseHooks
+from .response_hooks import ResponseHooks, hooks
 
 logger = logging.getLogger("toolgate")
 P = ParamSpec("P")
@@ -150,7 +148,7 @@ class RequestEvents(Observer):
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
         data = await self._data.prepare()
-        changed = await litellm_proxy().proxy_logging_obj.pre_call_hook(
+        changed = await hooks().pre_call_hook(
             user_api_key_dict=self._data.caller, data=data, call_type=self._data.call_type
         )
         return self._data.take(changed if isinstance(changed, dict) else data, body)
@@ -180,7 +178,7 @@ class RequestEvents(Observer):
         return await self._data.with_cost(events, self._model)
 
     def frames(
-        self, stream: ApiResponse, events: AsyncIterator[list[ResponseEvent]], request: ChatRequest
+        self, stream: ApiResponse, events: Events, request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         assert self._guard is not None  # hooks read the response
         own = self._own_frames(stream, events)
@@ -271,9 +269,7 @@ class RequestEvents(Observer):
             database.leave_budget_to_event(self._data.caller)
         in_background(event)
 
-    async def _own_frames(
-        self, stream: ApiResponse, events: AsyncIterator[list[ResponseEvent]]
-    ) -> AsyncGenerator[bytes, None]:
+    async def _own_frames(self, stream: ApiResponse, events: Events) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a stream."""
         async for pieces in events:
             if data := stream.events(pieces):
@@ -300,8 +296,7 @@ class RequestEvents(Observer):
                 first = datetime.datetime.fromtimestamp(outcome.arrived + seconds)
             log.completion_start_time = log.model_call_details["completion_start_time"] = first
         if not self._routed:
-            counted = not self._data.is_ours or has_database()
-            without_inert(log, counted=counted)
+            without_inert(log, is_ours=self._data.is_ours)
         await log.dispatch_success_handlers(
             response,
             start_time=began,
@@ -309,10 +304,9 @@ class RequestEvents(Observer):
             cache_hit=False if stream else None,
             prefer_async_handlers=True,
         )
-        hooks = litellm_proxy().proxy_logging_obj
-        await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
+        await hooks().update_request_status(litellm_call_id=log.litellm_call_id, status="success")
         if has(*POST_CALL) and not self.reads:
-            await hooks.post_call_success_hook(
+            await hooks().post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
 
@@ -333,7 +327,7 @@ class RequestEvents(Observer):
 
     async def _failure_hook(self, raised: Exception) -> Any:
         """Return the error that `async_post_call_failure_hook` returns instead, if it does."""
-        return await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
+        return await hooks().post_call_failure_hook(
             request_data=await self._data.prepare(),
             original_exception=raised,
             user_api_key_dict=self._data.caller,

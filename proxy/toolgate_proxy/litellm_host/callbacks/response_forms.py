@@ -190,10 +190,8 @@ FORMS: Mapping[str, ChatForm] = {
 
 
 def _chat_call(call: Event) -> ResponseCall:
-    if call.get("custom"):
-        return ResponseCall(
-            str(call["custom"].get("name")), _json({"input": call["custom"].get("input")})
-        )
+    if custom := call.get("custom"):
+        return ResponseCall(str(custom.get("name")), _json({"input": custom.get("input")}))
     function = call.get("function") or {}
     return ResponseCall(str(function.get("name")), function.get("arguments") or "")
 

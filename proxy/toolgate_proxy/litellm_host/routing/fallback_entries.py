@@ -19,8 +19,8 @@ except ImportError:
     from .long_term import request_fallback_chain
 
 NAME = "fallbacks"
-CONTEXT_WINDOW = "context_window_fallbacks"
-CONFIGURED = (NAME, CONTEXT_WINDOW)
+CONTEXT = "context_window_fallbacks"
+CONFIGURED = (NAME, CONTEXT)
 """LiteLLM's fields. `content_policy_fallbacks` apply to errors that our models do not have."""
 EXPECTED = "an array of models"
 MAX_REQUESTED = 20
@@ -81,7 +81,7 @@ def configured(name: str, of_key: Mapping[str, Any]) -> list[FallbackEntry] | No
     """Return the entries of one of LiteLLM's fields. `of_key`: the settings of the key. The
     gateway's start reports invalid ones."""
     held = router_settings()
-    of_router = {NAME: held.fallbacks, CONTEXT_WINDOW: held.context_window_fallbacks}
+    of_router = {NAME: held.fallbacks, CONTEXT: held.context_window_fallbacks}
     if (given := of_key.get(name) or of_router[name]) is None:
         return None
     read = map(_entry, given if isinstance(given, list) else ())

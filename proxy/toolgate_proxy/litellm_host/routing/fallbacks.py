@@ -27,14 +27,7 @@ from toolgate_core.errors import (
 
 from ...routing.deployments import Deployment, Placement
 from ..errors import host_error, own_errors
-from .fallback_entries import (
-    CONTEXT_WINDOW,
-    NAME,
-    Fallback,
-    FallbackEntry,
-    configured,
-    fallbacks_of,
-)
+from .fallback_entries import CONTEXT, NAME, Fallback, FallbackEntry, configured, fallbacks_of
 from .long_term import CONTEXT_ONLY
 from .model_route import ModelRoute, own_route, target_of
 from .observer import Observer
@@ -200,7 +193,7 @@ class Fallbacks:
         return allowed or 0
 
     def _targets(self, model: str, error: ToolgateError) -> list[Fallback]:
-        requested, for_context = self.requested, configured(CONTEXT_WINDOW, self.of_key)
+        requested, for_context = self.requested, configured(CONTEXT, self.of_key)
         if (
             isinstance(error, ContextLengthExceeded)
             and for_context is not None

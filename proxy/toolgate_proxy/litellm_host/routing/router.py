@@ -26,7 +26,7 @@ LIMITS = ("rpm", "tpm")
 Row = Mapping[str, Any]
 """The router's dict of one deployment: `model_name`, `litellm_params`, `model_info`."""
 SlotHolder = Callable[[Row], AbstractContextManager[None]]
-"""Holds a slot of a deployment. Raises RateLimitError if none is free."""
+"""Holds a slot of a deployment. Raise RateLimitError if none is free."""
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def group_of(params: Mapping[str, Any]) -> str | None:
 async def within_limits(
     model: str, data: dict[str, Any], messages: object, hold_slot: SlotHolder, held: ExitStack
 ) -> Row:
-    """Return the row that LiteLLM's router selects. `held` gets what `hold_slot` returns for it. Raises
-    RateLimitError if all are at their limits.
+    """Return the row that LiteLLM's router selects. `held` gets its slot. Raise RateLimitError if
+    all are at their limits.
 
     LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
     selected for between the two, so that a row can be full although another one is not.
