@@ -63,7 +63,7 @@ KEY_PREFIX = "sk-"
 
 async def identify(sent: str, address: str) -> Key | None:
     """Return the virtual key `sent`; None for the master key. `address`: the client's IP address.
-    Raises InvalidKey, RetiredKey and KeysUnavailable."""
+    Raise InvalidKey, RetiredKey and KeysUnavailable."""
     if is_master_key(sent):
         return None
     here = gateway()
@@ -81,7 +81,7 @@ async def identify(sent: str, address: str) -> Key | None:
 
 async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     """Authenticate a request as LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if
-    no header has a key, for LiteLLM's routes that take it from the query. Raises ProxyException."""
+    no header has a key, for LiteLLM's routes that take it from the query. Raise ProxyException."""
     try:
         return await _authenticate(request, api_key or "")
     except ToolgateError as error:

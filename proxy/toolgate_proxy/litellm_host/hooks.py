@@ -60,7 +60,7 @@ UNSUPPORTED = (
     "async_should_run_chat_completion_agentic_loop",
 )
 """Hooks into LiteLLM's handler. Those of prompt management are not among them: LiteLLM calls them
-for parameters only that requests and deployments on our own route can't have (`prompt_id` …)."""
+for parameters only that requests and deployments on our own route cannot have (`prompt_id` …)."""
 
 
 def unsupported_callback() -> str | None:

@@ -90,7 +90,7 @@ class HostSide:
         return self.fallbacks.deployment(shown, owner, self.observer)
 
     async def fall_back(self, error: ToolgateError) -> None:
-        """Repeat the request at its model, which failed with `error`, or go on to the next
+        """Send the request again to its model, which failed with `error`, or go on to the next
         fallback. Raise the error of the first model if there is no other one."""
         fallbacks, observer, failed = self.fallbacks, self.observer, self.fallbacks.name
         if observer.has_refused:

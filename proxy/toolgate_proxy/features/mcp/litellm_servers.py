@@ -68,7 +68,7 @@ LIST_SECONDS, CALL_SECONDS = 20.0, 60.0
 """Longest times of a listing and of a call. LiteLLM's client may hang if it is cancelled while the
 process of a server begins or ends, so its end is not awaited."""
 OTHERS, MAX_NAME = re.compile(r"[^A-Za-z0-9_.-]"), 100
-"""The characters that names of tools can't have, and the length at which such names are cut."""
+"""The characters that names of tools cannot have, and the length at which such names are cut."""
 
 
 class ToolCallFailed(Exception):
@@ -153,10 +153,10 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryS
                 ),
             )
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
-        logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
+        logger.warning("The tools of an MCP server cannot be listed: %s", type(error).__name__)
         return Listing(unlisted, error="The MCP server does not respond.")
     if failed:
-        return Listing(unlisted, error=f"The tools can't be listed: {failed[0]}.")
+        return Listing(unlisted, error=f"The tools cannot be listed: {failed[0]}.")
     if not tools:
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
@@ -166,7 +166,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryS
 
 
 def _tools(tools: Sequence[Any], servers_of: Mapping[str, str]) -> Iterator[ListedTool]:
-    """Yield the tools. Those whose names the model can't use get others."""
+    """Yield the tools. Those whose names the model cannot use get others."""
     known = {tool.name for tool in tools if TOOL_NAME.fullmatch(tool.name)}
     for tool in tools:
         name = tool.name

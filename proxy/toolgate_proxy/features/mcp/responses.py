@@ -173,8 +173,8 @@ class McpInResponses(ResponsesFeature):
         for call_id, asked in self._approved.items():
             if asked.name not in servers or not tools.is_loaded(asked.name):
                 raise InvalidRequest(
-                    f"The approved call of {asked.name!r} at {asked.path!r} can't run: the request "
-                    "does not offer the tool. Send the same MCP servers in `tools`.",
+                    f"The approved call of {asked.name!r} at {asked.path!r} cannot run: the "
+                    "request does not offer the tool. Send the same MCP servers in `tools`.",
                     param=asked.path,
                 )
             at = servers[asked.name]

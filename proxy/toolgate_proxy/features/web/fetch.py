@@ -2,7 +2,7 @@
 a call.
 
 A page must be public, of a domain that the operator and the request allow, and its address must be
-in what the model has not written of the conversation: it can't put what it knows into an address.
+in what the model has not written of the conversation: it cannot put what it knows into an address.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ async def process_input_messages(
     except (ValueError, TypeError, KeyError) as error:
         raise HostRefused(
             f"The guardrail {guardrail_to_apply.guardrail_name!r} changed the request in a form "
-            "that can't be applied, so it is not sent. Ask the operator of the gateway.",
+            "that cannot be applied, so it is not sent. Ask the operator of the gateway.",
             500,
         ) from error
     return data

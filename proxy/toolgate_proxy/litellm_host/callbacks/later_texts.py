@@ -71,7 +71,7 @@ class LaterTexts:
             except (ValueError, TypeError, KeyError) as error:
                 raise HostRefused(
                     "A callback of the gateway changed the text of a file, of a tool's result or "
-                    "of an earlier turn in a form that can't be applied, so the request is not "
+                    "of an earlier turn in a form that cannot be applied, so the request is not "
                     "sent. Ask the operator of the gateway.",
                     500,
                 ) from error

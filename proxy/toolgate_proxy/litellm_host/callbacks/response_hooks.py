@@ -229,7 +229,7 @@ class ResponseHooks:
             return
         if after is None or set(self._form.calls(after)) != set(self._streamed(sent)):
             raise HostRefused(
-                f"The guardrail {guardrail.guardrail_name!r} changed the response, which it can't "
+                f"The guardrail {guardrail.guardrail_name!r} changed the response, which it cannot "
                 "do in a stream. Send the request without `stream`.",
                 400,
             )

@@ -2,7 +2,7 @@
 
 - `_complete_custom_providers` wraps a provider's stream in the stock `CustomStreamWrapper`, which
   estimates usage, mixes up the choices of n > 1, and drops logprobs. It opens the stream only after
-  the response has started, so errors can't have their HTTP status.
+  the response has started, so errors cannot have their HTTP status.
 - `validate_openai_optional_params` truncates `stop` to four strings without an error.
 - `ProxyException.to_dict` creates the error body, with the HTTP status as `code` and with class
   names before the message.
@@ -68,7 +68,7 @@ check_exemption = CheckExemption()
 
 
 def register(provider: CustomLLM) -> CustomLLM:
-    """Install the patches once per process. Returns the provider."""
+    """Install the patches once per process. Return the provider."""
     if check_exemption not in litellm.callbacks:
         litellm.callbacks.append(check_exemption)
     if not optional(litellm.main, _MADE):

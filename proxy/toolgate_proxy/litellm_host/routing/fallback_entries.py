@@ -55,7 +55,7 @@ def requested_fallbacks(body: Mapping[str, Any]) -> list[FallbackEntry]:
         for name in (name for fallback in named for name in fallback.parameters):
             if is_control(name):
                 raise UnsupportedParameter(
-                    f"{name!r} can't be set per request. Remove it from {path!r}.", param=path
+                    f"{name!r} cannot be set per request. Remove it from {path!r}.", param=path
                 )
         if entries and isinstance(entry, Fallback) != isinstance(entries[0], Fallback):
             raise invalid_value(path, "in the form of the entry before it", value)

@@ -82,7 +82,7 @@ class Fallbacks:
         if route is None:
             raise GatewayMisconfigured(
                 f"LiteLLM or an `async_pre_call_hook` changed the model to {model!r}, which the "
-                "gateway's own route can't serve. Set TOOLGATE_ROUTE=litellm."
+                "gateway's own route cannot serve. Set TOOLGATE_ROUTE=litellm."
             )
         self.route, self.model = route, str(model)
 
