@@ -92,7 +92,7 @@ class _Exchange:
             litellm, reveal = self.pipeline.litellm, self.sent.as_sent
             await fallback.answer(litellm, host, admitted.client, reply, disconnect, reveal)
             return
-        body = await host.observer.at_model(host.fallbacks.adapted(admitted.values))
+        body = await host.observer.at_model(host.fallbacks.adapt(admitted.values))
         async with host.deployment(body, admitted.client.owner) as target:
             size, sending = self.sent.body.size, Sending(host, reply, disconnect, target.placement)
             writer, body = await incoming.chat_request(host, body, target, admitted, size)

@@ -110,7 +110,7 @@ class HostSide:
         self.context.go_on(fallbacks.model, fallbacks.attempted)
         if is_foreign(fallbacks.model, fallbacks.sender):
             self.context.notes.note_fallback()
-        await observer.goes_on(failed, error)
+        await observer.report_fallback(failed, error)
         if not fallbacks.is_litellms and fallbacks.route.events and observer is UNOBSERVED:
             self._observe()
         if fallbacks.is_litellms and self._caller is not None:

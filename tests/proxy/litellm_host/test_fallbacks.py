@@ -110,7 +110,7 @@ async def test_a_fallback_may_replace_parameters_and_the_key_must_be_allowed_its
     fallbacks = await gone_on(monkeypatch, [{"model": "b", "temperature": 0.5}])
     assert fallbacks.current == Fallback("b", {"temperature": 0.5})
     sent = {"model": "tiny", "temperature": 1, "seed": 3}
-    assert fallbacks.adapted(sent) == {"model": "b", "temperature": 0.5, "seed": 3}
+    assert fallbacks.adapt(sent) == {"model": "b", "temperature": 0.5, "seed": 3}
 
     async def only_c(model):
         return model == "c"

@@ -158,16 +158,16 @@ class RequestEvents(Observer):
         row = await within_limits(
             self._model, await self._data.prepare(), messages, hold_slot, held
         )
-        self.chosen(row)
+        self.note_deployment(row)
         data = await self._data.describe(self._model, stream=is_streamed(self._data.body))
         self._data.logging.pre_call(data.get("messages"), None)  # strategies count by it
         return row
 
-    def chosen(self, row: Row) -> None:
+    def note_deployment(self, row: Row) -> None:
         self._data.row = row
 
-    async def answers(self, row: Row, *, stream: bool) -> None:
-        self.chosen(row)
+    async def note_answer(self, row: Row, *, stream: bool) -> None:
+        self.note_deployment(row)
         if stream:
             await self.describe()
 
@@ -184,10 +184,10 @@ class RequestEvents(Observer):
         own = self._own_frames(stream, events)
         return self._guard.stream(own, stream, self._model, request)
 
-    async def shown(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
+    async def show_whole(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
         body: Mapping[str, Any]
         if self._guard is None:
-            body = await super().shown(whole, request)
+            body = await super().show_whole(whole, request)
         else:
             body = await self._guard.body(whole, self._model, request)
         await self.completed(body)
@@ -207,7 +207,7 @@ class RequestEvents(Observer):
         made = await litellm_headers(self._data, self._model, self._made)
         self._data.context.notes.host_headers = made
 
-    async def replaced(self, error: ToolgateError) -> ToolgateError:
+    async def replace_error(self, error: ToolgateError) -> ToolgateError:
         """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
         returns instead, or `error`. Never raises."""
         await self.describe(error)
@@ -240,7 +240,7 @@ class RequestEvents(Observer):
     def restart(self) -> None:
         self._response = None
 
-    async def goes_on(self, failed: str, error: ToolgateError) -> None:
+    async def report_fallback(self, failed: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request is at a fallback. LiteLLM
         logs only the first failure of a request. Never raises."""
         await contained(self._log_failure)(failed, error)

@@ -91,7 +91,7 @@ class Fallbacks:
         """The model's name in the router."""
         return self.model if self.is_litellms else self.route.model
 
-    def adapted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def adapt(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model."""
         fallback = self.current
         return body if fallback is None else {**body, **fallback.parameters, "model": self.model}
@@ -99,7 +99,7 @@ class Fallbacks:
     def for_litellm(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for a model that LiteLLM's handler serves. The guardrails of the first
         model hold for it, too: that handler runs them."""
-        body, guardrails = self.adapted(body), self.first.guardrails
+        body, guardrails = self.adapt(body), self.first.guardrails
         given = body.get(GUARDRAILS)
         if not guardrails or not isinstance(given, list | None):
             return body
@@ -125,7 +125,7 @@ class Fallbacks:
                     assert chosen is not None  # all deployments of the model are ours
                     target = _at_replica(route.model, chosen, body, owner)
             self.target = target
-            observer.chosen(target.row)
+            observer.note_deployment(target.row)
             yield target
 
     def answering(self, deployment: object) -> Row:
