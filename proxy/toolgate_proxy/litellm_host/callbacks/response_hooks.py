@@ -121,11 +121,13 @@ class ResponseHooks:
         try:
             guardrails = guardrails_of_whole_responses(data)
             is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
+            is_held = is_held or request.content_format is not None
+            marks = (b"",) if is_held else self._form.marks  # all events have the empty one
             await self._note_headers(data, None)
             async with aclosing(self._left(source, data)) as left:
                 async for frame in left:
                     sent.append(frame)
-                    if held or is_held or self._is_held(frame, request):
+                    if held or any(mark in frame for mark in marks):
                         held.append(frame)
                     else:
                         yield frame
@@ -262,9 +264,6 @@ class ResponseHooks:
             else:
                 item = item if left is None else left
         return item
-
-    def _is_held(self, frame: bytes, request: ChatRequest) -> bool:
-        return request.content_format is not None or any(mark in frame for mark in self._form.marks)
 
     def _streamed(self, frames: Iterable[bytes]) -> Iterable[ResponseCall]:
         return self._form.streamed_calls(events_of(b"".join(frames)))
