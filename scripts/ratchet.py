@@ -38,13 +38,10 @@ TRUNK = ("core", "backend", "proxy")
 BESIDE_THE_TRUNK = (
     "proxy/toolgate_proxy/features/**/*.py",
     "proxy/toolgate_proxy/ops/**/*.py",
-    # Files of features that are in other folders: custom tools, MCP servers and web search.
+    # Files of features that are in other folders: custom tools.
     "backend/toolgate_backend/grammars/engines/custom*.py",
     "core/toolgate_core/custom_tools.py",
     "proxy/toolgate_proxy/validation/grammar_reader.py",
-    "proxy/toolgate_proxy/litellm_host/mcp*.py",
-    "proxy/toolgate_proxy/litellm_host/offered_tools.py",
-    "proxy/toolgate_proxy/litellm_host/web_search.py",
 )
 PRIVATE = {
     "LiteLLM": "proxy/toolgate_proxy/litellm_host/private_names.py",

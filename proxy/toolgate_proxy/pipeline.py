@@ -89,7 +89,7 @@ class _Exchange:
         """Respond with the model at which the request is."""
         host, reply, counting = self.host, self.reply, self.pipeline.counting
         if host.fallbacks.is_litellms:
-            litellm, reveal = self.pipeline.litellm, self.sent.credentials.revealed
+            litellm, reveal = self.pipeline.litellm, self.sent.as_sent
             await fallback.answer(litellm, host, admitted.client, reply, disconnect, reveal)
             return
         body = await host.observer.at_model(host.fallbacks.adapted(admitted.values))

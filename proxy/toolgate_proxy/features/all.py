@@ -1,4 +1,4 @@
-"""The list of features. Only it and `litellm_host/offered_tools.py` import them."""
+"""The list of features. Only it and `litellm_all.py` import them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """LiteLLM's side of a request on our own route: who sent it, which models it may use, and who
-observes it.
-
-Without callbacks and with our own authentication, only the permission for the model is checked.
-"""
+observes it. Without callbacks and with our own authentication, only the permission for the model is
+checked."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 form, and its OpenTelemetry callback.
 
 LiteLLM's `openai_exception_handler` (proxy/proxy_server.py) sends the HTTP status as `code`, and
-class names, tracebacks and routing details in the message. Errors of our provider already have the
-right form. LiteLLM's OpenTelemetry callback reads each result as the response of a model. A search,
-and the tools of an MCP server, are none: each would be a traceback in the log instead of a span.
+class names, tracebacks and routing details in the message. LiteLLM's OpenTelemetry callback reads
+each result as the response of a model: a search, or the tools of an MCP server, would be a
+traceback in the log instead of a span.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ from .routing.selection import SelectionHook, selection
 PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
 """Middleware of LiteLLM that acts on paths which are never ours. It matches every request against
 some forty prefixes, about 5 % of the gateway's processor time for a whole response."""
-
-
 AUTHENTICATION = "litellm.proxy.auth."
 """Prefix of the modules with LiteLLM's authentication, which its routes have as a dependency."""
 

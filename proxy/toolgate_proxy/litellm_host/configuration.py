@@ -54,8 +54,6 @@ ROOT = (*SETTINGS, "model_list", "guardrails", "policies", "policy_attachments",
 CACHES = (("litellm_settings", "cache"), ("router_settings", "cache_responses"))
 PROVIDERS = "llms"
 """Folder of LiteLLM's code that reads no configuration."""
-
-
 Steps = tuple[str | int, ...]
 Fault = tuple[Steps, str, bool]
 """The place, the message, and whether the start is refused."""

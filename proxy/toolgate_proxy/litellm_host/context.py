@@ -1,11 +1,9 @@
 """Context variable with the RequestContext, for code that LiteLLM calls without it; and `hold`, a
-workaround for a crash of CPython before 3.12 in `ContextVar.set`.
+workaround for a crash of CPython before 3.12 in `ContextVar.set` (python/cpython#148891).
 
-In those versions the garbage collector may run while a context variable is being set. If a
-finalizer sets a variable too, the mapping that is being changed is freed, and the process ends with
-a segmentation fault (python/cpython#148891). From 3.12 on the collector runs only between
-instructions. LiteLLM has such a finalizer: `CustomStreamWrapper.__del__`. Only the collector frees
-LiteLLM's streams. `hold` keeps the contexts alive, so their mappings are not freed.
+There the garbage collector may run while a context variable is being set. If a finalizer sets one,
+too (`CustomStreamWrapper.__del__` of LiteLLM), the mapping that is being changed is freed, and the
+process crashes. `hold` keeps the contexts alive, so their mappings are not freed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """LiteLLM's database: the `router_settings` of keys and teams in it, and the cost of a request that
-LiteLLM's authentication reserves in its budgets.
-
-Settings replace those of the router. LiteLLM applies the fields here, and ignores others.
+LiteLLM's authentication reserves in its budgets. The settings replace those of the router.
 
 The success event of a request settles its reservation. It is released before a failure event, whose
-hooks find it released: two releases at the same time would both lower LiteLLM's counters. If there
-is neither event, LiteLLM's middleware releases it when the request ends.
+hooks find it released: two releases at the same time would both lower LiteLLM's counters. Without
+either event LiteLLM's middleware releases it when the request ends.
 """
 
 from __future__ import annotations

@@ -130,7 +130,10 @@ def own_error(exception: Exception) -> ToolgateError:
     if held is not None:
         return held
     if TAGS in str(exception):
-        return tag_mismatch()
+        return PermissionDenied(
+            "No deployment of the model has the tags of this API key or request. Change those of "
+            "the request, of the key (`toolgate keys update NAME --tag …`) or of the deployments."
+        )
     given = (str(optional(exception, name, "")) for name in ("status_code", "code"))
     status = next((int(value) for value in given if value.isdigit()), 500)
     status = status if 400 <= status < 600 else 500
@@ -145,13 +148,6 @@ def own_error(exception: Exception) -> ToolgateError:
         kind=kind if status != 401 or kind == EXPIRED else None,
         param=param if isinstance(param, str) and param != "None" else None,
         retry_after=_retry_after(optional(exception, "headers")),
-    )
-
-
-def tag_mismatch() -> PermissionDenied:
-    return PermissionDenied(
-        "No deployment of the model has the tags of this API key or request. Change the tags of "
-        "the request, of the key (`toolgate keys update NAME --tag …`) or of the deployments."
     )
 
 

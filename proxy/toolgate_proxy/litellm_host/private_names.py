@@ -21,7 +21,6 @@ litellm.main:
     _complete_custom_providers(ctx): creates the stream of the provider
 litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper.
     __init__(completion_stream model): base class of the provider's streams
-    _restore_consumer_correlation_context: ids in the log after a stream
 litellm.proxy._types:ProxyException.
     to_dict: error bodies in OpenAI's form
 litellm.proxy.db.exception_handler:

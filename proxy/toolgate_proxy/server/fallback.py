@@ -37,7 +37,7 @@ async def answer(
     client: Client,
     reply: Reply,
     disconnect: Disconnect,
-    as_sent: Callable[[Mapping[str, Any]], dict[str, Any]],
+    as_sent: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> None:
     """Answer a request. LiteLLM's hooks get it `as_sent`. Raise ToolgateError if it is refused or
     fails before the response begins."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from starlette.types import Receive, Scope
@@ -15,10 +14,10 @@ from starlette.types import Receive, Scope
 from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Counting, Surface, Writer, is_streamed
 from ..context import RequestContext, model_in_path
+from ..features.litellm_all import parts_of
+from ..features.litellm_part import FeaturePart
 from ..litellm_host.admission import Admission
 from ..litellm_host.auth import asked
-from ..litellm_host.mcp_credentials import McpCredentials
-from ..litellm_host.offered_tools import with_tools
 from ..litellm_host.routing.model_route import ModelRoute, own_route
 from ..litellm_host.routing.router import Asker, Target
 from ..request_fields import Fields
@@ -31,8 +30,6 @@ from .connection import Disconnect
 PARSED_IN_THREAD = 50_000
 """Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
 a second."""
-PLAIN = (None, "function", "custom")
-"""Types of tools that the client runs, and no feature."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Arrived:
 
     body: RequestBody
     values: dict[str, Any]
-    """Its parameters, with placeholders for what only MCP servers get."""
+    """Its parameters, with placeholders for what only features may see."""
     asker: Asker
     route: ModelRoute | None
     """None: LiteLLM's handler serves the model."""
@@ -51,7 +48,14 @@ class Arrived:
     """The bytes of the body, if another authentication than ours may read them."""
     comment: bytes | None = None
     """What keeps the stream alive; None: the response is whole."""
-    credentials: McpCredentials = field(default_factory=McpCredentials)
+    parts: Sequence[FeaturePart] = ()
+    """LiteLLM's parts of the features, if it may use any."""
+
+    def as_sent(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return parameters without placeholders, for LiteLLM's handler."""
+        for part in self.parts:
+            values = part.reveal(values)
+        return values
 
 
 @dataclass(frozen=True)
@@ -84,16 +88,15 @@ async def arrive(
     if waits and surface.runs_in_background(values):
         body.free()
         return Arrived(body, values, asker, route, begins=True)
-    credentials = McpCredentials()
-    if may_use(values) or "extra_body" in values:
-        values = credentials.hidden(values)
-        credentials.take(scope["headers"])
+    parts = parts_of(values)
+    for part in parts:
+        values = part.hide(values, scope["headers"])
     content = b"" if context.caller.authenticated else body.content
     body.free()
     comment = surface.keep_alive if waits and is_streamed(values) else None
     values = values if counting is None else counting.prepared(values)
     values = {**values, "model": context.model or ""}  # which may come from the path
-    return Arrived(body, values, asker, route, False, content, comment, credentials)
+    return Arrived(body, values, asker, route, False, content, comment, parts)
 
 
 async def admitted(
@@ -110,8 +113,8 @@ async def admitted(
     if context.caller.key is not None:
         here = gateway()
         await context.admit(here.limiter, here.reader.searching(surface, values), output=output)
-    if may_use(values):
-        client = await with_tools(client, values, host, sent.credentials)
+    for part in sent.parts or parts_of(values):
+        client = await part.provide(client, values, host.caller)
     if output:
         host.observer.start()
     return Admitted(values, client, recalled)
@@ -194,10 +197,3 @@ def _turn(context: RequestContext, *, is_long: bool) -> AbstractAsyncContextMana
     """Hold the turn of a large body. Each of several threads that work on Python objects delays the
     event loop, so a sender has one at a time, and all together have two."""
     return gateway().reading.slot(context.caller.sender) if is_long else nullcontext()
-
-
-def may_use(values: Mapping[str, Any]) -> bool:
-    """Return whether a request has tools that may be the operator's."""
-    given = (values.get(name) for name in ("tools", "mcp_servers"))
-    entries = chain.from_iterable(each for each in given if isinstance(each, list))
-    return any(isinstance(each, dict) and each.get("type") not in PLAIN for each in entries)

@@ -11,10 +11,10 @@ from typing import Any
 from toolgate_core import tracing
 from toolgate_core.host_probe import return_freed
 
+from ..features.litellm_all import PARTS
 from ..keys.redis_store import warn_of_lost_keys
 from ..litellm_host.app import add_callbacks
 from ..litellm_host.configuration import check_configuration
-from ..litellm_host.offered_tools import begin_series
 from ..litellm_host.routing.model_route import model_routes
 from ..litellm_host.routing.router import model_names, placements
 from ..routing.health import Health
@@ -44,7 +44,8 @@ def extend_lifespan(app: Any) -> None:
             work = [asyncio.create_task(each) for each in (*begun, _return_memory())]
             add_callbacks()
             begin_models(model_names())
-            begin_series()
+            for part in PARTS:
+                part.begin_series()
             _print_routes()
             _print_response_store()
             await gateway().limiter.started()

@@ -42,8 +42,8 @@ from tests.support.servers.fake_backend import running
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.backend_client import client
 from toolgate_proxy.chat.tool_loop import MAX_ROUNDS
+from toolgate_proxy.features.mcp import litellm_servers as mcp
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.server.request_scope import RequestScope
 
 PER_SEED = 100

@@ -1,5 +1,4 @@
-"""Each feature can be deleted: its folder, its lines in the list, and the module of `litellm_host`
-that provides what is LiteLLM's."""
+"""Each feature can be deleted: its folder, and its lines in the two lists."""
 
 import os
 import re
@@ -11,35 +10,34 @@ from pathlib import Path
 import pytest
 
 import toolgate_proxy
-from tests.support.effort import rotating
+from tests.support.effort import NIGHTLY
 
 PACKAGE = Path(toolgate_proxy.__file__).parent
 ROOT = Path(__file__).parents[3]
 FEATURES = sorted(path.parent.name for path in PACKAGE.glob("features/*/__init__.py"))
-PROVIDERS = {"mcp": "mcp", "web": "web_search"}
+USUAL = ("mcp", "web")
+"""Those that are deleted in each run: they have a part in LiteLLM's list, too."""
 RESPONDING = "tests/proxy/server/test_own_route.py::test_a_log_event_has_the_response"
 """Whole and streamed, in each API."""
 
 
 def without(path, name):
-    """Delete a module's lines in a list, and its name in an import of several."""
-    text = re.sub(rf"(?<=import ){name}, |, {name}(?=\n)", "", path.read_text())
-    own = re.compile(rf"from \.{name}[. ]|    {name}[.,]|    {name.upper()},")
-    path.write_text("".join(each for each in text.splitlines(keepends=True) if not own.match(each)))
+    """Delete a feature's lines in a list."""
+    own = re.compile(rf"from \.{name}[. ]|    {name.upper()},")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not own.match(line)))
 
 
 def copied_without(name, folder):
     copy = folder / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(copy / "features" / name)
-    without(copy / "features/all.py", name)
-    if provider := PROVIDERS.get(name):
-        (copy / "litellm_host" / f"{provider}.py").unlink()
-        without(copy / "litellm_host/offered_tools.py", provider)
+    for listed in ("all", "litellm_all"):
+        without(copy / f"features/{listed}.py", name)
 
 
 @pytest.mark.exhaustive
-@rotating("name", FEATURES, one_in=5)
+@pytest.mark.parametrize("name", FEATURES if NIGHTLY else USUAL)
 def test_without_a_feature_all_apis_respond(tmp_path, name):
     copied_without(name, tmp_path)
     variables = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -27,8 +27,8 @@ from tests.support.servers.mcp_shop import TOOLS
 from tests.support.servers.script import call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host import mcp
-from toolgate_proxy.litellm_host.mcp_credentials import McpCredentials
+from toolgate_proxy.features.mcp import litellm_servers as mcp
+from toolgate_proxy.features.mcp.litellm_credentials import McpCredentials
 from toolgate_proxy.server import logs
 
 SECRET = "s3cret-of-the-client"

@@ -8,6 +8,7 @@ from litellm.proxy._types import ProxyException
 
 from tests.proxy.kit import beside
 from toolgate_core import errors
+from toolgate_proxy.features.mcp.litellm_servers import OF_SERVERS, MCPClient, noted_failures
 from toolgate_proxy.litellm_host.app import repaired
 from toolgate_proxy.litellm_host.errors import (
     HostRefused,
@@ -18,7 +19,6 @@ from toolgate_proxy.litellm_host.errors import (
     own_errors,
     proxy_exception,
 )
-from toolgate_proxy.litellm_host.mcp import OF_SERVERS, MCPClient, noted_failures
 from toolgate_proxy.provider import toolgate
 
 CASES = beside(__file__)

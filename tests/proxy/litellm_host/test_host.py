@@ -51,8 +51,8 @@ from toolgate_proxy.litellm_host.control_fields import (
     OPENAI_FIELDS,
     is_banned,
     is_control,
+    is_own,
 )
-from toolgate_proxy.litellm_host.litellm_route.own_metadata import is_own
 from toolgate_proxy.litellm_host.litellm_route.refused import UNSUPPORTED, check_operation
 from toolgate_proxy.litellm_host.private_names import (
     PRIVATE_NAMES,

@@ -21,11 +21,11 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_core import tracing
 from toolgate_proxy.chat.tool_calls import ENDINGS
+from toolgate_proxy.features.mcp import litellm_servers as mcp
+from toolgate_proxy.features.web.litellm_search import may_search
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.litellm_host.routing.router import router_settings
-from toolgate_proxy.litellm_host.web_search import may_search
 from toolgate_proxy.server import logs
 from toolgate_proxy.settings import Settings
 

@@ -9,7 +9,7 @@ them. Of a stream it describes what is known when it begins.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from typing import Any
@@ -25,9 +25,9 @@ from toolgate_core.host_probe import optional
 
 from ...api.surface import Surface
 from ...context import Guard, RequestContext
+from ...keys.access import Header
 from ...request_fields import copied
 from ..errors import PROVIDER
-from ..mcp_credentials import credential_headers
 from ..proxy_server import litellm_proxy
 from ..routing.fallbacks import Fallbacks
 from ..routing.router import PRICES, Row, alias_target, id_of, placement_of, router
@@ -43,11 +43,14 @@ LITELLMS = frozenset({"metadata", "litellm_metadata"})
 SESSION = ("litellm_session_id", "litellm_trace_id")
 """What a request belongs to in log events."""
 GUARDRAILS = "guardrails"
+SECRET_HEADERS: list[Callable[[Collection[Header]], frozenset[str]]] = []
+"""Functions of features. They return the names of headers that hooks and log events do not get."""
 
 
 def request_of(scope: MutableMapping[str, Any]) -> Request:
-    """Return a request as LiteLLM's code gets it, without credentials for MCP servers."""
-    hidden = {name.encode("latin-1") for name in credential_headers(scope["headers"])}
+    """Return a request as LiteLLM's code gets it, without headers that only features may see."""
+    named = (name for names in SECRET_HEADERS for name in names(scope["headers"]))
+    hidden = {name.encode("latin-1") for name in named}
     headers = [each for each in scope["headers"] if each[0] not in hidden]
     return Request({**scope, "headers": headers} if hidden else scope)
 

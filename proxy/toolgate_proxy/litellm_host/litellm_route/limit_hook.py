@@ -1,9 +1,8 @@
 """Limits of keys, and unsupported operations, for requests on LiteLLM's route.
 
 LiteLLM calls `async_pre_call_hook` once per request with the parsed body, on every endpoint that
-calls a model. LiteLLM's own limiter uses limits in `UserAPIKeyAuth`; Toolgate's limits are part of
-the key (decision 14). The tokens of other providers are those of LiteLLM's log event, which also
-has those of a stream that the client left. Until it comes, what was reserved counts.
+calls a model. The tokens of other providers are those of LiteLLM's log event, which also has those
+of a stream that the client left. Until it comes, what was reserved counts.
 """
 
 from __future__ import annotations

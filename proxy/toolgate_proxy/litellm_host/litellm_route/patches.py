@@ -1,7 +1,4 @@
-"""Patches of LiteLLM that our provider needs on LiteLLM's route.
-
-`private_names.py` lists every private name that they use, and the start-up probe checks it first.
-Reasons for each patch:
+"""Patches of LiteLLM that our provider needs on LiteLLM's route, and the reason for each:
 
 - `_complete_custom_providers` wraps a provider's stream in the stock `CustomStreamWrapper`, which
   estimates usage, mixes up the choices of n > 1, and drops logprobs. It opens the stream only after
@@ -11,7 +8,7 @@ Reasons for each patch:
   names before the message.
 - LiteLLM's handlers for guardrails read only a part of a request, and convert the rest
   (`guardrail_inputs.py`).
-- LiteLLM takes members of a client's metadata for its own (`own_metadata.py`).
+- LiteLLM takes members of a client's metadata for its own (`control_fields.py`).
 - `PrismaDBExceptionHandler` imports `prisma`, LiteLLM's database client, to detect database errors.
   Without prisma a 401 became a 500.
 """
@@ -34,7 +31,7 @@ from litellm.llms.custom_llm import CustomLLM
 from litellm.proxy import litellm_pre_call_utils
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
-from litellm.types.utils import ModelResponse, ModelResponseStream
+from litellm.types.utils import ModelResponseStream
 from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from toolgate_core.host_probe import optional
@@ -42,9 +39,9 @@ from toolgate_core.host_probe import optional
 from ...background import in_background
 from ..callbacks.guardrail_inputs import HANDLERS, process_input_messages
 from ..context import hold
+from ..control_fields import cleaning
 from ..errors import CARRIED, PROVIDER
 from .limit_hook import is_ours
-from .own_metadata import cleaning
 
 _MADE = "_toolgate_registered"
 """Attribute of litellm.main that is set once the patches are installed."""
@@ -148,13 +145,8 @@ def _speaking(original: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict
     return to_dict
 
 
-_WHOLE = "toolgate_response"
+WHOLE = "toolgate_response"
 """Attribute of a logging object that holds the streamed response, for LiteLLM's log events."""
-
-
-def note_whole(logging: Any, whole: ModelResponse) -> None:
-    """Store the streamed response for `PassThroughStream`."""
-    setattr(logging, _WHOLE, whole)
 
 
 class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's types are not read
@@ -182,7 +174,6 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
             chunk = await anext(self.completion_stream) if first is None else first
         except StopAsyncIteration:
             self._log_success()
-            self._restore_consumer_correlation_context()
             raise
         except Exception as error:
             in_background(
@@ -190,7 +181,6 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
                     error, traceback.format_exc(), prefer_async_handlers=True
                 )
             )
-            self._restore_consumer_correlation_context()
             raise
         self.chunks.append(chunk)  # LiteLLM bills an aborted stream by its chunks
         # They identify the deployment; without them LiteLLM looks it up for each chunk.
@@ -198,7 +188,7 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
         return chunk
 
     def _log_success(self) -> None:
-        whole = optional(self.logging_obj, _WHOLE)
+        whole = optional(self.logging_obj, WHOLE)
         if optional(self.logging_obj, "_on_deferred_stream_complete") is not None:
             self.logging_obj._deferred_stream_complete_args = (whole, False)
             return

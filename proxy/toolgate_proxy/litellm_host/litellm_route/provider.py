@@ -1,8 +1,5 @@
-"""LiteLLM's custom provider `toolgate`, for requests on LiteLLM's route.
-
-It enforces tool calls with the same engine as our own route. `toolgate proxy` uses it only for what
-our route does not support (model_route.py); `litellm --config` uses it for every request.
-"""
+"""LiteLLM's custom provider `toolgate`, with the engine of our own route. `toolgate proxy` uses it
+only for what that does not support (model_route.py), `litellm --config` for every request."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from ..context import current, owner_of
 from ..errors import errors_raised, host_error
 from ..routing.router import group_of, model_names, rows_of
 from ..routing.selection import selection
-from .patches import note_whole, register
+from .patches import WHOLE, register
 from .refused import unsupported
 
 
@@ -57,7 +54,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
             context.meter.complete = True
             for chunk in made.last():
                 yield ModelResponseStream(**chunk)
-            note_whole(call.logging, ModelResponse(**made.body()))
+            setattr(call.logging, WHOLE, ModelResponse(**made.body()))
 
     async def aembedding(self, *_: Any, **__: Any) -> Any:
         raise _unsupported("embeddings")

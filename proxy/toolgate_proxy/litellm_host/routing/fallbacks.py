@@ -1,9 +1,7 @@
 """The model at which a request is, its deployment, and the models to which the request goes on if
-its model fails.
-
-Fallbacks are those of LiteLLM's configuration, or the request's own. Which they are, their order
-and their number are decided as in LiteLLM's router (`async_function_with_fallbacks_common_utils`).
-"""
+its model fails: fallbacks of LiteLLM's configuration, or the request's own. Which they are, their
+order and their number are decided as in LiteLLM's router
+(`async_function_with_fallbacks_common_utils`)."""
 
 from __future__ import annotations
 

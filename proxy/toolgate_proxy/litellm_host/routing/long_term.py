@@ -1,9 +1,6 @@
 """LiteLLM 1.108, which is its long-term line, by the names of later releases: the entry points of
 its router, by the members that they replace, and the packages for MCP, which moved. And a rule for
-fallbacks of 1.108 and 1.109.
-
-Delete this module when the long-term line moves. What it stands for is named where it is used.
-"""
+fallbacks of 1.108 and 1.109. Delete this module when the long-term line moves."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Decision by model: our own route, or LiteLLM's handler with our provider. It is made before
-LiteLLM checks a key.
-
-`litellm_reasons` is the rule. `toolgate proxy` prints the decision for each model at start-up, and
-`GET /toolgate/status` returns it.
-"""
+"""Decision by model, before LiteLLM checks a key: our own route, or LiteLLM's handler with our
+provider. `toolgate proxy` prints it for each model at start-up, and `GET /toolgate/status` returns
+it. `litellm_reasons` is the rule."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What LiteLLM's callbacks get of a request on our own route. This one is of a request that nobody
-observes; that of the others is in request_events.py."""
+"""What LiteLLM's callbacks get of a request on our own route: here of one that nobody observes."""
 
 from __future__ import annotations
 

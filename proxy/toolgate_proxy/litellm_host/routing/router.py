@@ -1,7 +1,4 @@
-"""Access to LiteLLM's router: a model's deployments, and which of them are Toolgate backends.
-
-A row is the router's dict of one deployment: `model_name`, `litellm_params`, `model_info`.
-"""
+"""Access to LiteLLM's router: a model's deployments, and which of them are Toolgate backends."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ LIMITS = ("rpm", "tpm")
 """Limits of a deployment that LiteLLM's router enforces."""
 
 Row = Mapping[str, Any]
-"""The router's dict of one deployment."""
+"""The router's dict of one deployment: `model_name`, `litellm_params`, `model_info`."""
 Taken = Callable[[Row], AbstractContextManager[None]]
 """Holds a slot of a deployment. Raises RateLimitError if none is free."""
 

@@ -1,8 +1,5 @@
-"""Selection of a deployment for a request.
-
-On our own route `Selection.choose` selects it. On LiteLLM's route its router does, after
-`SelectionHook` has filtered the deployments (`async_filter_deployments`, a documented hook).
-"""
+"""Selection of a deployment for a request: on our own route by `Selection.choose`, on LiteLLM's
+route by its router, after `SelectionHook` has filtered the deployments."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from mcp.shared.exceptions import MCPError
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import EnforcementFailed
 from toolgate_proxy.context import Caller, Notes, Outcome, RequestContext
+from toolgate_proxy.features.mcp.litellm_servers import TooMuch
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import host_error
-from toolgate_proxy.litellm_host.mcp import TooMuch
 from toolgate_proxy.ops.stack.processes import cause
 from toolgate_proxy.request.chat_request import HistoryChange
 from toolgate_proxy.server import logs

@@ -19,10 +19,11 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 
-from ..keys.access import KEY_HEADERS, Header, key_in, key_of
-from . import auth
-from .proxy_server import litellm_proxy
-from .routing.long_term import module
+from ...keys.access import KEY_HEADERS, Header, key_in, key_of
+from ...litellm_host import auth
+from ...litellm_host.callbacks.request_data import SECRET_HEADERS
+from ...litellm_host.proxy_server import litellm_proxy
+from ...litellm_host.routing.long_term import module
 
 MCP_SERVER = "litellm.proxy.mcp_server"
 MCPRequestHandler = module(f"{MCP_SERVER}.auth.user_api_key_auth_mcp").MCPRequestHandler
@@ -193,6 +194,9 @@ def credential_headers(headers: Collection[Header]) -> frozenset[str]:
     hidden = {AUTHORIZATION} & _forwarded_names(headers)
     found: frozenset[str] = upstream_credential_headers(names)
     return found - _key_headers(headers) | hidden
+
+
+SECRET_HEADERS.append(credential_headers)
 
 
 def _forwarded_names(headers: Iterable[Header]) -> frozenset[str]:

@@ -11,12 +11,12 @@ from typing import Any
 from litellm.proxy._types import ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.auth_checks import can_token_call_search_tool
 
-from ..api.surface import Client
-from ..chat.tool_calls import begin_series
-from ..features.web.search import Page, SearchEngine, SearchFailed
-from .errors import own_errors
-from .mcp_credentials import McpCredentials
-from .routing.router import router, router_settings
+from ...api.surface import Client
+from ...chat.tool_calls import begin_series
+from ...litellm_host.errors import own_errors
+from ...litellm_host.routing.router import router, router_settings
+from ..litellm_part import FeaturePart
+from .search import Page, SearchEngine, SearchFailed
 
 logger = logging.getLogger(__name__)
 
@@ -54,19 +54,20 @@ def search_tools() -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-async def provided(
-    client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth, _: McpCredentials
-) -> Client:
-    """Return the sender with the first search engine that its key may use. Raise ToolgateError."""
-    for name in search_tools() if values.get("tools") else ():
-        if await may_search(name, caller):
-            return client.given(SearchEngine, LiteLLMSearch(name))
-    return client
+class LiteLLMSearches(FeaturePart):
+    """The first search engine that the key of a request may use."""
 
+    @staticmethod
+    def begin_series() -> None:
+        begin_series("search", search_tools())
 
-def begin() -> None:
-    """Begin the series of the search tools."""
-    begin_series("search", search_tools())
+    async def provide(
+        self, client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth
+    ) -> Client:
+        for name in search_tools() if values.get("tools") else ():
+            if await may_search(name, caller):
+                return client.given(SearchEngine, LiteLLMSearch(name))
+        return client
 
 
 async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:

@@ -2,14 +2,13 @@
 
 LiteLLM's client of MCP servers is patched:
 
-- What servers send is bounded. LiteLLM's client reads a response, or a line of a process, whole
-  and parses it on the event loop, and works there on each tool and each part of a result. Many
-  would hold up all requests.
+- What servers send is bounded. LiteLLM's client reads and parses a response, or a line of a
+  process, whole on the event loop, and works there on each tool and each part of a result.
 - A result of one of our calls is one text, before anything copies its parts, and has the text of
   resources and structured content, which LiteLLM's text of the result leaves out.
-- `noted_failures` tells whether a call failed, which LiteLLM's text of the result does not say.
-- A result has no messages of exceptions but the server's own errors: others have addresses. Calls
-  of LiteLLM's own routes are as without Toolgate.
+- `noted_failures` has the failures of calls, which LiteLLM's text of the result does not tell.
+- A result of one of our calls has no messages of exceptions but the server's own errors: others
+  have addresses.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -35,22 +34,23 @@ from mcp.types import CallToolResult, jsonrpc_message_adapter
 from toolgate_core.host_probe import optional
 from toolgate_core.tools import TOOL_NAME
 
-from ..api.surface import Client
-from ..background import within
-from ..chat.tool_calls import begin_series
-from ..features.mcp.servers import (
-    MAX_RESULT,
-    MCP,
-    ListedTool,
-    Listing,
-    McpListings,
-    McpOutcome,
-    result_text,
+from ...api.surface import Client
+from ...background import within
+from ...chat.tool_calls import begin_series
+from ...json_values import Excess, exceeds
+from ...keys.access import Header
+from ...litellm_host.routing.long_term import module
+from ...request.gateway_tools import CallResult
+from ..litellm_part import FeaturePart
+from .litellm_credentials import (
+    EXTRA,
+    TOKENS,
+    McpCredentials,
+    Sent,
+    entries_of,
+    servers,
 )
-from ..json_values import Excess, exceeds
-from ..request.gateway_tools import CallResult
-from .mcp_credentials import TOKENS, McpCredentials, Sent, entries_of, servers
-from .routing.long_term import module
+from .servers import MAX_RESULT, MCP, ListedTool, Listing, McpListings, McpOutcome, result_text
 
 logger = logging.getLogger(__name__)
 
@@ -97,28 +97,43 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def begin() -> None:
-    """Begin the series of the servers that LiteLLM knows."""
-    begin_series("mcp", [str(each.server_name or each.alias or each.name) for each in servers()])
+class LiteLLMMcp(FeaturePart):
+    """The MCP servers of one request, with the credentials that the client sent for them."""
 
+    PARAMETERS = frozenset({"mcp_servers", EXTRA})
 
-async def provided(
-    client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth, credentials: McpCredentials
-) -> Client:
-    """Return the sender with the tools of the MCP servers that its request names."""
-    if not (entries := mcp_entries(values)):
-        return client
-    # Others have none: nothing is sent to an address that the operator did not configure.
-    own = {
-        path: served[0]
-        for path, entry in entries.items()
-        if credentials.names_gateway(entry)
-        and (served := (await Handler.split_mcp_tools([entry]))[0])
-    }
-    found = await asyncio.gather(
-        *(_listed(entry, caller, credentials.of_entry(entry)) for entry in own.values())
-    )
-    return client.given(McpListings, McpListings(dict(zip(own, found, strict=True))))
+    def __init__(self) -> None:
+        self._credentials = McpCredentials()
+
+    @staticmethod
+    def begin_series() -> None:
+        begin_series(
+            "mcp", (str(each.server_name or each.alias or each.name) for each in servers())
+        )
+
+    def hide(self, values: dict[str, Any], headers: Collection[Header]) -> dict[str, Any]:
+        self._credentials.take(headers)
+        return self._credentials.hidden(values)
+
+    def reveal(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return self._credentials.revealed(values)
+
+    async def provide(
+        self, client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth
+    ) -> Client:
+        if not (entries := mcp_entries(values)):
+            return client
+        # Others have none: nothing is sent to an address that the operator did not configure.
+        own = {
+            path: served[0]
+            for path, entry in entries.items()
+            if self._credentials.names_gateway(entry)
+            and (served := (await Handler.split_mcp_tools([entry]))[0])
+        }
+        listings = await asyncio.gather(
+            *(_listed(entry, caller, self._credentials.of_entry(entry)) for entry in own.values())
+        )
+        return client.given(McpListings, McpListings(dict(zip(own, listings, strict=True))))
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) -> Listing:
