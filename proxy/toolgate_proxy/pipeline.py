@@ -17,8 +17,8 @@ from toolgate_core.errors import ToolgateError
 
 from .api.surface import Counting, Surface, is_streamed
 from .context import context_of
-from .litellm_host.admission import Admission
 from .litellm_host.callbacks.request_events import report_refused
+from .litellm_host.host_side import HostSide
 from .server import fallback, incoming
 from .server.background import Run
 from .server.connection import Disconnect, Reply
@@ -44,20 +44,19 @@ class Pipeline:
         try:
             sent = await incoming.read_request(self.surface, self.counting, scope, receive, context)
             if sent.route is None:
-                await self.litellm.check_model(scope, context, sent.values, sent.asker)
+                await self.litellm.check_model(scope, context, sent.values, sent.sender)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
             report_refused(self.surface, scope, context, error)
             return
         if sent.route is None:
-            streamed = is_streamed(sent.values)
-            again = sent.body.again(receive)
+            again, streamed = sent.body.again(receive), is_streamed(sent.values)
             await self.litellm.pass_on(scope, context, again, send, streamed=streamed)
         elif sent.begins:
-            await Run(self, scope, context, sent)(scope, receive, send)
+            await Run(self, scope, context, sent.values, sent.body.size)(scope, receive, send)
         else:
-            host = Admission(self.surface, scope, context, sent.route, sent.asker, sent.values)
+            host = HostSide(self.surface, scope, context, sent.route, sent.sender, sent.values)
             exchange = _Exchange(self, host, reply, sent)
             await answer(exchange.respond, receive, reply, host, sent.comment)
 
@@ -67,7 +66,7 @@ class _Exchange:
     """A request for one of our own models."""
 
     pipeline: Pipeline
-    host: Admission
+    host: HostSide
     reply: Reply
     sent: Incoming
 
@@ -93,7 +92,7 @@ class _Exchange:
             litellm, reveal = self.pipeline.litellm, self.sent.as_sent
             await fallback.answer(litellm, host, admitted.client, reply, disconnect, reveal)
             return
-        body = await host.observer.at_model(host.fallbacks.adapted(admitted.values))
+        body = await host.observer.at_model(host.fallbacks.adapt(admitted.values))
         async with host.deployment(body, admitted.client.owner) as target:
             size, sending = self.sent.body.size, Sending(host, reply, disconnect, target.placement)
             writer, body = await incoming.chat_request(host, body, target, admitted, size)

@@ -32,22 +32,19 @@ def create() -> Any:
     so the imports are inside."""
     end_with_parent()  # first, because the imports take seconds
     return_freed()
+    from starlette.middleware import Middleware
+
     from .app import Gateway
-    from .litellm_host.app import (
-        insert_innermost,
-        insert_own_route,
-        litellm_app,
-        repair_error_bodies,
-        repair_spans,
-    )
+    from .litellm_host.app import insert_own_route, repair_error_bodies, repair_spans
     from .litellm_host.private_names import check_private_names
+    from .litellm_host.proxy_server import litellm_proxy
     from .ops.admin import routes
     from .server.authorization import ClosedRoutes
     from .server.lifespan import extend_lifespan
     from .server.request_scope import RequestScope
 
     check_private_names()
-    app = litellm_app()
+    app = litellm_proxy().app
     logs.set_up(as_json=settings().log_format == "json")
     logs.add_filters()
     repair_error_bodies(app)
@@ -55,7 +52,7 @@ def create() -> Any:
     app.include_router(routes.router)
     extend_lifespan(app)
     insert_own_route(app, Gateway)
-    insert_innermost(app, ClosedRoutes)
+    app.user_middleware.append(Middleware(ClosedRoutes, host=app))  # inside all others
     app.add_middleware(RequestScope)
     _created.set()
     return app

@@ -49,13 +49,6 @@ AUTHENTICATION = "litellm.proxy.auth."
 """Prefix of the modules with LiteLLM's authentication, which its routes have as a dependency."""
 
 
-def litellm_app() -> Any:
-    """Return the app. Importing it reads LiteLLM's settings from the environment."""
-    from litellm.proxy.proxy_server import app
-
-    return app
-
-
 def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
     """Make `route` the innermost middleware, except for PATH_ONLY, which goes inside it.
 
@@ -69,11 +62,6 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
     inside = [each for each in app.user_middleware if each.cls.__name__ in PATH_ONLY]
     outside = [each for each in app.user_middleware if each.cls.__name__ not in PATH_ONLY]
     app.user_middleware[:] = [*outside, Middleware(route), *inside]
-
-
-def insert_innermost(app: Any, middleware: Callable[..., ASGIApp]) -> None:
-    """Add a middleware whose `host` is the app, inside all others."""
-    app.user_middleware.append(Middleware(middleware, host=app))
 
 
 def add_callbacks() -> None:

@@ -44,7 +44,7 @@ from .context import identity_of
 from .database import ALIASES, key_settings
 from .errors import own_errors, proxy_exception
 from .proxy_server import has_database, litellm_proxy
-from .routing.router import Asker, model_names, router, rows_of
+from .routing.router import Sender, model_names, router, rows_of
 
 KEY_HEADERS = {
     "api_key": "authorization",
@@ -63,7 +63,7 @@ KEY_PREFIX = "sk-"
 
 async def identify(sent: str, address: str) -> Key | None:
     """Return the virtual key `sent`; None for the master key. `address`: the client's IP address.
-    Raises InvalidKey, RetiredKey and KeysUnavailable."""
+    Raise InvalidKey, RetiredKey and KeysUnavailable."""
     if is_master_key(sent):
         return None
     here = gateway()
@@ -81,7 +81,7 @@ async def identify(sent: str, address: str) -> Key | None:
 
 async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     """Authenticate a request as LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if
-    no header has a key, for LiteLLM's routes that take it from the query. Raises ProxyException."""
+    no header has a key, for LiteLLM's routes that take it from the query. Raise ProxyException."""
     try:
         return await _authenticate(request, api_key or "")
     except ToolgateError as error:
@@ -196,24 +196,24 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     return described
 
 
-def asker(caller: UserAPIKeyAuth) -> Asker:
+def sender_of(caller: UserAPIKeyAuth) -> Sender:
     """Return the sender as LiteLLM describes it."""
-    return Asker(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
+    return Sender(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
 
 
-async def model_and_sender(model: str, caller: Caller) -> tuple[str, Asker]:
+async def model_and_sender(model: str, caller: Caller) -> tuple[str, Sender]:
     """Return the model that a request is for, and its sender. In LiteLLM's database, keys and teams
     have aliases of models. `model`: the name in the request."""
     from litellm.proxy.auth.auth_checks import get_key_object
 
     if caller.authenticated:
-        return model, Asker(is_administrator=caller.key is None)
+        return model, Sender(is_administrator=caller.key is None)
     sent = caller.sent_key
     if is_master_key(sent):
-        return model, Asker(is_administrator=True)
+        return model, Sender(is_administrator=True)
     is_litellms = has_database() and litellm_proxy().user_custom_auth is None
     if not is_litellms or not sent.startswith(KEY_PREFIX):
-        return model, Asker()
+        return model, Sender()
     try:
         key = await get_key_object(
             hashed_token=UserAPIKeyAuth(api_key=sent).token,
@@ -221,12 +221,12 @@ async def model_and_sender(model: str, caller: Caller) -> tuple[str, Asker]:
             user_api_key_cache=litellm_proxy().user_api_key_cache,
         )
     except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
-        return model, Asker()
+        return model, Sender()
     of_router = (await key_settings(key)).get(ALIASES)
     for aliases in (key.team_model_aliases, key.aliases, of_router):
         target = (aliases or {}).get(model, model)
         model = target["model"] if isinstance(target, dict) else target
-    return model, asker(key)
+    return model, sender_of(key)
 
 
 def model_of(request: Request) -> str:

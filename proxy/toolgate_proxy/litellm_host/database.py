@@ -24,7 +24,7 @@ ALIASES = "model_group_alias"
 
 
 async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:
-    """Return the settings."""
+    """Return the settings of a key and its team."""
     here = litellm_proxy()
     found: Mapping[str, Any] | None = await here.proxy_config.get_hierarchical_router_settings(
         user_api_key_dict=caller,

@@ -60,7 +60,7 @@ UNSUPPORTED = (
     "async_should_run_chat_completion_agentic_loop",
 )
 """Hooks into LiteLLM's handler. Those of prompt management are not among them: LiteLLM calls them
-for parameters only that requests and deployments on our own route can't have (`prompt_id` …)."""
+for parameters only that requests and deployments on our own route cannot have (`prompt_id` …)."""
 
 
 def unsupported_callback() -> str | None:
@@ -135,16 +135,16 @@ def wants_events() -> bool:
     return has_database() or any(not _is_inert(each) for held in _lists() for each in held)
 
 
-def without_inert(log: Any, *, counted: bool) -> None:
+def without_inert(log: Any, *, is_ours: bool) -> None:
     """Make one request's logging object skip callbacks that have no effect on it.
 
     Those are LiteLLM's own counters of deployments and keys, a third of a log event's processor
-    time. Only if our own selection chose the deployment: the router's needs them. `counted`:
-    LiteLLM counts the use of the key, since another authentication than ours found it or the
-    database records spend. Then only the router's counters have no effect.
+    time. Only if our own selection chose the deployment: the router's needs them. `is_ours`: our
+    authentication found the key. Otherwise, or with a database, LiteLLM counts the use of the key,
+    so that only the router's counters have no effect.
     """
     combined = log.get_combined_callback_list
-    is_left_out = _is_of_router if counted else _is_inert
+    is_left_out = _is_inert if is_ours and not has_database() else _is_of_router
 
     def observers(*args: Any, **kwargs: Any) -> list[Any]:
         return [each for each in combined(*args, **kwargs) if not is_left_out(each)]

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
 
-from .routing.long_term import earlier
+from .routing.long_term import earlier_name
 
 TABLE = """
 The custom provider, for requests that LiteLLM's own handler serves
@@ -157,7 +157,7 @@ def _names() -> Iterator[PrivateName]:
         if (name := row["name"]) is not None:
             arguments = tuple((row["arguments"] or "").split())
             target = begin + name
-            yield PrivateName(target, row["use"], arguments, older=earlier(target))
+            yield PrivateName(target, row["use"], arguments, older=earlier_name(target))
 
 
 PRIVATE_NAMES = tuple(_names())

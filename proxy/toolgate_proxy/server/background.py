@@ -39,7 +39,6 @@ from ..state import gateway
 from .authorization import BACKGROUND, owner_of
 from .body import READ, RESERVED, RequestBody
 from .connection import Disconnect, Reply
-from .incoming import Incoming
 from .request_scope import RequestScope
 
 MOST_RUNNING, MOST_BYTES = 64, 16_000_000
@@ -184,12 +183,14 @@ class Place:
 
 
 class Run:
-    """ASGI app. `app` serves the request that was `sent` a second time
-    and on its own: limits, log and metrics are those of that request."""
+    """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
+    on its own: limits, log and metrics are those of that request."""
 
-    def __init__(self, app: ASGIApp, scope: Scope, context: RequestContext, sent: Incoming) -> None:
+    def __init__(
+        self, app: ASGIApp, scope: Scope, context: RequestContext, values: record.Json, size: int
+    ) -> None:
         """Raise RateLimited."""
-        self._context, bodies, values, size = context, gateway().bodies, sent.values, sent.body.size
+        self._context, bodies = context, gateway().bodies
         self._stream = is_streamed(values)
         self._room = bodies.open(f"in the background: {owner_of(context)}")
         self._room.resize(max(size, bodies.limit // MOST_RUNNING, SMALL + 1))

@@ -23,7 +23,7 @@ from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..litellm_host.control_fields import is_banned, is_control
 from ..litellm_host.litellm_route.refused import USER_CONTENT_TYPES
 from ..litellm_host.routing.model_route import litellms_reason
-from ..litellm_host.routing.router import Asker, is_foreign, rows_of
+from ..litellm_host.routing.router import Sender, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
 
 NESTED = ("extra_body", "litellm_params")
@@ -52,16 +52,16 @@ def is_guarded(path: str) -> bool:
     return CHAT in path or path.rstrip("/").endswith(PATHS)
 
 
-def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
-    """Check a body. `asker`: the sender, if it is known. Raise InvalidRequest and
+def check(path: str, values: dict[str, Any], sender: Sender | None = None) -> None:
+    """Check a body. `sender`: None if it is unknown. Raise InvalidRequest and
     UnsupportedParameter."""
     check_controls(values)
     if CHAT in path:
-        check_model(path, values, asker)
+        check_model(path, values, sender)
         check_shape(values)
     for api, paths in BRIDGED.items():
         if paths.fullmatch(path):
-            check_bridged(values, api, asker)
+            check_bridged(values, api, sender)
 
 
 def check_controls(values: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def check_controls(values: dict[str, Any]) -> None:
             )
 
 
-def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
+def check_model(path: str, values: dict[str, Any], sender: Sender | None = None) -> None:
     """Check that the request names one model, and for our models that all fields are known.
 
     LiteLLM would call each of several models and count one, and it obeys unknown fields. Raises
@@ -94,7 +94,7 @@ def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -
     spread = Fields(values).mapping("extra_body") or {}
     fields = [*((name, values[name]) for name in values if name != "extra_body"), *spread.items()]
     further = [name for name, value in fields if value is not None and name not in CHAT_TABLE]
-    if further and not (path in PLAIN_CHAT and is_foreign(model, asker)):
+    if further and not (path in PLAIN_CHAT and is_foreign(model, sender)):
         raise unknown(further[0], CHAT_TABLE)
 
 
@@ -114,7 +114,7 @@ def check_shape(values: dict[str, Any]) -> None:
         options.flag(name)  # LiteLLM silently drops invalid options
 
 
-def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) -> None:
+def check_bridged(values: dict[str, Any], api: str, sender: Sender | None = None) -> None:
     """Refuses a Responses or Messages request, unless all deployments of its model are another
     provider's.
 
@@ -125,13 +125,13 @@ def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) 
     model = Fields(values).text("model")
     if not model:
         raise invalid_value("model", "the name of a model", model)
-    if is_foreign(model, asker):
+    if is_foreign(model, sender):
         return
-    if not rows_of(model, asker):
+    if not rows_of(model, sender):
         raise ModelNotFound(f"The model {model!r} does not exist.", param="model")
     raise UnsupportedParameter(
-        f"Requests for the model {model!r} take LiteLLM's route ({litellms_reason(model, asker)}), "
-        f"on which the {api} cannot be served. Use /v1/chat/completions.",
+        f"Requests for {model!r} take LiteLLM's route ({litellms_reason(model, sender)}), on which "
+        f"the {api} cannot be served. Use /v1/chat/completions.",
         param="model",
     )
 

@@ -14,9 +14,9 @@ from starlette.types import Message, Scope
 from ..api.shared.parameter import LITELLM
 from ..api.surface import Client
 from ..context import MATCH, RequestContext, model_in_path
-from ..litellm_host.admission import Admission
 from ..litellm_host.control_fields import is_control
 from ..litellm_host.errors import HostRefused
+from ..litellm_host.host_side import HostSide
 from .body import RequestBody
 from .connection import Disconnect, Reply
 from .forwarding import Forwarding
@@ -33,7 +33,7 @@ PARSED = "parsed_body"
 
 async def answer(
     litellm: Forwarding,
-    host: Admission,
+    host: HostSide,
     client: Client,
     reply: Reply,
     disconnect: Disconnect,
@@ -48,7 +48,7 @@ async def answer(
     values = {name: value for name, value in values.items() if name not in own}
     scope = scope_of(host.scope, context, fallbacks.model)
     checked = {name: value for name, value in values.items() if name not in LITELLMS}
-    await litellm.check(scope, context, checked, fallbacks.asker)
+    await litellm.check(scope, context, checked, fallbacks.sender)
     kept = {name: value for name, value in values.items() if name != FALLBACKS}
     body = RequestBody.of_values({**kept, **NO_FURTHER}, 0)
     status, refusal = 200, b""

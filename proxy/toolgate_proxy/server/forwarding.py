@@ -19,7 +19,7 @@ from ..api.surface import is_streamed
 from ..context import RequestContext, context_of, route_path
 from ..litellm_host.auth import check_exists, model_not_found
 from ..litellm_host.context import carry
-from ..litellm_host.routing.router import Asker
+from ..litellm_host.routing.router import Sender
 from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize
@@ -63,21 +63,21 @@ class Forwarding:
         return app
 
     async def check_model(
-        self, scope: Scope, context: RequestContext, values: dict[str, Any], asker: Asker
+        self, scope: Scope, context: RequestContext, values: dict[str, Any], sender: Sender
     ) -> None:
         """Check a request at a path of our own for a model that LiteLLM serves. Raise as `check`,
         and ModelNotFound."""
-        await self.check(scope, context, values, asker)
+        await self.check(scope, context, values, sender)
         if context.caller.authenticated:
             await check_exists(context.model or "", context.caller.key)
 
     async def check(
-        self, scope: Scope, context: RequestContext, values: dict[str, Any], asker: Asker | None
+        self, scope: Scope, context: RequestContext, values: dict[str, Any], sender: Sender | None
     ) -> None:
-        """Check a body that names a model. `asker`: the sender, if it is known. Raise
+        """Check a body that names a model. `sender`: None if it is unknown. Raise
         InvalidRequest, ModelNotFound and UnsupportedParameter."""
         try:
-            body_guard.check(route_path(scope), values, asker)
+            body_guard.check(route_path(scope), values, sender)
         except ModelNotFound:
             if context.caller.authenticated and context.model:
                 raise await model_not_found(context.model, context.caller.key) from None

@@ -16,10 +16,10 @@ from ..api.surface import Client, Counting, Surface, Writer, is_streamed
 from ..context import RequestContext, model_in_path
 from ..features.litellm_all import parts_of
 from ..features.litellm_part import FeaturePart
-from ..litellm_host.admission import Admission
 from ..litellm_host.auth import model_and_sender
+from ..litellm_host.host_side import HostSide
 from ..litellm_host.routing.model_route import ModelRoute, own_route
-from ..litellm_host.routing.router import Asker, Target
+from ..litellm_host.routing.router import Sender, Target
 from ..request_fields import Fields
 from ..state import gateway
 from . import body
@@ -39,7 +39,7 @@ class Incoming:
     body: RequestBody
     values: dict[str, Any]
     """Its parameters, with placeholders for what only features may see."""
-    asker: Asker
+    sender: Sender
     route: ModelRoute | None
     """None: LiteLLM's handler serves the model."""
     begins: bool = False
@@ -80,14 +80,14 @@ async def read_request(
     await check_key(scope, context)
     body = await read(scope, receive, context)
     values = await values_of(body, scope, context)
-    model, asker = await model_and_sender(context.model or "", context.caller)
-    if (route := own_route(model, asker)) is None:
-        return Incoming(body, values, asker, None)
+    model, sender = await model_and_sender(context.model or "", context.caller)
+    if (route := own_route(model, sender)) is None:
+        return Incoming(body, values, sender, None)
     # A request of the background comes here a second time, on its own.
     waits = counting is None and BACKGROUND not in scope
     if waits and surface.runs_in_background(values):
         body.free()
-        return Incoming(body, values, asker, route, begins=True)
+        return Incoming(body, values, sender, route, begins=True)
     parts = parts_of(values)
     for part in parts:
         values = part.hide(values, scope["headers"])
@@ -96,18 +96,18 @@ async def read_request(
     comment = surface.keep_alive if waits and is_streamed(values) else None
     values = values if counting is None else counting.prepared(values)
     values = {**values, "model": context.model or ""}  # which may come from the path
-    return Incoming(body, values, asker, route, False, content, comment, parts)
+    return Incoming(body, values, sender, route, False, content, comment, parts)
 
 
 async def check_request(
-    host: Admission, sent: Incoming, disconnect: Disconnect, *, output: bool
+    host: HostSide, sent: Incoming, disconnect: Disconnect, *, output: bool
 ) -> CheckedRequest:
     """Return the request after LiteLLM's hooks and the limits of its key, with the earlier turns
     that are stored, and with what it may use of the operator's. `output`: whether the
     response has output tokens. Raise ToolgateError."""
     surface, context = host.surface, host.context
     with nullcontext() if context.caller.authenticated else disconnect.held():
-        values = await host.admitted(sent.content)
+        values = await host.run_hooks(sent.content)
     client = client_of(host.scope, context)
     values, recalled = await surface.recall(values, client)
     if context.caller.key is not None:
@@ -153,7 +153,7 @@ async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) ->
 
 
 async def chat_request(
-    host: Admission, body: Mapping[str, Any], target: Target, admitted: CheckedRequest, size: int
+    host: HostSide, body: Mapping[str, Any], target: Target, admitted: CheckedRequest, size: int
 ) -> tuple[Writer, Mapping[str, Any]]:
     """Return what writes the response to a body for one of our models, with its chat request, which
     has the text of its files and the reasoning of earlier turns that was kept, and the body as

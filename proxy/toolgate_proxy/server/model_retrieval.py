@@ -29,7 +29,14 @@ from ..context import MATCH, RequestContext
 from ..keys.key import Key
 from ..litellm_host import auth
 from ..litellm_host.auth import may_use, model_and_sender, model_not_found, not_among, usable_models
-from ..litellm_host.routing.router import PRICES, Asker, Row, has_plain_names, placement_of, rows_of
+from ..litellm_host.routing.router import (
+    PRICES,
+    Row,
+    Sender,
+    has_plain_names,
+    placement_of,
+    rows_of,
+)
 from ..routing.deployments import Deployment
 from ..state import gateway
 from .authorization import authorize
@@ -90,19 +97,19 @@ async def info(litellm: Forwarding, scope: Scope, context: RequestContext) -> Re
     listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
     if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
         return response
-    _, asker = await model_and_sender("", context.caller)
+    _, sender = await model_and_sender("", context.caller)
     named = [
         (str(each.get("model_name") or each.get("model_group")), each) for each in listed["data"]
     ]
     key = context.caller.key
     shown = [(name, each) for name, each in named if await may_use(key, name)]
-    await _ask_backends([row for name, _ in shown for row in rows_of(name, asker)])
-    return JSONResponse({**listed, "data": [_described(*each, asker) for each in shown]})
+    await _ask_backends([row for name, _ in shown for row in rows_of(name, sender)])
+    return JSONResponse({**listed, "data": [_described(*each, sender) for each in shown]})
 
 
-def _described(name: str, entry: dict[str, Any], asker: Asker) -> dict[str, Any]:
+def _described(name: str, entry: dict[str, Any], sender: Sender) -> dict[str, Any]:
     """Add the context length to an entry of a Toolgate model, and remove addresses and settings."""
-    rows = _ours(name, asker)
+    rows = _ours(name, sender)
     known: dict[str, Any] = dict.fromkeys(CAPABLE, True) if rows else {}
     if (window := _window(rows)) is not None:
         known |= {"max_input_tokens": window, "max_output_tokens": _output(window)}
@@ -110,7 +117,7 @@ def _described(name: str, entry: dict[str, Any], asker: Asker) -> dict[str, Any]
     if "litellm_params" not in entry:
         return {**entry, **{each: known[each] for each in known if each in entry}}
     params = entry["litellm_params"]
-    if not asker.is_administrator:
+    if not sender.is_administrator:
         params = {field: value for field, value in params.items() if field in SHOWN}
     about = {**(entry.get("model_info") or {}), **known}
     return {**entry, "litellm_params": params, "model_info": about}
@@ -141,19 +148,19 @@ async def _of_litellm(
     listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
     if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
         return response
-    _, asker = await model_and_sender("", context.caller)
+    _, sender = await model_and_sender("", context.caller)
     shown = {each["id"]: each for each in listed["data"]}
     if model is not None and model not in shown:
         raise not_among([*shown], model)
     names = [*shown] if model is None else [model]
-    await _ask_backends([row for name in names for row in rows_of(name, asker)])
-    completed = [_completed(shown[name], asker) for name in names]
+    await _ask_backends([row for name in names for row in rows_of(name, sender)])
+    completed = [_completed(shown[name], sender) for name in names]
     return JSONResponse({**listed, "data": completed} if model is None else completed[0])
 
 
-def _completed(shown: dict[str, object], asker: Asker) -> dict[str, object]:
+def _completed(shown: dict[str, object], sender: Sender) -> dict[str, object]:
     """Add what LiteLLM does not know of our models to an entry of its list, in its form."""
-    rows = _ours(str(shown["id"]), asker)
+    rows = _ours(str(shown["id"]), sender)
     if not rows:
         return shown
     return {**shown, **(_of_ours if shown.get("object") == "model" else _window_of_ours)(rows)}
@@ -228,9 +235,9 @@ async def _ask_backends(rows: Sequence[Row]) -> None:
     await asyncio.wait(asking, timeout=ASK_SECONDS)
 
 
-def _ours(model: str, asker: Asker | None = None) -> list[Row]:
+def _ours(model: str, sender: Sender | None = None) -> list[Row]:
     """Return the Toolgate deployments of a model."""
-    return [row for row in rows_of(model, asker) if placement_of(row) is not None]
+    return [row for row in rows_of(model, sender) if placement_of(row) is not None]
 
 
 def _deployment(row: Row) -> Deployment:

@@ -47,15 +47,7 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 
 from ..api.surfaces import surface_of
 from ..background import in_background
-from ..context import (
-    REQUEST_ID,
-    SCOPE,
-    Notes,
-    RequestContext,
-    context_of,
-    keywords_note,
-    route_path,
-)
+from ..context import REQUEST_ID, SCOPE, Notes, RequestContext, keywords_note, route_path
 from ..keys.access import KEY_HEADERS, Header, key_of, may_open
 from ..metrics import exposition
 from ..state import gateway
@@ -126,7 +118,7 @@ class RequestScope:
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the key of a request. Refuse it by its headers, or let the app respond."""
-        context = context_of(scope)
+        context: RequestContext = scope[SCOPE]
         try:
             context.caller.sent_key = key_of(scope["headers"]) or ""
             if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):

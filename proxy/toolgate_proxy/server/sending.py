@@ -14,7 +14,7 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ..api.surface import ApiResponse, Client, Counting, Writer
 from ..chat.failover import Events
-from ..litellm_host.admission import Admission
+from ..litellm_host.host_side import HostSide
 from ..litellm_host.routing.router import id_of
 from ..request.chat_request import ChatRequest
 from ..routing.deployments import Placement
@@ -27,7 +27,7 @@ async def answer(
     respond: Callable[[Disconnect], Awaitable[None]],
     receive: Receive,
     reply: Reply,
-    host: Admission,
+    host: HostSide,
     comment: bytes | None,
 ) -> None:
     """Send the response or the error. If the client disconnects, the work is cancelled. `comment`:
@@ -47,7 +47,7 @@ async def answer(
         if failed is not None:
             disconnect.ignore()
             output = reply.has_output
-            await reply.fail(failed if output else await host.observer.replaced(failed))
+            await reply.fail(failed if output else await host.observer.replace_error(failed))
     if failed is None and disconnect.happened:
         failed = ClientDisconnected("The client disconnected before the end of the response.")
     host.observer.report(failed, begun=reply.has_output)
@@ -55,7 +55,7 @@ async def answer(
 
 @dataclass(frozen=True)
 class Sending:
-    host: Admission
+    host: HostSide
     reply: Reply
     disconnect: Disconnect
     """It is ignored once the response is complete: a client that leaves then must not cancel what
@@ -101,14 +101,14 @@ class Sending:
         row = self.host.fallbacks.answering(context.deployment)
         if (deployment_id := id_of(row)) is not None:
             context.notes.host_headers = {"x-litellm-model-id": deployment_id}
-        await self.host.observer.answers(row, stream=stream)
+        await self.host.observer.note_answer(row, stream=stream)
 
     async def _whole(self, whole: ApiResponse, events: Events, request: ChatRequest) -> None:
         """Send one JSON object."""
         async for pieces in events:
             whole.add(pieces)
         self.host.context.meter.complete = True
-        shown = await self.host.observer.shown(whole, request)
+        shown = await self.host.observer.show_whole(whole, request)
         self.disconnect.ignore()
         await self.reply.json(shown)
 

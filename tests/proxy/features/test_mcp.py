@@ -18,7 +18,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.chat import tool_loop
 from toolgate_proxy.chat.tool_calls import TOO_MANY
 from toolgate_proxy.features.mcp import responses
-from toolgate_proxy.features.mcp.responses import DENIED, RanOnce
+from toolgate_proxy.features.mcp.responses import DENIED, SingleCall
 from toolgate_proxy.features.mcp.servers import ListedTool, McpOutcome
 from toolgate_proxy.kept_values import MemoryValues
 from toolgate_proxy.sealing import OwnerSeal
@@ -313,7 +313,7 @@ async def test_an_approved_call_goes_on_without_its_client(gateway, monkeypatch)
 
     monkeypatch.setattr(responses, "PAUSE", 0.001)
     servers = SimpleNamespace(call=pay)
-    once = RanOnce(servers, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), MemoryValues())
+    once = SingleCall(servers, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), MemoryValues())
     for seconds, outcome in (("0.05", McpOutcome(output="paid")), ("9", responses.BEGUN)):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(once.call("pay", seconds), 0.01)

@@ -268,11 +268,11 @@ async def test_an_empty_header_beside_a_key_does_not_release_it(empty):
     change(extra_headers=["authorization"])
     key = (b"authorization", f"Bearer {MASTER}".encode())
     for headers in ([(b"authorization", empty), key], [key, (b"authorization", empty)]):
-        credentials = McpCredentials()
-        credentials.take(headers)
+        (credentials := McpCredentials()).read_headers(headers)
         assert MASTER not in str(vars(credentials))
     credentials = McpCredentials()
-    credentials.take([(b"x-litellm-api-key", MASTER.encode()), (b"authorization", b"Bearer sk-1")])
+    beside = (b"authorization", b"Bearer sk-1")
+    credentials.read_headers([(b"x-litellm-api-key", MASTER.encode()), beside])
     assert "sk-1" in str(vars(credentials)), "the key of another service"
 
 

@@ -173,7 +173,7 @@ ASKED = f"What is on {URL} and {MOVED} and https://other.example/?"
 PAGE = "<title>Paint</title><body><h1>Paint</h1><p>It dries in <b>an hour</b>.</p></body>"
 TEXT = "Paint\nIt dries in an hour."
 PUBLIC = "93.184.215.14"
-Page = Callable[[], httpx.Response]
+WebPage = Callable[[], httpx.Response]
 """Makes the answer, which can be read once."""
 
 
@@ -192,7 +192,7 @@ def moved(to):
 class Web:
     """The pages by their addresses, and the requests for them."""
 
-    pages: dict[str, Page] = field(default_factory=dict)
+    pages: dict[str, WebPage] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     """The IP addresses of hosts, if not a public one."""
     requests: list[str] = field(default_factory=list)

@@ -209,7 +209,7 @@ def test_log_events_skip_ignored_callbacks(counted):
     log = logging_object()
     held = [router.deployment_callback_on_success, of_limits, observer]
     assert log.get_combined_callback_list(None, held) == held
-    callbacks.without_inert(log, counted=counted)
+    callbacks.without_inert(log, is_ours=not counted)
     left = [of_limits, observer] if counted else [observer]
     assert log.get_combined_callback_list(None, held) == left
 

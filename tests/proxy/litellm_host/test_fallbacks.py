@@ -19,7 +19,7 @@ from toolgate_proxy.litellm_host.routing.fallback_entries import (
 )
 from toolgate_proxy.litellm_host.routing.fallbacks import Fallbacks
 from toolgate_proxy.litellm_host.routing.model_route import ModelRoute
-from toolgate_proxy.litellm_host.routing.router import Asker
+from toolgate_proxy.litellm_host.routing.router import Sender
 
 MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
 FAILED = errors.BackendFailed("It broke.")
@@ -34,13 +34,13 @@ async def anyone(model):
     return True
 
 
-def route_of(model, asker=None):
+def route_of(model, sender=None):
     return ModelRoute(model, (None, None), None, None, False, False, False, ())
 
 
 def at(model="tiny"):
     """The fallbacks of a request that is at its own model."""
-    return Fallbacks(route_of(model), Asker(), model)
+    return Fallbacks(route_of(model), Sender(), model)
 
 
 async def tried(error, requested=None, model="tiny"):
@@ -110,7 +110,7 @@ async def test_a_fallback_may_replace_parameters_and_the_key_must_be_allowed_its
     fallbacks = await gone_on(monkeypatch, [{"model": "b", "temperature": 0.5}])
     assert fallbacks.current == Fallback("b", {"temperature": 0.5})
     sent = {"model": "tiny", "temperature": 1, "seed": 3}
-    assert fallbacks.adapted(sent) == {"model": "b", "temperature": 0.5, "seed": 3}
+    assert fallbacks.adapt(sent) == {"model": "b", "temperature": 0.5, "seed": 3}
 
     async def only_c(model):
         return model == "c"

@@ -138,9 +138,9 @@ def test_backend_that_is_down_gets_no_request_unless_all_are_down(
 def test_full_deployment_gets_no_request_unless_all_are_full(selection, strategy, body):
     rows = [row("a", max_parallel_requests=1), row("b", max_parallel_requests=1)]
     with ExitStack() as held:
-        held.enter_context(selection.slots.taken(rows[0]))
+        held.enter_context(selection.slots.hold(rows[0]))
         assert chosen(selection, rows, strategy, body, 30) == {"b"}
-        held.enter_context(selection.slots.taken(rows[1]))
+        held.enter_context(selection.slots.hold(rows[1]))
         assert chosen(selection, rows, strategy, body, 30) <= {"a", "b"}
 
 
@@ -199,14 +199,14 @@ def test_request_without_a_free_slot_is_refused_until_another_ends(monkeypatch):
     with ExitStack() as held:
         for _ in range(2):
             assert slots.has_free(limited)
-            held.enter_context(slots.taken(limited))
-            held.enter_context(slots.taken(B))
+            held.enter_context(slots.hold(limited))
+            held.enter_context(slots.hold(B))
         assert not slots.has_free(limited)
-        with pytest.raises(litellm.RateLimitError), slots.taken(limited):
+        with pytest.raises(litellm.RateLimitError), slots.hold(limited):
             pass
         assert slots.has_free(B)
     for _ in range(3):  # an error also ends it
-        with pytest.raises(ValueError, match="x"), slots.taken(limited):
+        with pytest.raises(ValueError, match="x"), slots.hold(limited):
             raise ValueError("x")
     assert slots.has_free(limited)
     assert not slots._taken

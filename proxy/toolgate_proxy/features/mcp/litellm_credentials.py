@@ -44,7 +44,7 @@ HOSTS = (b"host", b"x-forwarded-host")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
-ADMITTED = {KEY_HEADERS[0].decode(): "[hidden]"}
+OTHER_KEY = {KEY_HEADERS[0].decode(): "[hidden]"}
 """Tells LiteLLM's manager that `authorization` is not the key of the gateway, which it would not
 hand on."""
 PLACES = (("tools", MCP), ("mcp_servers", "url"))
@@ -54,7 +54,7 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Sent:
+class EntrySecrets:
     """The credentials of one entry, as LiteLLM's manager takes them."""
 
     server_headers: dict[str, dict[str, str]] | None = None
@@ -79,7 +79,7 @@ class McpCredentials:
     _hosts: frozenset[str] = frozenset({ALL_SERVERS})
     """Names of the gateway itself, by which clients address its servers."""
 
-    def take(self, headers: Collection[Header]) -> None:
+    def read_headers(self, headers: Collection[Header]) -> None:
         """Take what the headers of a request have. Raise InvalidRequest, which repeats no value."""
         named = [value.decode("latin-1").lower() for name, value in headers if name in HOSTS]
         self._hosts |= {_host(os.environ.get("PROXY_BASE_URL", "")), *named}
@@ -98,14 +98,14 @@ class McpCredentials:
             elif (found := OF_SERVER.fullmatch(name)) is not None:
                 self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
 
-    def hidden(self, body: Mapping[str, Any]) -> Body:
+    def hide(self, body: Mapping[str, Any]) -> Body:
         """Return the body with placeholders. Raise InvalidRequest, which repeats no value."""
         made = _with_entries(body, self._hidden_entry)
         if isinstance(extra := body.get(EXTRA), dict):
             made[EXTRA] = _with_entries(extra, self._hidden_entry)
         return made
 
-    def revealed(self, body: Mapping[str, Any]) -> Body:
+    def reveal(self, body: Mapping[str, Any]) -> Body:
         """Return a body as the client sent it, for LiteLLM's handler."""
         return _with_entries(body, lambda entry, _: {**entry, **self._given(entry)})
 
@@ -114,7 +114,7 @@ class McpCredentials:
         takes the last segment of any address for the name of a server."""
         return _host(str(entry.get("server_url", ""))) in self._hosts
 
-    def of_entry(self, entry: Mapping[str, Any]) -> Sent:
+    def of_entry(self, entry: Mapping[str, Any]) -> EntrySecrets:
         """Return the credentials of an entry in OpenAI's form."""
         given = self._given(entry)
         headers: dict[str, str] = given.get(HEADERS, {})
@@ -131,8 +131,8 @@ class McpCredentials:
         token = None if url == ALL_SERVERS else self._token
         forwarded = {**self._forwarded, **_unlogged(headers)}
         if AUTHORIZATION in forwarded:
-            forwarded |= ADMITTED
-        return Sent(of_servers or None, forwarded or None, token)
+            forwarded |= OTHER_KEY
+        return EntrySecrets(of_servers or None, forwarded or None, token)
 
     def _hidden_entry(self, entry: Body, path: str) -> Body:
         hidden = dict(entry)

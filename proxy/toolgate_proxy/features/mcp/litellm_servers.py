@@ -45,8 +45,8 @@ from ..litellm_part import FeaturePart
 from .litellm_credentials import (
     EXTRA,
     TOKENS,
+    EntrySecrets,
     McpCredentials,
-    Sent,
     entries_of,
     servers,
 )
@@ -68,7 +68,7 @@ LIST_SECONDS, CALL_SECONDS = 20.0, 60.0
 """Longest times of a listing and of a call. LiteLLM's client may hang if it is cancelled while the
 process of a server begins or ends, so its end is not awaited."""
 OTHERS, MAX_NAME = re.compile(r"[^A-Za-z0-9_.-]"), 100
-"""The characters that names of tools can't have, and the length at which such names are cut."""
+"""The characters that names of tools cannot have, and the length at which such names are cut."""
 
 
 class ToolCallFailed(Exception):
@@ -112,11 +112,11 @@ class LiteLLMMcp(FeaturePart):
         )
 
     def hide(self, values: dict[str, Any], headers: Collection[Header]) -> dict[str, Any]:
-        self._credentials.take(headers)
-        return self._credentials.hidden(values)
+        self._credentials.read_headers(headers)
+        return self._credentials.hide(values)
 
     def reveal(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return self._credentials.revealed(values)
+        return self._credentials.reveal(values)
 
     async def provide(
         self, client: Client, values: Mapping[str, Any], caller: UserAPIKeyAuth
@@ -136,7 +136,7 @@ class LiteLLMMcp(FeaturePart):
         return client.given(McpListings, McpListings(dict(zip(own, listings, strict=True))))
 
 
-async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) -> Listing:
+async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntrySecrets) -> Listing:
     unlisted = LiteLLMServers(caller, {}, sent)
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
@@ -153,10 +153,10 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
                 ),
             )
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
-        logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
+        logger.warning("The tools of an MCP server cannot be listed: %s", type(error).__name__)
         return Listing(unlisted, error="The MCP server does not respond.")
     if failed:
-        return Listing(unlisted, error=f"The tools can't be listed: {failed[0]}.")
+        return Listing(unlisted, error=f"The tools cannot be listed: {failed[0]}.")
     if not tools:
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
@@ -166,7 +166,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
 
 
 def _tools(tools: Sequence[Any], servers_of: Mapping[str, str]) -> Iterator[ListedTool]:
-    """Yield the tools. Those whose names the model can't use get others."""
+    """Yield the tools. Those whose names the model cannot use get others."""
     known = {tool.name for tool in tools if TOOL_NAME.fullmatch(tool.name)}
     for tool in tools:
         name = tool.name
@@ -191,7 +191,7 @@ class LiteLLMServers:
     caller: UserAPIKeyAuth
     servers_of: Mapping[str, str]
     """The name of each tool's server."""
-    sent: Sent = field(repr=False)
+    sent: EntrySecrets = field(repr=False)
     """What the client sent for the servers."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The names of the tools, by those that the model uses."""
@@ -228,11 +228,11 @@ class LiteLLMServers:
         return McpOutcome(error=text) if failed else McpOutcome(output=text)
 
 
-class TooMuch(StreamError, ValueError, Excess):
+class ServerExcess(StreamError, ValueError, Excess):
     """The error of a server that sends too much, which all transports pass on."""
 
 
-OF_SERVERS = ("MCPError", TooMuch.__name__)
+OF_SERVERS = ("MCPError", ServerExcess.__name__)
 """Errors of the protocol, and ours."""
 _factory_of = MCPClient._create_httpx_client_factory
 _list, _call = MCPClient.list_tools, MCPClient.call_tool
@@ -328,9 +328,9 @@ async def _unstructured(self: Any, *arguments: Any, **options: Any) -> Any:
     return result
 
 
-def _excess(bound: str) -> TooMuch:
+def _excess(bound: str) -> ServerExcess:
     """Note and return the error of a server that sends more than a bound."""
-    error = TooMuch(f"the MCP server sent more than {bound}")
+    error = ServerExcess(f"the MCP server sent more than {bound}")
     _note(str(error))
     return error
 

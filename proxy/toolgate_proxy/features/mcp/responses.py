@@ -47,7 +47,7 @@ WAITS, PAUSE = 120, 0.5
 
 
 @dataclass
-class _Asked:
+class _ApprovedCall:
     """A call for which an approval was requested."""
 
     name: str
@@ -85,9 +85,9 @@ class McpInResponses(ResponsesFeature):
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
         self.entries: list[McpEntry] = []
-        self._waiting: dict[str, _Asked] = {}
+        self._waiting: dict[str, _ApprovedCall] = {}
         """The calls without an answer so far, by the id of their request for approval."""
-        self._approved: dict[str, _Asked] = {}
+        self._approved: dict[str, _ApprovedCall] = {}
         """Those that were approved and did not run so far."""
 
     def take(self, entry: Fields) -> Taken | None:
@@ -130,7 +130,7 @@ class McpInResponses(ResponsesFeature):
         """Read a request for approval, as a call."""
         call_id, name = item.required_text("id"), item.required_text("name")
         arguments = turns.history.arguments(item)
-        self._waiting[call_id] = _Asked(name, arguments, item.place)
+        self._waiting[call_id] = _ApprovedCall(name, arguments, item.place)
         turns.call(call_id, name, arguments, item.place)
 
     def _answer(self, item: Fields, turns: ItemTurns) -> None:
@@ -173,19 +173,19 @@ class McpInResponses(ResponsesFeature):
         for call_id, asked in self._approved.items():
             if asked.name not in servers or not tools.is_loaded(asked.name):
                 raise InvalidRequest(
-                    f"The approved call of {asked.name!r} at {asked.path!r} can't run: the request "
-                    "does not offer the tool. Send the same MCP servers in `tools`.",
+                    f"The approved call of {asked.name!r} at {asked.path!r} cannot run: the "
+                    "request does not offer the tool. Send the same MCP servers in `tools`.",
                     param=asked.path,
                 )
             at = servers[asked.name]
             if client.seal is not None and client.values is not None:
-                at = RanOnce(at, call_id, client.seal, client.values)
+                at = SingleCall(at, call_id, client.seal, client.values)
             tool = McpTool(asked.name, at, call_id)
             yield PendingCall(asked.name, asked.arguments, tool, placeholder(call_id))
 
 
 @dataclass(frozen=True)
-class RanOnce:
+class SingleCall:
     """The servers for a call that the user has approved, which runs once: clients repeat a request
     that failed after the call, and get the outcome that was kept. `approval`: the id of the request
     for approval."""

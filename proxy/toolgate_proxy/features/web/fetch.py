@@ -2,7 +2,7 @@
 a call.
 
 A page must be public, of a domain that the operator and the request allow, and its address must be
-in what the model has not written of the conversation: it can't put what it knows into an address.
+in what the model has not written of the conversation: it cannot put what it knows into an address.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class PageFetcher(Provision):
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedPage:
     """What a fetch shows the client."""
 
     url: str
@@ -232,7 +232,7 @@ class WebFetch:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         title, text = page.title[:MAX_URL], page.text[:most]
         self._texts.append(text)
-        shown = Fetched(address, title, text, now, citations=self.citations)
+        shown = FetchedPage(address, title, text, now, citations=self.citations)
         return GatewayResult(fetched_text(shown), shown)
 
     def refused(self, reason: str) -> GatewayResult:
@@ -263,11 +263,11 @@ def page_fetcher(settings: Settings) -> PageFetcher:
 
 
 def _failed(url: str, problem: Problem, result: CallResult) -> GatewayResult:
-    shown = Fetched(url[:MAX_URL], problem=problem)
+    shown = FetchedPage(url[:MAX_URL], problem=problem)
     return GatewayResult(fetched_text(shown), shown, result=result)
 
 
-def fetched_text(shown: Fetched) -> str:
+def fetched_text(shown: FetchedPage) -> str:
     """Return what the model sees of a page, or of a code of an error."""
     if shown.problem is not None:
         named = (text for code, text in ERRORS.items() if code == shown.problem)

@@ -16,7 +16,7 @@ from ...chat.tool_calls import begin_series
 from ...litellm_host.errors import own_errors
 from ...litellm_host.routing.router import router, router_settings
 from ..litellm_part import FeaturePart
-from .search import Page, SearchEngine, SearchFailed
+from .search import SearchEngine, SearchFailed, WebPage
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class LiteLLMSearch(SearchEngine):
     name: str
     """The `search_tool_name` of the configuration."""
 
-    async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[Page]:
+    async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[WebPage]:
         """Search with LiteLLM's router, which has the credentials, and reports costs and failures
         to its callbacks. Raise SearchFailed."""
         options: dict[str, Any] = {"search_domain_filter": list(domains)} if domains else {}
@@ -39,7 +39,7 @@ class LiteLLMSearch(SearchEngine):
                     query=query, search_tool_name=self.name, max_results=limit, **options
                 )
             return [
-                Page(each.url, each.title, each.snippet, each.date or each.last_updated)
+                WebPage(each.url, each.title, each.snippet, each.date or each.last_updated)
                 for each in response.results
             ]
         except Exception as error:  # of any provider: the model sees that the search failed
@@ -72,7 +72,7 @@ class LiteLLMSearches(FeaturePart):
 
 async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
     """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
-    LiteLLM can't tell."""
+    LiteLLM cannot tell."""
     if name in _own_search_tools(caller):
         return True
     team = caller.team_object_permission

@@ -15,14 +15,14 @@ from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
 from ..feature import Asked
 from .fetch import FUNCTION as FETCH
-from .fetch import Fetched, PageFetcher, WebFetch, fetched_text
+from .fetch import FetchedPage, PageFetcher, WebFetch, fetched_text
 from .search import (
     FUNCTION,
     Domains,
     FoundPages,
-    Page,
-    Results,
     SearchEngine,
+    SearchResults,
+    WebPage,
     WebSearch,
     opened,
     read_domains,
@@ -46,11 +46,11 @@ class _Output(Output):
 
     def result(self, call_id: str, shown: object) -> dict[str, Any] | None:
         match shown:
-            case Results():
+            case SearchResults():
                 self._pages.add(shown.pages)
                 self._searches += 1
                 kind, content = SEARCH_RESULT, _results(shown)
-            case Fetched():
+            case FetchedPage():
                 self._fetches += 1
                 kind, content = FETCH_RESULT, _fetched(shown)
             case _:
@@ -143,7 +143,7 @@ class WebInMessages(MessagesFeature):
             if text is None:
                 self.asked.history.note("as_text", path)
             title, age = text_of(each.get("title")), text_of(each.get("page_age"))
-            pages.append(Page(each["url"], title, text or "", age or None))
+            pages.append(WebPage(each["url"], title, text or "", age or None))
         return results_text(pages)
 
 
@@ -183,17 +183,17 @@ def _is_result(block: Mapping[str, Any]) -> bool:
 def _page(content: dict[str, object]) -> str:
     """Return the text of a page, or of an error; "" if it has none, as a PDF."""
     if (code := text_of(content.get("error_code"))) != "":
-        return fetched_text(Fetched("", problem=code))
+        return fetched_text(FetchedPage("", problem=code))
     document = content.get("content")
     source = document.get("source") if isinstance(document, dict) else None
     data = source.get("data") if isinstance(source, dict) else None
     if not isinstance(document, dict) or source is None or source.get("type") != "text":
         return ""
     title, text = text_of(document.get("title")), text_of(data)
-    return fetched_text(Fetched(text_of(content.get("url")), title, text))
+    return fetched_text(FetchedPage(text_of(content.get("url")), title, text))
 
 
-def _results(results: Results) -> Any:
+def _results(results: SearchResults) -> Any:
     if results.problem is not None:
         return {"type": "web_search_tool_result_error", "error_code": results.problem}
     return [
@@ -208,7 +208,7 @@ def _results(results: Results) -> Any:
     ]
 
 
-def _fetched(page: Fetched) -> Any:
+def _fetched(page: FetchedPage) -> Any:
     if page.problem is not None:
         return {"type": "web_fetch_tool_result_error", "error_code": page.problem}
     return {

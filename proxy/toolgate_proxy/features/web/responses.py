@@ -23,9 +23,9 @@ from .search import (
     QUERY,
     Domains,
     FoundPages,
-    Page,
-    Results,
     SearchEngine,
+    SearchResults,
+    WebPage,
     WebSearch,
     opened,
     read_domains,
@@ -90,7 +90,7 @@ class WebInResponses(ResponsesFeature):
         if text is None:
             sources = action.get("sources")
             urls = [each.get("url") for each in sources or () if isinstance(each, dict)]
-            pages = [Page(url, url, "") for url in urls if isinstance(url, str)]
+            pages = [WebPage(url, url, "") for url in urls if isinstance(url, str)]
             turns.history.note("as_text" if pages else "left_out", item.place)
             if not pages:
                 return True
@@ -113,14 +113,14 @@ class WebSearchCall(RunCall):
     pages: FoundPages
     """Of the response so far."""
     _query: str = ""
-    _results: Results | None = None
+    _results: SearchResults | None = None
 
     def end(self) -> Iterator[Event]:
         """The call is complete and valid, and the search runs."""
         self._query = json.loads(self.arguments)[QUERY]
         yield self.event("response.web_search_call.searching")
 
-    def ending(self, shown: Results) -> str:
+    def ending(self, shown: SearchResults) -> str:
         self.pages.add(shown.pages)
         self._results = shown
         return "completed"

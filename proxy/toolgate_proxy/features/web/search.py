@@ -86,7 +86,7 @@ FUNCTION: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Page:
+class WebPage:
     """A result of a search."""
 
     url: str
@@ -107,18 +107,18 @@ class SearchEngine(Provision):
     name: str
     """The configured one."""
 
-    async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[Page]:
+    async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[WebPage]:
         """Return at most about `limit` results. `domains`: only of these, if there are any. The
         engine may ignore both. Raise SearchFailed."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Results:
+class SearchResults:
     """What a search shows the client."""
 
     query: str
-    pages: tuple[Page, ...] = ()
+    pages: tuple[WebPage, ...] = ()
     problem: Problem | None = None
     sealed: str = ""
     """What the model sees, encrypted as the texts of pages."""
@@ -146,7 +146,7 @@ class WebSearch:
         """Search, and return the results with domains that the request allows."""
         query = str(json.loads(arguments)[QUERY]).strip()[:MAX_QUERY]
         problem: Problem | None = None
-        found: list[Page] = []
+        found: list[WebPage] = []
         self._uses += 1
         if self.max_uses is not None and self._uses > self.max_uses:
             problem = "max_uses_exceeded"
@@ -163,15 +163,15 @@ class WebSearch:
 
     def refused(self, reason: str) -> GatewayResult:
         """Return the result of a search that does not run."""
-        shown = Results("", (), "max_uses_exceeded", self._encrypted(reason))
+        shown = SearchResults("", (), "max_uses_exceeded", self._encrypted(reason))
         return GatewayResult(reason, shown, result="refused")
 
-    def _result(self, query: str, found: Sequence[Page], problem: Problem | None) -> GatewayResult:
+    def _result(self, query: str, found: list[WebPage], problem: Problem | None) -> GatewayResult:
         allowed = [_shortened(page) for page in found if self.domains.allow(page.url)][:MAX_PAGES]
         self.found |= {page.url for page in allowed}
         text = results_text(allowed, problem)
         pages = tuple(replace(page, sealed=self._encrypted(page.text)) for page in allowed)
-        shown = Results(query, pages, problem, self._encrypted(text))
+        shown = SearchResults(query, pages, problem, self._encrypted(text))
         result: CallResult = "refused" if problem == "max_uses_exceeded" else "error"
         return GatewayResult(text, shown, result="ok" if problem is None else result)
 
@@ -179,20 +179,20 @@ class WebSearch:
         return "" if self.seal is None else self.seal.seal_text(text, purpose=PURPOSE)
 
 
-def results_text(pages: Iterable[Page], problem: str | None = None) -> str:
+def results_text(pages: Iterable[WebPage], problem: str | None = None) -> str:
     """Return what the model sees of a search. `problem`: the code of an error."""
     if problem is not None:
         return next((text for code, text in ERRORS.items() if code == problem), problem)
     return "\n\n".join(_page_text(at, page) for at, page in enumerate(pages, 1)) or NO_RESULTS
 
 
-def _page_text(number: int, page: Page) -> str:
+def _page_text(number: int, page: WebPage) -> str:
     age = f" ({page.age})" if page.age else ""
     lines = [f"[{number}] {page.title}{age}", page.url, page.text]
     return "\n".join(line for line in lines if line)
 
 
-def _shortened(page: Page) -> Page:
+def _shortened(page: WebPage) -> WebPage:
     return replace(page, title=page.title[:MAX_TEXT], text=page.text[:MAX_TEXT])
 
 
@@ -212,7 +212,7 @@ MORE = r"(?![\w%&=#?~+@-]|[./:]\w)"
 class Citation:
     """A text cites a page where it has the page's address."""
 
-    page: Page
+    page: WebPage
     start: int
     end: int
     """Of the address, in characters of the text."""
@@ -222,10 +222,10 @@ class Citation:
 class FoundPages:
     """Those of all searches of a response so far."""
 
-    _pages: dict[str, Page] = field(default_factory=dict)
+    _pages: dict[str, WebPage] = field(default_factory=dict)
     """By address."""
 
-    def add(self, pages: Iterable[Page]) -> None:
+    def add(self, pages: Iterable[WebPage]) -> None:
         self._pages = {page.url: page for page in pages} | self._pages
 
     def cited(self, text: str) -> list[Citation]:

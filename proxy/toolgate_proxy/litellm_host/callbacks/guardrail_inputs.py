@@ -45,7 +45,7 @@ OPEN = {"chat_template_kwargs", "env", "input_schema", "parameters"}
 """Objects in which the client chooses the names of members. They are shown as JSON."""
 
 
-class Shown:
+class GuardrailInput:
     """What a guardrail gets of a request. `data`: the parameters, which are changed in place."""
 
     def __init__(self, handler: Any, data: dict[str, Any], guardrail: Any) -> None:
@@ -148,7 +148,7 @@ async def process_input_messages(
     self: Any, data: dict[str, Any], guardrail_to_apply: Any, litellm_logging_obj: Any = None
 ) -> dict[str, Any]:
     """Show a request to a guardrail, and apply what it changed."""
-    shown = Shown(self, data, guardrail_to_apply)
+    shown = GuardrailInput(self, data, guardrail_to_apply)
     inputs = {name: value for name, value in shown.inputs.items() if value or name == TEXTS}
     if not inputs[TEXTS] and CALLS not in inputs:
         return data
@@ -164,7 +164,7 @@ async def process_input_messages(
     except (ValueError, TypeError, KeyError) as error:
         raise HostRefused(
             f"The guardrail {guardrail_to_apply.guardrail_name!r} changed the request in a form "
-            "that can't be applied, so it is not sent. Ask the operator of the gateway.",
+            "that cannot be applied, so it is not sent. Ask the operator of the gateway.",
             500,
         ) from error
     return data

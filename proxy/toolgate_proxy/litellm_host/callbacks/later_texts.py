@@ -22,9 +22,10 @@ from ...request_fields import copied
 from ..errors import HostRefused, own_errors
 from ..hooks import MODERATION, PRE_CALL, has, having
 from ..proxy_server import litellm_proxy
-from .guardrail_inputs import CALLS, TEXTS, TOOLS, Shown, texts_of
+from .guardrail_inputs import CALLS, TEXTS, TOOLS, GuardrailInput, texts_of
 
 Message = dict[str, Any]
+Unseen = tuple[str, int, Message]
 PROMPT, CALL_TYPE = "messages", "acompletion"
 LEFT_OUT = {"input", "instructions", "system", "functions", "documents", "chat_template_kwargs"}
 ERROR = "Error: "
@@ -70,20 +71,20 @@ class LaterTexts:
             except (ValueError, TypeError, KeyError) as error:
                 raise HostRefused(
                     "A callback of the gateway changed the text of a file, of a tool's result or "
-                    "of an earlier turn in a form that can't be applied, so the request is not "
+                    "of an earlier turn in a form that cannot be applied, so the request is not "
                     "sent. Ask the operator of the gateway.",
                     500,
                 ) from error
         self._note(inputs)
         return [*changed[PROMPT]]
 
-    def _unseen(self, prompt: dict[str, Any]) -> tuple[Shown, list[tuple[str, int, Message]]]:
+    def _unseen(self, prompt: dict[str, Any]) -> tuple[GuardrailInput, list[Unseen]]:
         """Return the texts and calls of the prompt, and the messages of those that were not seen,
         with their places."""
         if self._unread is not None:
-            self._note(Shown(None, dict(self._unread), None).inputs)
+            self._note(GuardrailInput(None, dict(self._unread), None).inputs)
             self._unread = None
-        shown = Shown(None, prompt, None)
+        shown = GuardrailInput(None, prompt, None)
         unseen = [
             (TEXTS, at, {**shown.heads[at], "content": text})
             for at, text in enumerate(shown.inputs[TEXTS])

@@ -84,7 +84,7 @@ class RequestData:
         self._guardrails: list[Any] = []
         """Those of the models at which the request was."""
 
-    async def prepared(self) -> dict[str, Any]:
+    async def prepare(self) -> dict[str, Any]:
         """Return the body with LiteLLM's own fields. Creates LiteLLM's logging object."""
         if self._data is None:
             self.request.state.litellm_received_at = self.began.astimezone()
@@ -114,11 +114,11 @@ class RequestData:
     ) -> Guard:
         """Return what shows later texts to guardrails. `body`: as the hooks left it. `errors`
         raises the exceptions of hooks as ToolgateErrors."""
-        return LaterTexts(await self.prepared(), self.caller, body, errors).guarded
+        return LaterTexts(await self.prepare(), self.caller, body, errors).guarded
 
     @property
     def is_ours(self) -> bool:
-        """Our own authentication admitted the request, and counts the use of its key."""
+        """Our own authentication accepted the key, and counts the use of its key."""
         return self.context.caller.authenticated
 
     @property
@@ -148,7 +148,7 @@ class RequestData:
         self._guardrails += guardrails
         if not guardrails:
             return
-        data = await self.prepared()
+        data = await self.prepare()
         places = [data.get(name) or {} for name in sorted(LITELLMS)]
         named = [*(each for place in places for each in place.get(GUARDRAILS) or ()), *guardrails]
         unique = [each for at, each in enumerate(named) if each not in named[:at]]
@@ -164,7 +164,7 @@ class RequestData:
 
     async def at_fallback(self, body: Mapping[str, Any]) -> None:
         """Take the body for a fallback, which begins with the earlier turns of its conversation."""
-        (await self.prepared()).update(self.seen(body))
+        (await self.prepare()).update(self.seen(body))
 
     def seen(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that hooks get, without LiteLLM's data."""
@@ -181,9 +181,9 @@ class RequestData:
             if self._tags is not None:
                 metadata["tags"] = self._tags
 
-    async def described(self, model: str, *, stream: bool) -> dict[str, Any]:
+    async def describe(self, model: str, *, stream: bool) -> dict[str, Any]:
         """Add the model and the deployment to the data and to the logging object."""
-        data = await self.prepared()
+        data = await self.prepare()
         metadata = _metadata_of(data)
         alias = model if alias_target(model) is not None else None
         metadata |= {"model_group": model, "model_group_alias": alias}
@@ -236,7 +236,7 @@ class RequestData:
         )
         return data
 
-    async def priced(
+    async def price(
         self,
         whole: Mapping[str, Any],
         model: str,
@@ -245,7 +245,7 @@ class RequestData:
         stream: bool = False,
     ) -> Any:
         """Return LiteLLM's object of a response, with its cost."""
-        data = await self.described(model, stream=stream)
+        data = await self.describe(model, stream=stream)
         response = logged_response(self.call_type, whole, stream=stream)
         params = self.row["litellm_params"] if self.row is not None else {}
         litellm.utils.update_response_metadata(
@@ -263,7 +263,7 @@ class RequestData:
         it."""
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
             return events
-        await self.described(model, stream=True)
+        await self.describe(model, stream=True)
         add = ProxyBaseLLMRequestProcessing.process_chunk_with_cost_injection
         frames = (frame + b"\n\n" for frame in events.split(b"\n\n") if frame)
         return b"".join([add(frame, model, self.logging) for frame in frames])
@@ -289,7 +289,7 @@ LIMITER = "litellm.proxy.hooks.parallel_request_limiter"
 async def litellm_headers(data: RequestData, model: str, response: Any = None) -> dict[str, str]:
     """Return the headers. `model`: its name in the router. `response`: LiteLLM's object of a whole
     response; None: of a stream, or of an error."""
-    prepared = await data.prepared()
+    prepared = await data.prepare()
     described: dict[str, Any] = {HIDDEN: dict(optional(response, HIDDEN) or {})}
     row = data.row
     if row is not None:

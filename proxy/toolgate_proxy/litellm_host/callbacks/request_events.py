@@ -10,7 +10,6 @@ import traceback
 import uuid
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -29,7 +28,7 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from ...api.surface import ApiResponse, Surface, is_streamed
 from ...background import in_background
-from ...chat.response import ResponseEvent
+from ...chat.failover import Events
 from ...context import Guard, RequestContext
 from ...request.chat_request import ChatRequest
 from .. import database
@@ -43,12 +42,11 @@ from ..hooks import (
     wants_events,
     without_inert,
 )
-from ..proxy_server import has_database, litellm_proxy
 from ..routing.fallbacks import Fallbacks, without_model
 from ..routing.observer import Observer
-from ..routing.router import Row, Taken, within_limits
+from ..routing.router import Row, SlotHolder, within_limits
 from .request_data import GUARDRAILS, RequestData, headers_of, litellm_headers, request_of
-from .response_hooks import ResponseHooks
+from .response_hooks import ResponseHooks, hooks
 
 logger = logging.getLogger("toolgate")
 P = ParamSpec("P")
@@ -133,7 +131,7 @@ class RequestEvents(Observer):
         deployment: dict[str, Any] = {"model": params["model"], "custom_llm_provider": PROVIDER}
         if params.get(GUARDRAILS):
             deployment[GUARDRAILS] = params[GUARDRAILS]
-        changed = {**await self._data.prepared(), **self._data.seen(body), **deployment}
+        changed = {**await self._data.prepare(), **self._data.seen(body), **deployment}
         with own_errors():
             for callback in callbacks:
                 call_type = CallTypes(self._data.call_type)
@@ -149,25 +147,27 @@ class RequestEvents(Observer):
         return await self._data.guard(body, errors)
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        data = await self._data.prepared()
-        changed = await litellm_proxy().proxy_logging_obj.pre_call_hook(
+        data = await self._data.prepare()
+        changed = await hooks().pre_call_hook(
             user_api_key_dict=self._data.caller, data=data, call_type=self._data.call_type
         )
         return self._data.take(changed if isinstance(changed, dict) else data, body)
 
-    async def choose(self, messages: object, taken: Taken, held: ExitStack) -> Row:
+    async def choose(self, messages: object, hold_slot: SlotHolder, held: ExitStack) -> Row:
         self._routed = True
-        row = await within_limits(self._model, await self._data.prepared(), messages, taken, held)
-        self.chosen(row)
-        data = await self._data.described(self._model, stream=is_streamed(self._data.body))
+        row = await within_limits(
+            self._model, await self._data.prepare(), messages, hold_slot, held
+        )
+        self.note_deployment(row)
+        data = await self._data.describe(self._model, stream=is_streamed(self._data.body))
         self._data.logging.pre_call(data.get("messages"), None)  # strategies count by it
         return row
 
-    def chosen(self, row: Row) -> None:
+    def note_deployment(self, row: Row) -> None:
         self._data.row = row
 
-    async def answers(self, row: Row, *, stream: bool) -> None:
-        self.chosen(row)
+    async def note_answer(self, row: Row, *, stream: bool) -> None:
+        self.note_deployment(row)
         if stream:
             await self.describe()
 
@@ -178,16 +178,16 @@ class RequestEvents(Observer):
         return await self._data.with_cost(events, self._model)
 
     def frames(
-        self, stream: ApiResponse, events: AsyncIterator[list[ResponseEvent]], request: ChatRequest
+        self, stream: ApiResponse, events: Events, request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         assert self._guard is not None  # hooks read the response
         own = self._own_frames(stream, events)
         return self._guard.stream(own, stream, self._model, request)
 
-    async def shown(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
+    async def show_whole(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
         body: Mapping[str, Any]
         if self._guard is None:
-            body = await super().shown(whole, request)
+            body = await super().show_whole(whole, request)
         else:
             body = await self._guard.body(whole, self._model, request)
         await self.completed(body)
@@ -203,11 +203,11 @@ class RequestEvents(Observer):
     @contained
     async def completed(self, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
-        self._made = await self._data.priced(whole, self._model, datetime.datetime.now())
+        self._made = await self._data.price(whole, self._model, datetime.datetime.now())
         made = await litellm_headers(self._data, self._model, self._made)
         self._data.context.notes.host_headers = made
 
-    async def replaced(self, error: ToolgateError) -> ToolgateError:
+    async def replace_error(self, error: ToolgateError) -> ToolgateError:
         """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
         returns instead, or `error`. Never raises."""
         await self.describe(error)
@@ -233,14 +233,14 @@ class RequestEvents(Observer):
         for callback in loggers_having(event):
             await contained(getattr(callback, event))(
                 original_model_group=first,
-                kwargs={**await self._data.prepared(), "model": model},
+                kwargs={**await self._data.prepare(), "model": model},
                 original_exception=host_error(error, first),
             )
 
     def restart(self) -> None:
         self._response = None
 
-    async def goes_on(self, failed: str, error: ToolgateError) -> None:
+    async def report_fallback(self, failed: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request is at a fallback. LiteLLM
         logs only the first failure of a request. Never raises."""
         await contained(self._log_failure)(failed, error)
@@ -269,9 +269,7 @@ class RequestEvents(Observer):
             database.leave_budget_to_event(self._data.caller)
         in_background(event)
 
-    async def _own_frames(
-        self, stream: ApiResponse, events: AsyncIterator[list[ResponseEvent]]
-    ) -> AsyncGenerator[bytes, None]:
+    async def _own_frames(self, stream: ApiResponse, events: Events) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a stream."""
         async for pieces in events:
             if data := stream.events(pieces):
@@ -290,16 +288,15 @@ class RequestEvents(Observer):
         ended, response = datetime.datetime.now(), self._made
         stream = is_streamed(self._data.body)
         if response is None:
-            response = await self._data.priced(whole, self._model, ended, stream=stream)
-        data, log, began = await self._data.prepared(), self._data.logging, self._data.began
+            response = await self._data.price(whole, self._model, ended, stream=stream)
+        data, log, began = await self._data.prepare(), self._data.logging, self._data.began
         if stream:
             outcome, first = self._data.context.outcome, ended
             if (seconds := outcome.first_event_seconds) is not None:
                 first = datetime.datetime.fromtimestamp(outcome.arrived + seconds)
             log.completion_start_time = log.model_call_details["completion_start_time"] = first
         if not self._routed:
-            counted = not self._data.is_ours or has_database()
-            without_inert(log, counted=counted)
+            without_inert(log, is_ours=self._data.is_ours)
         await log.dispatch_success_handlers(
             response,
             start_time=began,
@@ -307,10 +304,9 @@ class RequestEvents(Observer):
             cache_hit=False if stream else None,
             prefer_async_handlers=True,
         )
-        hooks = litellm_proxy().proxy_logging_obj
-        await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
+        await hooks().update_request_status(litellm_call_id=log.litellm_call_id, status="success")
         if has(*POST_CALL) and not self.reads:
-            await hooks.post_call_success_hook(
+            await hooks().post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
 
@@ -324,15 +320,15 @@ class RequestEvents(Observer):
             await self._failure_hook(raised)
 
     async def _log_failure(self, model: str, error: ToolgateError) -> Exception:
-        await self._data.described(model, stream=is_streamed(self._data.body))
+        await self._data.describe(model, stream=is_streamed(self._data.body))
         raised, log = self._raised(error, model), self._data.logging
         await log.dispatch_failure_handlers(raised, _trace(raised), prefer_async_handlers=True)
         return raised
 
     async def _failure_hook(self, raised: Exception) -> Any:
         """Return the error that `async_post_call_failure_hook` returns instead, if it does."""
-        return await litellm_proxy().proxy_logging_obj.post_call_failure_hook(
-            request_data=await self._data.prepared(),
+        return await hooks().post_call_failure_hook(
+            request_data=await self._data.prepare(),
             original_exception=raised,
             user_api_key_dict=self._data.caller,
             traceback_str=_trace(raised),

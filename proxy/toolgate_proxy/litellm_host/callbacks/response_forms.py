@@ -22,7 +22,7 @@ Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Call:
+class ResponseCall:
     """A call in a response, or its content."""
 
     name: str | None
@@ -62,7 +62,7 @@ def events_of(frames: bytes) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-class Form:
+class ChatForm:
     """That of chat completions, which those of the other APIs replace."""
 
     marks: tuple[bytes, ...] = (b'"tool_calls"', b'"function_call"')
@@ -77,17 +77,17 @@ class Form:
         """Return LiteLLM's object of a server-sent event."""
         return ModelResponseStream(**next(events_of(frame)))
 
-    def calls(self, body: Event) -> Iterator[Call]:
+    def calls(self, body: Event) -> Iterator[ResponseCall]:
         """Yield the calls and the content of a whole response."""
         for choice in body.get("choices") or ():
             message = choice.get("message") or {}
-            yield Call(None, message.get("content") or "")
+            yield ResponseCall(None, message.get("content") or "")
             for call in message.get("tool_calls") or ():
                 yield _chat_call(call)
             if message.get("function_call"):
                 yield _chat_call({"function": message["function_call"]})
 
-    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+    def streamed_calls(self, events: Iterable[Event]) -> Iterator[ResponseCall]:
         """Yield the calls and the content of a stream, each as often as the stream has it."""
         made: dict[tuple[Any, Any], dict[str, Any]] = {}
         contents: dict[Any, str] = {}
@@ -100,10 +100,10 @@ class Form:
             for part in parts:
                 _join(made.setdefault((at, part.get("index")), {}), part)
         yield from map(_chat_call, made.values())
-        yield from (Call(None, content) for content in contents.values())
+        yield from (ResponseCall(None, content) for content in contents.values())
 
 
-class ResponsesForm(Form):
+class ResponsesForm(ChatForm):
     marks = (b"function_call", b"custom_tool_call")
     is_chat = False
 
@@ -115,11 +115,11 @@ class ResponsesForm(Form):
             model="", parsed_chunk=next(events_of(frame)), logging_obj=None
         )
 
-    def calls(self, body: Event) -> Iterator[Call]:
+    def calls(self, body: Event) -> Iterator[ResponseCall]:
         for item in body.get("output") or ():
             yield from _item_calls(item)
 
-    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+    def streamed_calls(self, events: Iterable[Event]) -> Iterator[ResponseCall]:
         items: dict[Any, dict[str, Any]] = {}
         texts: dict[tuple[Any, Any], str] = {}
         for event in events:
@@ -134,7 +134,7 @@ class ResponsesForm(Form):
                 place = at, event.get("content_index")
                 texts[place] = texts.get(place, "") + event["delta"]
             elif kind == "response.output_text.done":
-                yield Call(None, event["text"])
+                yield ResponseCall(None, event["text"])
             elif kind.endswith("_call_arguments.delta") or kind.endswith("_call_input.delta"):
                 item = items.setdefault(at, {"arguments": "", "input": ""})
                 item["input" if "input" in kind else "arguments"] += event["delta"]
@@ -144,10 +144,10 @@ class ResponsesForm(Form):
                 yield from _item_calls({**items.get(at, {}), "input": event["input"]})
         for item in items.values():
             yield from _item_calls({**item, "content": None})
-        yield from (Call(None, text) for text in texts.values())
+        yield from (ResponseCall(None, text) for text in texts.values())
 
 
-class MessagesForm(Form):
+class MessagesForm(ChatForm):
     marks = (b'"tool_use"', b'"input_json_delta"')
     is_chat = False
 
@@ -157,14 +157,14 @@ class MessagesForm(Form):
     def item(self, frame: bytes) -> Any:
         return frame
 
-    def calls(self, body: Event) -> Iterator[Call]:
+    def calls(self, body: Event) -> Iterator[ResponseCall]:
         blocks = body.get("content") or ()
         for block in blocks:
             if block.get("type") == "tool_use":
-                yield Call(str(block.get("name")), _json(block.get("input")))
-        yield Call(None, "".join(block.get("text") or "" for block in blocks))
+                yield ResponseCall(str(block.get("name")), _json(block.get("input")))
+        yield ResponseCall(None, "".join(block.get("text") or "" for block in blocks))
 
-    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+    def streamed_calls(self, events: Iterable[Event]) -> Iterator[ResponseCall]:
         names: dict[Any, str] = {}
         parts: dict[Any, str] = {}
         text = ""
@@ -177,23 +177,23 @@ class MessagesForm(Form):
             if isinstance(delta, Mapping):
                 text += delta.get("text") or ""
                 parts[at] = parts.get(at, "") + (delta.get("partial_json") or "")
-        yield from (Call(name, parts.get(at) or "{}") for at, name in names.items())
-        yield Call(None, text)
+        yield from (ResponseCall(name, parts.get(at) or "{}") for at, name in names.items())
+        yield ResponseCall(None, text)
 
 
-FORMS: Mapping[str, Form] = {
-    "acompletion": Form(),
+FORMS: Mapping[str, ChatForm] = {
+    "acompletion": ChatForm(),
     "aresponses": ResponsesForm(),
     "anthropic_messages": MessagesForm(),
 }
 """By LiteLLM's name of the operation."""
 
 
-def _chat_call(call: Event) -> Call:
-    if call.get("custom"):
-        return Call(str(call["custom"].get("name")), _json({"input": call["custom"].get("input")}))
+def _chat_call(call: Event) -> ResponseCall:
+    if custom := call.get("custom"):
+        return ResponseCall(str(custom.get("name")), _json({"input": custom.get("input")}))
     function = call.get("function") or {}
-    return Call(str(function.get("name")), function.get("arguments") or "")
+    return ResponseCall(str(function.get("name")), function.get("arguments") or "")
 
 
 def _join(call: dict[str, Any], part: Event) -> None:
@@ -205,16 +205,16 @@ def _join(call: dict[str, Any], part: Event) -> None:
                 made[name] = (made.get(name) or "") + (text or "")
 
 
-def _item_calls(item: Event) -> Iterator[Call]:
+def _item_calls(item: Event) -> Iterator[ResponseCall]:
     kind = item.get("type")
     name = ".".join(str(item[each]) for each in ("namespace", "name") if item.get(each))
     if kind == "function_call":
-        yield Call(name, item.get("arguments") or "")
+        yield ResponseCall(name, item.get("arguments") or "")
     elif kind == "custom_tool_call":
-        yield Call(name, _json({"input": item.get("input")}))
+        yield ResponseCall(name, _json({"input": item.get("input")}))
     elif kind == "message":
         for part in item.get("content") or ():
-            yield Call(None, part.get("text") or "")
+            yield ResponseCall(None, part.get("text") or "")
 
 
 def _json(value: Any) -> str:

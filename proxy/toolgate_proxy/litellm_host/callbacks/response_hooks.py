@@ -42,7 +42,7 @@ from ..hooks import (
 )
 from ..proxy_server import litellm_proxy
 from .request_data import RequestData
-from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
+from .response_forms import DONE, FORMS, FRAME_END, ResponseCall, body_of, events_of, frame_of
 
 logger = logging.getLogger("toolgate")
 
@@ -106,7 +106,7 @@ class ResponseHooks:
         change nothing. Raise ToolgateError."""
         with self.noting_refusals():
             await self._require_moderated()
-        if not acts_on_response(await self._data.prepared()):
+        if not acts_on_response(await self._data.prepare()):
             async with aclosing(frames) as parts:
                 async for part in parts:
                     yield part
@@ -121,11 +121,13 @@ class ResponseHooks:
         try:
             guardrails = guardrails_of_whole_responses(data)
             is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
+            is_held = is_held or request.content_format is not None
+            marks = (b"",) if is_held else self._form.marks  # all events have the empty one
             await self._note_headers(data, None)
             async with aclosing(self._left(source, data)) as left:
                 async for frame in left:
                     sent.append(frame)
-                    if held or is_held or self._is_held(frame, request):
+                    if held or any(mark in frame for mark in marks):
                         held.append(frame)
                     else:
                         yield frame
@@ -174,7 +176,7 @@ class ResponseHooks:
         self, body: dict[str, Any], model: str, request: ChatRequest
     ) -> dict[str, Any]:
         """Return the body as the hooks leave it. Raise their exceptions, and ToolgateError."""
-        if not acts_on_response(await self._data.prepared()):
+        if not acts_on_response(await self._data.prepare()):
             return body
         response = self._form.response(body)
         before = body_of(response)
@@ -196,7 +198,7 @@ class ResponseHooks:
 
     async def _moderated(self) -> None:
         await hooks().during_call_hook(
-            data=await self._data.prepared(),
+            data=await self._data.prepare(),
             user_api_key_dict=self._data.caller,
             call_type=self._data.call_type,
         )
@@ -229,13 +231,13 @@ class ResponseHooks:
             return
         if after is None or set(self._form.calls(after)) != set(self._streamed(sent)):
             raise HostRefused(
-                f"The guardrail {guardrail.guardrail_name!r} changed the response, which it can't "
+                f"The guardrail {guardrail.guardrail_name!r} changed the response, which it cannot "
                 "do in a stream. Send the request without `stream`.",
                 400,
             )
 
     async def _described(self, model: str, *, stream: bool) -> dict[str, Any]:
-        data = await self._data.described(model, stream=stream)
+        data = await self._data.describe(model, stream=stream)
         data["model"] = model
         return data
 
@@ -263,14 +265,11 @@ class ResponseHooks:
                 item = item if left is None else left
         return item
 
-    def _is_held(self, frame: bytes, request: ChatRequest) -> bool:
-        return request.content_format is not None or any(mark in frame for mark in self._form.marks)
-
-    def _streamed(self, frames: Iterable[bytes]) -> Iterable[Call]:
+    def _streamed(self, frames: Iterable[bytes]) -> Iterable[ResponseCall]:
         return self._form.streamed_calls(events_of(b"".join(frames)))
 
     async def _require_valid(
-        self, request: ChatRequest, before: Iterable[Call], after: Iterable[Call]
+        self, request: ChatRequest, before: Iterable[ResponseCall], after: Iterable[ResponseCall]
     ) -> None:
         """Raise ToolSchemaViolation if a call that the hooks changed or added is invalid."""
         tools = {tool.name: tool for tool in request.tools}

@@ -109,7 +109,7 @@ INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens
 
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
     """Return the tokens of a usage. `usage`: in the form of any API; None if it has no tokens. A
-    number that can't be right counts as 0."""
+    number that cannot be right counts as 0."""
     prompt = _count(usage, ("prompt_tokens",)) or _count(usage, INPUT)
     output = _count(usage, ("completion_tokens",)) or _count(usage, ("output_tokens",))
     total = max(prompt + output, _count(usage, ("total_tokens",)))

@@ -12,7 +12,7 @@ import yaml
 
 def set_up(config: Path) -> None:
     """Create or migrate LiteLLM's tables, and set the variables of its connections, as `litellm`
-    does. Does nothing if no database is configured. Raises SystemExit after an error."""
+    does. Do nothing if no database is configured. Raise SystemExit after an error."""
     general = yaml.safe_load(config.read_text(encoding="utf-8")).get("general_settings") or {}
     if not (general.get("database_url") or os.environ.get("DATABASE_URL")):
         return

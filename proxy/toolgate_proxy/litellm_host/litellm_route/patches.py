@@ -2,7 +2,7 @@
 
 - `_complete_custom_providers` wraps a provider's stream in the stock `CustomStreamWrapper`, which
   estimates usage, mixes up the choices of n > 1, and drops logprobs. It opens the stream only after
-  the response has started, so errors can't have their HTTP status.
+  the response has started, so errors cannot have their HTTP status.
 - `validate_openai_optional_params` truncates `stop` to four strings without an error.
 - `ProxyException.to_dict` creates the error body, with the HTTP status as `code` and with class
   names before the message.
@@ -47,7 +47,7 @@ _MADE = "_toolgate_registered"
 """Attribute of litellm.main that is set once the patches are installed."""
 
 
-class Unchecked(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+class CheckExemption(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
     """Keeps LiteLLM from refusing what our provider checks itself: OpenAI's parameters that LiteLLM
     does not list for the provider, and a `tool_choice` of type `allowed_tools`."""
 
@@ -64,13 +64,13 @@ class Unchecked(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         return made
 
 
-unchecked = Unchecked()
+check_exemption = CheckExemption()
 
 
 def register(provider: CustomLLM) -> CustomLLM:
-    """Install the patches once per process. Returns the provider."""
-    if unchecked not in litellm.callbacks:
-        litellm.callbacks.append(unchecked)
+    """Install the patches once per process. Return the provider."""
+    if check_exemption not in litellm.callbacks:
+        litellm.callbacks.append(check_exemption)
     if not optional(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True

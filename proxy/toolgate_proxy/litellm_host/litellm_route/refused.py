@@ -93,7 +93,7 @@ def passed_through(path: str) -> bool:
 
 
 def without_credentials(model: str, message: str) -> GatewayMisconfigured | None:
-    """The error for a model of another provider whose credentials are not configured; None if
+    """Return the error for a model of another provider without configured credentials; None if
     `message` is of something else. LiteLLM sends it as its own fault, or as that of the client's
     key."""
     if NO_CREDENTIALS.search(message) is None or not is_foreign(model):

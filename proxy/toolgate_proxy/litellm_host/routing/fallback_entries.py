@@ -19,8 +19,8 @@ except ImportError:
     from .long_term import request_fallback_chain
 
 NAME = "fallbacks"
-CONTEXT_WINDOW = "context_window_fallbacks"
-CONFIGURED = (NAME, CONTEXT_WINDOW)
+CONTEXT = "context_window_fallbacks"
+CONFIGURED = (NAME, CONTEXT)
 """LiteLLM's fields. `content_policy_fallbacks` apply to errors that our models do not have."""
 EXPECTED = "an array of models"
 MAX_REQUESTED = 20
@@ -36,16 +36,16 @@ class Fallback:
     """Parameters of the request that are replaced."""
 
 
-Entry = Fallback | Mapping[str, Sequence[Fallback]]
+FallbackEntry = Fallback | Mapping[str, Sequence[Fallback]]
 """A fallback of every model, or those of one model ("*": of every model without its own)."""
 
 
-def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry]:
+def requested_fallbacks(body: Mapping[str, Any]) -> list[FallbackEntry]:
     """Return the request's own fallbacks. Raise InvalidRequest and UnsupportedParameter."""
     given = body[NAME]
     if not isinstance(given, list) or len(given) > MAX_REQUESTED:
         raise invalid_value(NAME, f"{EXPECTED}, at most {MAX_REQUESTED}", given)
-    entries: list[Entry] = []
+    entries: list[FallbackEntry] = []
     for at, value in enumerate(given):
         path, entry = f"{NAME}[{at}]", _entry(value)
         named = [] if entry is None else all_of([entry])
@@ -55,7 +55,7 @@ def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry]:
         for name in (name for fallback in named for name in fallback.parameters):
             if is_control(name):
                 raise UnsupportedParameter(
-                    f"{name!r} can't be set per request. Remove it from {path!r}.", param=path
+                    f"{name!r} cannot be set per request. Remove it from {path!r}.", param=path
                 )
         if entries and isinstance(entry, Fallback) != isinstance(entries[0], Fallback):
             raise invalid_value(path, "in the form of the entry before it", value)
@@ -63,7 +63,7 @@ def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry]:
     return entries
 
 
-def all_of(entries: Iterable[Entry]) -> list[Fallback]:
+def all_of(entries: Iterable[FallbackEntry]) -> list[Fallback]:
     """Return every fallback of the entries, also those of other models than the request's."""
     lists = ([[each]] if isinstance(each, Fallback) else each.values() for each in entries)
     return [*chain.from_iterable(chain.from_iterable(lists))]
@@ -73,22 +73,24 @@ def configured_parameters(model: str) -> Iterator[tuple[str, str]]:
     """Yield the parameters that the configured fallbacks of a model replace, each with the name of
     the setting."""
     for name in CONFIGURED:
-        for fallback in found_in(configured(name, {}) or (), model):
+        for fallback in fallbacks_of(configured(name, {}) or (), model):
             yield from ((name, parameter) for parameter in fallback.parameters)
 
 
-def configured(name: str, of_key: Mapping[str, Any]) -> list[Entry] | None:
+def configured(name: str, of_key: Mapping[str, Any]) -> list[FallbackEntry] | None:
     """Return the entries of one of LiteLLM's fields. `of_key`: the settings of the key. The
     gateway's start reports invalid ones."""
     held = router_settings()
-    of_router = {NAME: held.fallbacks, CONTEXT_WINDOW: held.context_window_fallbacks}
+    of_router = {NAME: held.fallbacks, CONTEXT: held.context_window_fallbacks}
     if (given := of_key.get(name) or of_router[name]) is None:
         return None
     read = map(_entry, given if isinstance(given, list) else ())
     return [entry for entry in read if entry is not None]
 
 
-def found_in(entries: Sequence[Entry], model: str, first: str | None = None) -> list[Fallback]:
+def fallbacks_of(
+    entries: Sequence[FallbackEntry], model: str, first: str | None = None
+) -> list[Fallback]:
     """Return the fallbacks of a model, otherwise those of the first model of the request, otherwise
     those of "*"."""
     by_model = [entry for entry in entries if not isinstance(entry, Fallback)]
@@ -99,7 +101,7 @@ def found_in(entries: Sequence[Entry], model: str, first: str | None = None) -> 
     return list(found or ())
 
 
-def _entry(given: Any) -> Entry | None:
+def _entry(given: Any) -> FallbackEntry | None:
     """Return an entry of an array of fallbacks: a model, an object with a model and parameters, or
     {"model": ["other", …]}; None for anything else. Both permissions and routing use what this
     returns, so that a key never gets a model that was not checked."""

@@ -27,11 +27,11 @@ from toolgate_core.errors import (
 
 from ...routing.deployments import Deployment, Placement
 from ..errors import host_error, own_errors
-from .fallback_entries import CONTEXT_WINDOW, NAME, Entry, Fallback, configured, found_in
+from .fallback_entries import CONTEXT, NAME, Fallback, FallbackEntry, configured, fallbacks_of
 from .long_term import CONTEXT_ONLY
 from .model_route import ModelRoute, own_route, target_of
 from .observer import Observer
-from .router import Asker, Row, Target, router
+from .router import Row, Sender, Target, router
 from .selection import selection
 
 GUARDRAILS = "guardrails"
@@ -46,15 +46,15 @@ FIRST_DELAY, MAX_DELAY = 0.5, 8.0
 class Fallbacks:
     """`route`: of the request's own model. `model`: its name as the client sent it."""
 
-    def __init__(self, route: ModelRoute, asker: Asker, model: str) -> None:
-        self.asker = asker
+    def __init__(self, route: ModelRoute, sender: Sender, model: str) -> None:
+        self.sender = sender
         self.model = model
         """As the client sent it, as a hook changed it, or that of a fallback."""
         self.route = route
         """Of the model; if LiteLLM's handler serves it, of the last one of ours."""
         self.is_litellms = False
         """LiteLLM's handler serves the fallback at which the request is."""
-        self.requested: Sequence[Entry] | None = None
+        self.requested: Sequence[FallbackEntry] | None = None
         """The request's own fallbacks, if it has some."""
         self.of_key: Mapping[str, Any] = {}
         """Settings of its key, which replace those of the router."""
@@ -78,11 +78,11 @@ class Fallbacks:
     def reroute(self, model: object) -> None:
         """Take the model to which LiteLLM or a hook changed the request. Raise
         GatewayMisconfigured."""
-        route = own_route(model, self.asker) if isinstance(model, str) else None
+        route = own_route(model, self.sender) if isinstance(model, str) else None
         if route is None:
             raise GatewayMisconfigured(
                 f"LiteLLM or an `async_pre_call_hook` changed the model to {model!r}, which the "
-                "gateway's own route can't serve. Set TOOLGATE_ROUTE=litellm."
+                "gateway's own route cannot serve. Set TOOLGATE_ROUTE=litellm."
             )
         self.route, self.model = route, str(model)
 
@@ -91,7 +91,7 @@ class Fallbacks:
         """The model's name in the router."""
         return self.model if self.is_litellms else self.route.model
 
-    def adapted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def adapt(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model."""
         fallback = self.current
         return body if fallback is None else {**body, **fallback.parameters, "model": self.model}
@@ -99,7 +99,7 @@ class Fallbacks:
     def for_litellm(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for a model that LiteLLM's handler serves. The guardrails of the first
         model hold for it, too: that handler runs them."""
-        body, guardrails = self.adapted(body), self.first.guardrails
+        body, guardrails = self.adapt(body), self.first.guardrails
         given = body.get(GUARDRAILS)
         if not guardrails or not isinstance(given, list | None):
             return body
@@ -118,14 +118,14 @@ class Fallbacks:
                 if route.strategy is not None:
                     choose = selection().choose
                     target = choose(route.model, route.targets, route.strategy, body, owner)
-                    self._held.enter_context(slots.taken(target.row))
+                    self._held.enter_context(slots.hold(target.row))
                 else:
                     prompt = body.get("messages") or body.get("input")
-                    chosen = target_of(await observer.choose(prompt, slots.taken, self._held))
+                    chosen = target_of(await observer.choose(prompt, slots.hold, self._held))
                     assert chosen is not None  # all deployments of the model are ours
                     target = _at_replica(route.model, chosen, body, owner)
             self.target = target
-            observer.chosen(target.row)
+            observer.note_deployment(target.row)
             yield target
 
     def answering(self, deployment: object) -> Row:
@@ -173,7 +173,7 @@ class Fallbacks:
             if await may_use(fallback.model):
                 self.attempted += 1
                 self.current, self.model = fallback, fallback.model
-                route = own_route(fallback.model, self.asker)
+                route = own_route(fallback.model, self.sender)
                 self.route, self.is_litellms = route or self.route, route is None
                 return None
         self.current, self.route, self.is_litellms = None, self.first, False
@@ -193,23 +193,23 @@ class Fallbacks:
         return allowed or 0
 
     def _targets(self, model: str, error: ToolgateError) -> list[Fallback]:
-        requested, for_context = self.requested, configured(CONTEXT_WINDOW, self.of_key)
+        requested, for_context = self.requested, configured(CONTEXT, self.of_key)
         if (
             isinstance(error, ContextLengthExceeded)
             and for_context is not None
             and not (requested and isinstance(requested[0], Fallback))
         ):
-            found = found_in(for_context, model, self.first.model)
+            found = fallbacks_of(for_context, model, self.first.model)
             if found or CONTEXT_ONLY:
                 return found
         fallbacks = configured(NAME, self.of_key) if requested is None else requested
-        return found_in(fallbacks or (), model, self.first.model)
+        return fallbacks_of(fallbacks or (), model, self.first.model)
 
 
 def without_model() -> Fallbacks:
     """Return those of a request that was refused before its model was known."""
     route = ModelRoute("", (), None, None, hooks=False, events=True, reads=False, guardrails=())
-    return Fallbacks(route, Asker(), "")
+    return Fallbacks(route, Sender(), "")
 
 
 def is_of_the_model(error: ToolgateError) -> bool:

@@ -25,13 +25,13 @@ MOVED = {
 """Packages by their names from 1.109 on, and their earlier names."""
 
 
-class Members:
+class EarlierRouter:
     """The entry points of an older router: LiteLLM's `registry()`, `settings()` and `select()`."""
 
     def __init__(self, router: Any) -> None:
         self._router = router
 
-    def registry(self) -> Members:
+    def registry(self) -> EarlierRouter:
         return self
 
     def settings(self) -> Any:
@@ -59,7 +59,7 @@ class Members:
 
 def entry_points(router: Any) -> Any:
     """Return the router, or the entry points of an older one."""
-    return Members(router) if IS_OLDER else router
+    return EarlierRouter(router) if IS_OLDER else router
 
 
 def request_fallback_chain(
@@ -73,7 +73,7 @@ def request_fallback_chain(
     return found
 
 
-def earlier(target: str) -> str | None:
+def earlier_name(target: str) -> str | None:
     """Return the earlier name of what was moved; None: it was not."""
     package = next((each for each in MOVED if target.startswith(each)), None)
     return None if package is None else MOVED[package] + target.removeprefix(package)
@@ -85,4 +85,4 @@ def module(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError:
-        return import_module(earlier(name) or name)
+        return import_module(earlier_name(name) or name)

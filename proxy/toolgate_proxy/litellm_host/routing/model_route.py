@@ -23,8 +23,8 @@ from ..proxy_server import litellm_proxy
 from .fallback_entries import configured_parameters
 from .router import (
     PRICES,
-    Asker,
     Row,
+    Sender,
     Target,
     alias_target,
     is_limited,
@@ -76,15 +76,15 @@ class ModelRoutes:
         self._forced = settings.route == "litellm"
         self.decided = lru_cache(maxsize=MOST)(self._decided)
 
-    def find(self, model: str, asker: Asker | None = None) -> ModelRoute | None:
+    def find(self, model: str, sender: Sender | None = None) -> ModelRoute | None:
         """Return None for an unknown model, or one that has deployments of another provider.
-        `asker`: None for the deployments of all teams."""
-        return self.decided(model, asker, time.monotonic() // FRESH)
+        `sender`: None for the deployments of all teams."""
+        return self.decided(model, sender, time.monotonic() // FRESH)
 
-    def _decided(self, model: str, asker: Asker | None, _: float) -> ModelRoute | None:
+    def _decided(self, model: str, sender: Sender | None, _: float) -> ModelRoute | None:
         aliases = litellm.model_alias_map or {}
         name = aliases.get(model, model)
-        rows = rows_of(name, asker)
+        rows = rows_of(name, sender)
         targets = [target for row in rows if (target := target_of(row)) is not None]
         if not targets or len(targets) < len(rows):
             return None
@@ -104,16 +104,16 @@ def model_routes() -> ModelRoutes:
     return ModelRoutes(gateway().settings)
 
 
-def own_route(model: str, asker: Asker) -> ModelRoute | None:
+def own_route(model: str, sender: Sender) -> ModelRoute | None:
     """Return how our own route serves a model, or None if requests take LiteLLM's route."""
-    route = model_routes().find(model, asker)
+    route = model_routes().find(model, sender)
     return None if route is None or route.reason is not None else route
 
 
-def litellms_reason(model: str, asker: Asker | None = None) -> str | None:
+def litellms_reason(model: str, sender: Sender | None = None) -> str | None:
     """Return why requests for a model with a Toolgate deployment take LiteLLM's route; None: they
-    take our own. `asker`: None for the deployments of all teams."""
-    route = model_routes().find(model, asker)
+    take our own. `sender`: None for the deployments of all teams."""
+    route = model_routes().find(model, sender)
     return "it also has deployments of another provider" if route is None else route.reason
 
 

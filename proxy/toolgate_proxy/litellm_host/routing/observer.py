@@ -12,7 +12,7 @@ from ...api.surface import ApiResponse
 from ...chat.failover import Events
 from ...context import Guard
 from ...request.chat_request import ChatRequest
-from .router import Row, Taken
+from .router import Row, SlotHolder
 
 
 class Observer:
@@ -42,12 +42,12 @@ class Observer:
         guardrails or texts that the hooks have not seen, they run again. Raise ToolgateError."""
         return body
 
-    async def choose(self, messages: object, taken: Taken, held: ExitStack) -> Row:
+    async def choose(self, messages: object, hold_slot: SlotHolder, held: ExitStack) -> Row:
         """Return the deployment that LiteLLM's router selects by limits, tags, order and strategy.
         `held` gets its slot."""
         raise AssertionError("a model whose strategy is None is observed")
 
-    def chosen(self, row: Row) -> None:
+    def note_deployment(self, row: Row) -> None:
         """Note the deployment."""
 
     async def before_deployment(self, body: Mapping[str, Any], row: Row) -> Mapping[str, Any]:
@@ -60,7 +60,7 @@ class Observer:
         none. `body`: as the hooks left it."""
         return None
 
-    async def answers(self, row: Row, *, stream: bool) -> None:
+    async def note_answer(self, row: Row, *, stream: bool) -> None:
         """Note the deployment that answers, and LiteLLM's headers of a stream."""
 
     def begin(self, response: ApiResponse) -> None:
@@ -77,13 +77,13 @@ class Observer:
         """Yield a stream that hooks read, as they leave it. Raise ToolgateError."""
         raise AssertionError("no hook reads the response")
 
-    async def shown(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
+    async def show_whole(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
         """Return the body of a whole response as the hooks leave it, and store it. Raise
         ToolgateError."""
         await whole.keep()
         return whole.body()
 
-    async def replaced(self, error: ToolgateError) -> ToolgateError:
+    async def replace_error(self, error: ToolgateError) -> ToolgateError:
         """Return the error that a hook returns instead, or `error`."""
         return error
 
@@ -93,7 +93,7 @@ class Observer:
     async def fallback_failed(self, model: str) -> None:
         """Create LiteLLM's event of a fallback that failed. Never raises."""
 
-    async def goes_on(self, failed: str, error: ToolgateError) -> None:
+    async def report_fallback(self, failed: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request is at a fallback. Never
         raises."""
 

@@ -25,8 +25,8 @@ LIMITS = ("rpm", "tpm")
 
 Row = Mapping[str, Any]
 """The router's dict of one deployment: `model_name`, `litellm_params`, `model_info`."""
-Taken = Callable[[Row], AbstractContextManager[None]]
-"""Holds a slot of a deployment. Raises RateLimitError if none is free."""
+SlotHolder = Callable[[Row], AbstractContextManager[None]]
+"""Holds a slot of a deployment. Raise RateLimitError if none is free."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Asker:
+class Sender:
     """The sender of a request, as far as it decides to which deployments the request may go."""
 
     team: str | None = None
@@ -64,11 +64,11 @@ def router_settings() -> Any:
     return entry_points(router()).settings()
 
 
-def rows_of(model: str | None, asker: Asker | None = None) -> list[Row]:
+def rows_of(model: str | None, sender: Sender | None = None) -> list[Row]:
     """Return the deployments of a model, by a name, alias, routing group or wildcard match; None:
-    of all models. `asker`: only those that may serve its requests. A name that is discovered has
+    of all models. `sender`: only those that may serve its requests. A name that is discovered has
     one for each of its replicas."""
-    return [each for row in _configured(model, asker) for each in _replicas_of(row)]
+    return [each for row in _configured(model, sender) for each in _replicas_of(row)]
 
 
 def _replicas_of(row: Row) -> list[Row]:
@@ -84,30 +84,30 @@ def _replicas_of(row: Row) -> list[Row]:
     ]
 
 
-def _configured(model: str | None, asker: Asker | None) -> list[Row]:
+def _configured(model: str | None, sender: Sender | None) -> list[Row]:
     if (held := registry()) is None:
         return []
-    if asker is None or model is None:
+    if sender is None or model is None:
         return held.deployments(model) or []
-    rows: list[Row] = held.deployments(model, team_id=asker.team) or []
-    usable = [row for row in rows if team_of(row) in (None, asker.team)]
-    if usable or asker.team is not None or not asker.is_administrator:
+    rows: list[Row] = held.deployments(model, team_id=sender.team) or []
+    usable = [row for row in rows if team_of(row) in (None, sender.team)]
+    if usable or sender.team is not None or not sender.is_administrator:
         return usable
     # As in LiteLLM, the administrator may use the models of a team, if they are of only one.
     rows = rows or [row for row in held.deployments() or () if public_name_of(row) == model]
     return rows if len({team_of(row) for row in rows}) == 1 else []
 
 
-def placements(model: str | None, asker: Asker | None = None) -> list[Placement]:
+def placements(model: str | None, sender: Sender | None = None) -> list[Placement]:
     """Return the Toolgate deployments of a model; None: of all models."""
-    found = [placement_of(row) for row in rows_of(model, asker)]
+    found = [placement_of(row) for row in rows_of(model, sender)]
     return [placement for placement in found if placement is not None]
 
 
-def is_foreign(model: str, asker: Asker | None = None) -> bool:
+def is_foreign(model: str, sender: Sender | None = None) -> bool:
     """Return whether all deployments of a model are another provider's; False for an unknown
     model."""
-    rows = rows_of(model, asker)
+    rows = rows_of(model, sender)
     return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
@@ -189,10 +189,10 @@ def group_of(params: Mapping[str, Any]) -> str | None:
 
 
 async def within_limits(
-    model: str, data: dict[str, Any], messages: object, taken: Taken, held: ExitStack
+    model: str, data: dict[str, Any], messages: object, hold_slot: SlotHolder, held: ExitStack
 ) -> Row:
-    """Return the row that LiteLLM's router selects. `held` gets what `taken` returns for it. Raises
-    RateLimitError if all are at their limits.
+    """Return the row that LiteLLM's router selects. `held` gets its slot. Raise RateLimitError if
+    all are at their limits.
 
     LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
     selected for between the two, so that a row can be full although another one is not.
@@ -202,7 +202,7 @@ async def within_limits(
         row: Row = await select(model, data, messages=messages)
         with ExitStack() as slot:
             try:
-                slot.enter_context(taken(row))
+                slot.enter_context(hold_slot(row))
                 await router().async_routing_strategy_pre_call_checks(
                     deployment=row, parent_otel_span=None
                 )

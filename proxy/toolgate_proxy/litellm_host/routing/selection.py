@@ -42,7 +42,7 @@ class Slots:
         return limit is None or self._taken[id_of(row)] < limit
 
     @contextmanager
-    def taken(self, row: Row) -> Iterator[None]:
+    def hold(self, row: Row) -> Iterator[None]:
         """Hold a slot of a deployment. Raise RateLimitError if none is free."""
         if limit_of(row) is None:
             yield
@@ -69,8 +69,8 @@ def limit_of(row: Row) -> int | None:
 
 def _full(model: str) -> litellm.RateLimitError:
     error = litellm.RateLimitError(
-        f"The model {model!r} has as many requests as its `{PARALLEL}` allows. Repeat the request "
-        "later.",
+        f"The model {model!r} has as many requests as its `{PARALLEL}` allows. Send the request "
+        "again.",
         llm_provider="",
         model=model,
     )
@@ -124,7 +124,7 @@ class Selection:
         """Return the rows at the placement that the prompt's prefix or its `prompt_cache_key`
         prefers, and that placement.
 
-        Returns all rows and None if there is no preference, if a row is another provider's (its
+        Return all rows and None if there is no preference, if a row is another provider's (its
         load is unknown), or if a row has limits (LiteLLM enforces them).
         """
         if len(rows) < 2 or any(placement_of(row) is None or is_limited(row) for row in rows):
@@ -175,7 +175,7 @@ class Selection:
                 if id_of(row) in own:  # another replica of its deployment, whose slot it has
                     return [placement]
                 if self.slots.has_free(row):
-                    held.enter_context(self.slots.taken(row))
+                    held.enter_context(self.slots.hold(row))
                     return [placement]
         return []
 

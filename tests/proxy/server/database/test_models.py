@@ -14,7 +14,7 @@ from tests.support.litellm.router import row, use
 from tests.support.servers.fake_backend import KEY
 from tests.support.servers.script import Script
 from toolgate_proxy.app import Gateway as App
-from toolgate_proxy.litellm_host.routing.router import Asker, rows_of
+from toolgate_proxy.litellm_host.routing.router import Sender, rows_of
 
 PUBLIC = "reserved"
 """The name by which the team asks for its model."""
@@ -70,7 +70,7 @@ async def test_the_master_key_may_use_a_model_of_one_team(gateway, database, mon
     await team_with_model(gateway, database, monkeypatch)
     assert (await gateway.ask(chat(model=PUBLIC), key=MASTER)).status == 200
     use(monkeypatch, of_team(gateway, "one"), of_team(gateway, "two"))
-    administrator = Asker(is_administrator=True)
+    administrator = Sender(is_administrator=True)
     assert rows_of(PUBLIC, administrator) == []
     assert len(rows_of("model_name_two_1", administrator)) == 1
 

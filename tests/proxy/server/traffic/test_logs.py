@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import EnforcementFailed
 from toolgate_proxy.context import Caller, Notes, Outcome, RequestContext
-from toolgate_proxy.features.mcp.litellm_servers import TooMuch
+from toolgate_proxy.features.mcp.litellm_servers import ServerExcess
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import host_error
@@ -164,9 +164,9 @@ def test_a_traceback_is_a_field_from_which_the_cause_is_read(log, as_json):
     assert as_json or cause(log.getvalue()) == "KeyError: 'absent'"
 
 
-@pytest.mark.parametrize("kind", [TooMuch, MCPError])
+@pytest.mark.parametrize("kind", [ServerExcess, MCPError])
 def test_what_others_send_is_logged_in_one_line_without_a_traceback(log, as_json, kind):
-    sent = kind("the server sent more") if kind is TooMuch else kind(1, "the server sent more")
+    sent = kind("the server sent more") if kind is ServerExcess else kind(1, "the server sent more")
     try:
         raise RuntimeError("No tools") from sent
     except RuntimeError:

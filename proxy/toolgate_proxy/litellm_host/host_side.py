@@ -28,13 +28,13 @@ from .routing.fallback_entries import NAME, all_of, requested_fallbacks
 from .routing.fallbacks import Fallbacks
 from .routing.model_route import ModelRoute
 from .routing.observer import UNOBSERVED, Observer
-from .routing.router import Asker, Target, is_foreign
+from .routing.router import Sender, Target, is_foreign
 
 logger = logging.getLogger("toolgate")
 
 
-class Admission:
-    """`body`: as the client sent it, with the model in it. `route`, `asker`: of that model."""
+class HostSide:
+    """`body`: as the client sent it, with the model in it. `route`, `sender`: of that model."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class Admission:
         scope: MutableMapping[str, Any],
         context: RequestContext,
         route: ModelRoute,
-        asker: Asker,
+        sender: Sender,
         body: Mapping[str, Any],
     ) -> None:
         self.body = body
-        self.fallbacks = Fallbacks(route, asker, body["model"])
+        self.fallbacks = Fallbacks(route, sender, body["model"])
         self.observer: Observer = UNOBSERVED
         self.surface = surface
         self.scope = scope
@@ -54,7 +54,7 @@ class Admission:
         self._caller: UserAPIKeyAuth | None = None
         """The sender, as another authentication describes it."""
 
-    async def admitted(self, content: bytes) -> Mapping[str, Any]:
+    async def run_hooks(self, content: bytes) -> Mapping[str, Any]:
         """Authenticate the caller, if another authentication does it, and check that the key may
         use the model. Return the body as the hooks left it. `content`: the bytes of the body, which
         another authentication may read. Raise ToolgateError.
@@ -90,7 +90,7 @@ class Admission:
         return self.fallbacks.deployment(shown, owner, self.observer)
 
     async def fall_back(self, error: ToolgateError) -> None:
-        """Repeat the request at its model, which failed with `error`, or go on to the next
+        """Send the request again to its model, which failed with `error`, or go on to the next
         fallback. Raise the error of the first model if there is no other one."""
         fallbacks, observer, failed = self.fallbacks, self.observer, self.fallbacks.name
         if observer.has_refused:
@@ -108,9 +108,9 @@ class Admission:
         message = "Model %r failed (%s), so the request goes on to %r."
         logger.warning(message, failed, error.code, fallbacks.model)
         self.context.go_on(fallbacks.model, fallbacks.attempted)
-        if is_foreign(fallbacks.model, fallbacks.asker):
+        if is_foreign(fallbacks.model, fallbacks.sender):
             self.context.notes.note_fallback()
-        await observer.goes_on(failed, error)
+        await observer.report_fallback(failed, error)
         if not fallbacks.is_litellms and fallbacks.route.events and observer is UNOBSERVED:
             self._observe()
         if fallbacks.is_litellms and self._caller is not None:
@@ -126,11 +126,11 @@ class Admission:
         return request_of(self.scope)
 
     async def _authenticate(self, content: bytes) -> None:
-        fallbacks, before = self.fallbacks, self.fallbacks.asker
+        fallbacks, before = self.fallbacks, self.fallbacks.sender
         self._request._body = content
         self._caller = await auth.litellm_caller(self._request, self.body)
-        model, fallbacks.asker = auth.model_of(self._request), auth.asker(self._caller)
-        if model != fallbacks.model or fallbacks.asker.team != before.team:
+        model, fallbacks.sender = auth.model_of(self._request), auth.sender_of(self._caller)
+        if model != fallbacks.model or fallbacks.sender.team != before.team:
             self._reroute(model)
         fallbacks.of_key = await key_settings(self._caller)
         check_settings(fallbacks.of_key)
@@ -151,6 +151,6 @@ class Admission:
         """Return whether the request may fall back to a model. As in LiteLLM, the key needs no
         permission for one that the request does not name, unless the configuration requires it."""
         key = self.context.caller.key
-        if key is not None and key.terms.enforced_only and is_foreign(model, self.fallbacks.asker):
+        if key is not None and key.terms.enforced_only and is_foreign(model, self.fallbacks.sender):
             return False
         return await auth.may_fall_back(self.caller, model)
