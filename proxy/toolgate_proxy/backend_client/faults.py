@@ -23,8 +23,8 @@ from toolgate_core.errors import (
 P = ParamSpec("P")
 T = TypeVar("T")
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-UNREACHABLE = "No backend of this model can be reached. Retry shortly."
-CONNECTION_LOST = "The connection to the backend was lost. Retry the request."
+UNREACHABLE = "No backend of this model can be reached. Send the request again."
+CONNECTION_LOST = "The connection to the backend was lost. Send the request again."
 SAME_RELEASE = "Install the same release of toolgate on the gateway and the backend."
 RETRY_AFTER = 2
 """Seconds after which a client may retry when a backend could not be reached."""
@@ -49,7 +49,7 @@ async def within(work: Awaitable[T], seconds: float, what: str, *, begun: bool =
 def unresponsive() -> BackendUnavailable:
     """Return the error for a backend that does not respond, though nothing was asked of it yet."""
     return BackendUnavailable(
-        "No backend of this model responds. Retry shortly.", retry_after=RETRY_AFTER
+        "No backend of this model responds. Send the request again.", retry_after=RETRY_AFTER
     )
 
 
@@ -94,8 +94,8 @@ def asked_again(ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
                 return await ask(*args, **kwargs)
         raise BackendUnavailable(
             "The replicas behind one address of this model differ, so the response cannot be "
-            "enforced. Retry shortly. If this continues, start all replicas with the same release, "
-            "model and flags.",
+            "enforced. Send the request again. If this continues, start all replicas with the same "
+            "release, model and flags.",
             retry_after=RETRY_AFTER,
         )
 

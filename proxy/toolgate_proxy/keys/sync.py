@@ -68,8 +68,8 @@ class KeyCache:
         stale = self._fresh_until is None or self._clock() > self._fresh_until
         if stale and not (cached and cached.from_file):
             raise KeysUnavailable(
-                "API keys cannot be checked, because they could not be read from Redis. Try again "
-                "shortly.",
+                "API keys cannot be checked, because they could not be read from Redis. Send the "
+                "request again.",
                 retry_after=1,
             )
         if cached is None:

@@ -308,8 +308,8 @@ class Limiter:
                     self.leases.hold(replace(lease, counted=left, used=Tokens))
                 if not self._fails_open:
                     raise LimitsUnavailable(
-                        f"The limits of this API key cannot be checked because {error.reason}. Try "
-                        "again shortly, or report this to the administrator of this gateway.",
+                        f"The limits of this API key cannot be checked because {error.reason}. "
+                        "Send the request again, or report this to the gateway's administrator.",
                         retry_after=1,
                     ) from error
         lease.counter = self._local

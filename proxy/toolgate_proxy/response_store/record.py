@@ -105,8 +105,8 @@ TOOLGATE_RESPONSES_QUOTA is 0."""
 
 def unavailable(reason: str) -> ResponsesUnavailable:
     return ResponsesUnavailable(
-        f"Stored responses cannot be read or written, because {reason}. Try again shortly, or send "
-        "the whole conversation in `input`, without `background`.",
+        f"Stored responses cannot be read or written, because {reason}. Send the request "
+        "again, or with the whole conversation in `input` and without `background`.",
         retry_after=1,
     )
 

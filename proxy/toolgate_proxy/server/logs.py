@@ -277,7 +277,7 @@ def as_own_error(error: Exception) -> ToolgateError:
     if isinstance(error, ToolgateError):
         return error.with_traceback(None)
     logger.error("A request failed because of a bug in the gateway:\n%s", frames(error))
-    return InternalFault("Internal error in the gateway. Retry the request.")
+    return InternalFault("Internal error in the gateway. Send the request again.")
 
 
 def place(error: BaseException) -> str:
