@@ -180,7 +180,7 @@ async def test_random_requests_violate_nothing_and_leave_nothing_behind(
     findings = await fuzz(gateway.url, gateway.key, bias=bias, api=api, **options)
     assert not findings.violations, findings.report()
     answered = count - findings.outcomes["disconnected"]  # how many depends on the machine
-    assert findings.outcomes["200"] > answered / 2, findings.report()
+    assert findings.outcomes["200"] > answered / 3, findings.report()  # about half are invalid
     left = kit.status(backend)
     assert (left.running, left.sequences, left.pinned_grammars) == (0, 0, 0)
     assert not await left_in_gateway(gateway.url, gateway.key)
