@@ -37,13 +37,12 @@ class Database:
         self.db = client.db
         self.reservations = []
         """Those of the requests that ended, as they were then."""
-        self._earlier = frozenset()
-        """The requests in the log at the beginning."""
 
     async def begin(self):
         if not self.db.is_connected():
             await self.client.connect()
-        self._earlier = frozenset(row.request_id for row in await self.rows())
+        # Of requests with the same id, LiteLLM logs the first one only.
+        await self.db.litellm_spendlogs.delete_many()
 
     async def add(self, table, **columns):
         """Add a row. Objects are stored as JSON."""
@@ -86,8 +85,7 @@ class Database:
 
     async def rows(self):
         """Return the rows of the request log, as LiteLLM has written them."""
-        rows = await self.db.litellm_spendlogs.find_many(order={"startTime": "asc"})
-        return [row for row in rows if row.request_id not in self._earlier]
+        return await self.db.litellm_spendlogs.find_many(order={"startTime": "asc"})
 
     async def write(self):
         """Run LiteLLM's jobs that write to the database. From 1.110 on, one run logs a request, and
