@@ -48,7 +48,7 @@ MAX_ABANDONED = 10_000
 """Maximum number of grammars that are remembered because their load was abandoned."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
 """Codes of refusals after which a grammar is tried again."""
-FORMAT = 20
+FORMAT = 21
 """Version of the compiled format. Increase it when the envelope, the options, the preparation of
 schemas or `choose` change."""
 

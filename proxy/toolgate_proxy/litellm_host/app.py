@@ -65,9 +65,9 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
 
 
 def add_callbacks() -> None:
-    """Add the gateway's own callbacks, once LiteLLM has read its configuration, which may replace
-    all that were there."""
-    litellm.callbacks += [hook, SelectionHook(selection())]
+    """Add the gateway's own callbacks, which LiteLLM's configuration may have replaced."""
+    own = (hook, SelectionHook(selection()))
+    litellm.callbacks += [each for each in own if each not in litellm.callbacks]
 
 
 def serves_without_key(app: Any, scope: Scope, path: str) -> bool:

@@ -309,7 +309,8 @@ DEFS = {"e": {"enum": ["x", "y"]}}
         ({"enum": [*"abc"]}, {"contains": {"const": "a"}, "maxItems": 3}, 11),
         ({"enum": [*"xyz"]}, {"contains": {"$ref": "#/$defs/e"}, "minContains": 2}, 8),
         ({"enum": [*"ab"]}, LISTS | {"contains": {"const": "a"}, "maxItems": 3}, 11),
-        ({"enum": [*"ab"]}, LISTS | {"contains": {"const": "a"}}, None),
+        ({"enum": ["a"]}, LISTS | {"contains": {"const": "a"}, "minItems": 1}, None),
+        ({"enum": ["a"]}, LISTS | {"contains": {"const": "a"}, "minItems": 600}, None),
         ({"type": "string"}, LISTS | {"contains": {"const": "a"}, "maxItems": 3}, None),
     ],
 )
@@ -325,8 +326,7 @@ def test_few_arrays_are_listed(items, counts, number):
 
 
 @pytest.mark.parametrize(
-    ("schema", "pointer"),
-    CASES["the_innermost_part_without_a_value_is_found"],
+    ("schema", "pointer"), CASES["the_innermost_part_without_a_value_is_found"]
 )
 def test_the_innermost_part_without_a_value_is_found(schema, pointer):
     assert unsatisfiable_part(schema) == pointer

@@ -135,13 +135,13 @@ async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
             )
             chunks = [chunk async for chunk in stream]
             assert chunks[-1].usage == response.usage
-            for params in (
-                {"tool_choice": "required"},
-                {"tool_choice": "required", "stream": True},
-            ):
+            for streams in (False, True):
+                params = {"tool_choice": "required", "stream": streams}
                 with pytest.raises(openai.BadRequestError) as refusal:
                     await client.chat.completions.create(**ask, **params)
                 assert (refusal.value.code, refusal.value.param) == ("invalid_tools", "tools")
+            with pytest.raises(openai.BadRequestError, match="support embeddings"):
+                await client.embeddings.create(model="toolgate", input="hi")
         async with http_client(url) as stranger:
             answer = await stranger.post("/v1/chat/completions", json=ask)
             assert answer.status_code == 401

@@ -109,8 +109,8 @@ def _patterns(node: dict[str, Any]) -> None:
             node["patternProperties"] = {p[0]: schema for p, schema in members.items()}
 
 
-MAX_ARRAYS = 512
-"""Maximum number of arrays that are listed."""
+MAX_ARRAYS, MAX_LENGTH = 512, 32
+"""Maximum number and length of the arrays that are listed."""
 _COUNTED = {"contains", "maxContains", "minContains", "uniqueItems"}
 _LISTED = {"type", "items", "minItems", "maxItems", *_COUNTED}
 
@@ -128,14 +128,13 @@ def _arrays(node: dict[str, Any], schema: Any) -> None:
         return
     types = own_types({"type": items.get("type", [*ALL])})
     values = {canonical_json(v): v for v in items["enum"] if type_of(v) in types}.values()
-    most = min(node.get("maxItems", MAX_ARRAYS), len(values) if is_set else MAX_ARRAYS)
+    most = min(node.get("maxItems", MAX_LENGTH + 1), len(values) if is_set else MAX_LENGTH + 1)
     counts = range(node.get("minItems", 0), most + 1)
     arrays = (permutations(values, n) if is_set else product(values, repeat=n) for n in counts)
     made = [[*each] for each in islice(chain.from_iterable(arrays), MAX_ARRAYS + 1)]
-    if len(made) <= MAX_ARRAYS:
+    if len(made) <= MAX_ARRAYS and most <= MAX_LENGTH:
         rules = {"$defs": schema.get("$defs", {})} | {k: node[k] for k in _COUNTED & node.keys()}
-        found = [*filter(jsonschema_rs.validator_for(rules).is_valid, made)]
-        node["enum"] = found
+        node["enum"] = [*filter(jsonschema_rs.validator_for(rules).is_valid, made)]
         for keyword in _LISTED - {"type"}:
             node.pop(keyword, None)
 

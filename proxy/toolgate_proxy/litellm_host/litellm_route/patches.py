@@ -41,7 +41,7 @@ from ..callbacks.guardrail_inputs import HANDLERS, process_input_messages
 from ..context import hold
 from ..control_fields import cleaning
 from ..errors import CARRIED, PROVIDER
-from .limit_hook import is_ours
+from .limit_hook import hook, is_ours
 
 _MADE = "_toolgate_registered"
 """Attribute of litellm.main that is set once the patches are installed."""
@@ -69,8 +69,8 @@ check_exemption = CheckExemption()
 
 def register(provider: CustomLLM) -> CustomLLM:
     """Install the patches once per process. Return the provider."""
-    if check_exemption not in litellm.callbacks:
-        litellm.callbacks.append(check_exemption)
+    own = (check_exemption, hook)
+    litellm.callbacks += [each for each in own if each not in litellm.callbacks]
     if not optional(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True
