@@ -61,7 +61,7 @@ HEADERS = "headers for streamable_http_client"
 """In LiteLLM's record of the headers for an MCP server, which may have credentials."""
 REFUSED_UPGRADE = "ASGI callable returned without completing handshake."
 """uvicorn's error after the response to a refused upgrade, which is no error."""
-PACKAGES = "site-packages/"
+PACKAGES, LOGGED = "site-packages/", "logged at"
 OF_OTHERS = ("MCPError",)
 """Exceptions about what an MCP server sent. They are no bugs, so they are logged without a
 traceback, as what exceeds a bound is."""
@@ -246,7 +246,7 @@ class _OfRequests(logging.Filter):
         if error is not None:
             note_cause(context.outcome, error)
         elif context.outcome.cause is None:
-            context.outcome.cause = f"logged at {_short(record.pathname)}:{record.lineno}"
+            context.outcome.cause = f"{LOGGED} {_short(record.pathname)}:{record.lineno}"
         return False
 
 
@@ -268,7 +268,8 @@ def note_cause(outcome: Outcome, error: BaseException) -> None:
 
     known = own_error(error) if isinstance(error, Exception) else None
     if isinstance(known, HostRefused) and known.status >= 500:
-        outcome.cause = outcome.cause or place(error)
+        if (outcome.cause or LOGGED).startswith(LOGGED):
+            outcome.cause = place(error)
 
 
 def as_own_error(error: Exception) -> ToolgateError:

@@ -18,7 +18,8 @@ with importing():
         import_module(name)
 
 with suppress(ModuleNotFoundError):  # LiteLLM before 1.109
-    # LiteLLM is about to delete these members of its router.
+    # LiteLLM is about to delete these members of its router, of which its own router reads one.
     members = import_module("litellm.router_deprecated").DeprecatedRouterMembers
-    for name in [each for each in vars(members) if not each.startswith("__")]:
+    kept = ("__", "kubernetes_pod_discovery")
+    for name in [each for each in vars(members) if not each.startswith(kept)]:
         delattr(members, name)
