@@ -18,8 +18,8 @@ with importing():
         import_module(name)
 
 with suppress(ModuleNotFoundError):  # LiteLLM before 1.109
-    # LiteLLM is about to delete these members of its router, of which its own router reads one.
+    # LiteLLM is about to delete these members of its router, which in 1.109 reads the last two.
     members = import_module("litellm.router_deprecated").DeprecatedRouterMembers
-    kept = ("__", "kubernetes_pod_discovery")
+    kept = ("__", "kubernetes_pod_discovery", "_get_all_deployments")
     for name in [each for each in vars(members) if not each.startswith(kept)]:
         delattr(members, name)
