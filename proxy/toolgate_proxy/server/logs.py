@@ -267,9 +267,9 @@ def note_cause(outcome: Outcome, error: BaseException) -> None:
     from ..litellm_host.errors import HostRefused, own_error  # imports LiteLLM
 
     known = own_error(error) if isinstance(error, Exception) else None
-    if isinstance(known, HostRefused) and known.status >= 500:
-        if (outcome.cause or LOGGED).startswith(LOGGED):
-            outcome.cause = place(error)
+    is_vague = (outcome.cause or LOGGED).startswith(LOGGED)
+    if is_vague and isinstance(known, HostRefused) and known.status >= 500:
+        outcome.cause = place(error)
 
 
 def as_own_error(error: Exception) -> ToolgateError:
