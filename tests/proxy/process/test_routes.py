@@ -174,7 +174,7 @@ async def test_unknown_routes_have_the_form_of_other_errors(http, gateway, key):
 
 ANONYMOUS = {
     "/", "/redoc", "/openapi.json", "/ui", "/public/model_hub", "/public/litellm_blog_posts",
-    "/.well-known/litellm-ui-config", "/sso/key/generate", "/get_image", "/login", "/robots.txt",
+    "/.well-known/litellm-ui-config", "/sso/key/generate", "/get_image", "/login",
 }  # fmt: skip
 """Some of the routes that LiteLLM serves without a key."""
 LAZY = ("/register", "/authorize", "/.well-known/openid-configuration", "/langfuse/x", "/mcp/x")
