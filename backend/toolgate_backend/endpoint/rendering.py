@@ -1,5 +1,5 @@
-"""Render messages to prompt token ids with vLLM's own renderer, and name the image that an error of
-it is about."""
+"""Render messages to prompt token ids with vLLM's renderer, read the turn in which a prompt ends,
+and name the image that an error of the renderer is about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -18,6 +18,7 @@ from vllm import envs
 from vllm.exceptions import VLLMClientError
 from vllm.renderers.params import ChatParams
 
+from toolgate_core import wire
 from toolgate_core.errors import (
     ContextLengthExceeded,
     InvalidRequest,
@@ -26,8 +27,9 @@ from toolgate_core.errors import (
 )
 from toolgate_core.host_probe import optional
 from toolgate_core.text_size import check_text
-from toolgate_core.wire import TOOL_DEFINITIONS, ChatPrompt, Prompt, Tokenizing, TokensPrompt
 
+from ..enforcement.spec import ReasoningStart
+from ..tokens.units import mark_unit, units
 from ..tokens.vocabulary import Vocabulary
 from .histories import AddedTools, Change, TemplateForm, Tools, learnt
 
@@ -41,6 +43,23 @@ LENGTHS = re.compile(
     r"contains (?:(?P<prompt>\d+) input tokens)?"
 )
 """One of them. vLLM stops to count above the context length (`at least`)."""
+CONTINUED = "continue_final_message"
+"""The parameter with which the response continues the last message."""
+
+
+@dataclass(frozen=True)
+class RenderedPrompt:
+    engine_input: dict[str, Any]
+    """vLLM's prompt, which ends with the accepted tokens."""
+    ids: Sequence[int]
+    """The tokens before the accepted ones."""
+    adapted: tuple[Change, ...]
+    """The messages that the template accepts in another form only."""
+
+    @property
+    def length(self) -> int:
+        """Return the number of all tokens."""
+        return len(self.engine_input["prompt_token_ids"])
 
 
 class Renderer:
@@ -59,13 +78,13 @@ class Renderer:
         self._form = await learnt(self._text)
 
     async def render(
-        self, prompt: Prompt, max_tokens: int = 0
+        self, prompt: wire.Prompt, max_tokens: int = 0
     ) -> tuple[dict[str, Any], tuple[Change, ...]]:
         """Return vLLM's engine input, and the messages that have another form in it. If the prompt
         is truncated to fit, `max_tokens` of the context are reserved for the response. Raise
         TemplateRefused with the template's own message, ContextLengthExceeded and InvalidRequest.
         """
-        if not isinstance(prompt, ChatPrompt):
+        if not isinstance(prompt, wire.ChatPrompt):
             return self._tokens(prompt), ()
         refuse_media_urls(prompt)
         check_text(
@@ -109,6 +128,24 @@ class Renderer:
             raise
         return rendered, adapted
 
+    async def render_request(self, request: wire.GenerateRequest) -> RenderedPrompt:
+        """Return the prompt of a request, whose last tokens are the accepted ones. Raise what
+        `render` raises."""
+        # A request that continues from earlier tokens gets the same prompt as the first request.
+        response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
+        engine_input, adapted = await self.render(request.prompt, response_tokens)
+        if request.cache_salt is not None:
+            engine_input["cache_salt"] = request.cache_salt
+        known = all(0 <= token < self._vocabulary_size for token in request.accepted)
+        if not known or (request.accepted and request.sampling.n > 1):
+            raise InvalidRequest(
+                "'accepted' must contain token ids of the vocabulary, and requires n = 1.",
+                param="accepted",
+            )
+        ids: list[int] = engine_input["prompt_token_ids"]
+        engine_input["prompt_token_ids"] = [*ids, *request.accepted]
+        return RenderedPrompt(engine_input, ids, adapted)
+
     async def _text(self, messages: Sequence[Any], tools: Tools | None) -> str:
         """The text of a prompt. Raises any error of vLLM's renderer."""
         listed = {} if tools is None else {"tools": list(tools)}
@@ -118,10 +155,10 @@ class Renderer:
             return str(text)
         return str(self._tokenizer.decode(prompt["prompt_token_ids"]))
 
-    def _tokenizing(self, wanted: Tokenizing, max_tokens: int) -> Any:
+    def _tokenizing(self, wanted: wire.Tokenizing, max_tokens: int) -> Any:
         """vLLM's tokenization parameters; None, which is vLLM's default, if the request
         sets none."""
-        if wanted == Tokenizing():
+        if wanted == wire.Tokenizing():
             return None
         default = self._renderer.default_chat_tok_params
         fields = wanted.model_dump()
@@ -131,7 +168,7 @@ class Renderer:
             )
         return replace(default, **fields)
 
-    def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
+    def _tokens(self, prompt: wire.TokensPrompt) -> dict[str, Any]:
         ids = prompt.token_ids
         if len(ids) > self._context:
             raise ContextLengthExceeded.of_tokens(self._context, len(ids), param="prompt.token_ids")
@@ -142,6 +179,99 @@ class Renderer:
                 param="prompt.token_ids",
             )
         return {"type": "token", "prompt_token_ids": list(ids)}
+
+
+class TurnStart:
+    """The assistant turn that a prompt leaves open, in which the response goes on."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._unit_bytes = vocabulary.unit_bytes
+        marks = vocabulary.marks
+        self._ends = frozenset(marks.end_of_turn)
+        self._headers = vocabulary.special - {*marks.tokens.values()}
+        self._marks = frozenset(map(mark_unit, marks.tokens.values()))
+        encode = vocabulary.form.marks.encode
+        reasoning, calls = vocabulary.dialect.reasoning, vocabulary.dialect.calls
+
+        def text(literal: str) -> bytes:
+            return units(encode(literal), vocabulary.form.marks)
+
+        content = vocabulary.dialect.content
+        self._content = (text(content.begin), text(content.end))
+        self._turn = text(content.turn)
+        self._reasoning = (text(reasoning.begin), text(reasoning.end)) if reasoning else None
+        last = calls.call[-1] if calls else ""
+        closing = calls.end or (last if isinstance(last, str) else "") if calls else ""
+        # With typed messages, other messages can begin with the first mark of a call.
+        form = vocabulary.form
+        opening = form.first_opening if content.begin else form.trigger
+        self._call = (units(opening, form.marks), text(closing))
+
+    def of_response(
+        self, request: wire.GenerateRequest, prompt_ids: Sequence[int]
+    ) -> ReasoningStart:
+        """Return the state of the reasoning where the response begins. Raise UnsupportedParameter
+        as `refuse_open_call` does."""
+        self.refuse_open_call(prompt_ids)
+        prompt, enforcement = request.prompt, request.enforcement
+        if enforcement is None:
+            return "closed"
+        continues = isinstance(prompt, wire.ChatPrompt) and prompt.template_kwargs.get(CONTINUED)
+        return self.reasoning(prompt_ids, enforcement.reasoning, continues=bool(continues))
+
+    def refuse_open_call(self, prompt_ids: Sequence[int]) -> None:
+        """Raise UnsupportedParameter if the prompt ends inside a tool call. The beginning of that
+        call was not constrained by its schema."""
+        begin, end = self._call
+        if begin and self._last_of(prompt_ids, begin, end) == begin:
+            raise UnsupportedParameter(
+                "A message that ends inside a tool call cannot be continued. Remove "
+                "continue_final_message, or end the message before the call.",
+                param=CONTINUED,
+            )
+
+    def reasoning(
+        self, prompt_ids: Sequence[int], mode: wire.ReasoningMode, *, continues: bool = False
+    ) -> ReasoningStart:
+        """Return the state of the reasoning, from the last text of the prompt that begins or ends
+        it."""
+        begin, end = self._content
+        if begin and self._last_of(prompt_ids, begin, end) == begin:
+            return "content"
+        if self._reasoning is None:
+            return "closed"
+        begin, end = self._reasoning
+        last = self._last_of(prompt_ids, begin, end)
+        if last == begin:
+            return "open"
+        if continues:
+            return "closed"  # the message began without reasoning
+        if mode == "on":
+            return "must"
+        return "closed" if mode == "off" or last == end else "may"
+
+    def _last_of(self, prompt_ids: Sequence[int], begin: bytes, end: bytes) -> bytes | None:
+        """Return the last of two texts in the open turn; None if there is none."""
+        if {begin, end} <= self._marks:
+            turn = (self._unit_bytes[token] for token in self._reversed(prompt_ids, self._ends))
+            return next((unit for unit in turn if unit in (begin, end)), None)
+        # A user's text cannot contain marks, but it can contain the other texts of the dialect.
+        tokens = [*self._reversed(prompt_ids, self._ends | self._headers)]
+        written = b"".join(self._unit_bytes[token] for token in reversed(tokens))
+        written = written.rpartition(self._turn)[2] if self._turn else written
+        at_begin = written.rfind(begin)
+        at_end = written.find(end, at_begin + len(begin)) if end and at_begin >= 0 else -1
+        at_end = written.rfind(end) if end and at_begin < 0 else at_end
+        if max(at_begin, at_end) < 0:
+            return None
+        return begin if at_begin > at_end else end
+
+    def _reversed(self, prompt_ids: Sequence[int], borders: frozenset[int]) -> Iterator[int]:
+        """Yield the tokens after the last of `borders`, from the last to the first."""
+        for token in reversed(prompt_ids):
+            if token in borders:
+                return
+            yield token
 
 
 def _max_prompt_tokens(context: int, max_tokens: int) -> int:
@@ -174,13 +304,13 @@ def for_vllm(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**message, "reasoning": reasoning}
 
 
-def refuse_media_urls(prompt: ChatPrompt) -> None:
+def refuse_media_urls(prompt: wire.ChatPrompt) -> None:
     """Raise UnsupportedParameter for media that vLLM would fetch from the network or from disk.
     The gateway sends images as data URIs."""
     for at, message in enumerate(prompt.messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
-            if not isinstance(part, dict) or part.get("type") in ("text", TOOL_DEFINITIONS):
+            if not isinstance(part, dict) or part.get("type") in ("text", wire.TOOL_DEFINITIONS):
                 continue
             image = part.get("image_url") if part.get("type") == "image_url" else None
             if not isinstance(image, dict) or not str(image.get("url")).startswith("data:"):
@@ -189,13 +319,6 @@ def refuse_media_urls(prompt: ChatPrompt) -> None:
                     "(data:…).",
                     param=f"messages[{at}].content[{place}]",
                 )
-
-
-def continues_message(prompt: Prompt) -> bool:
-    """Return whether the prompt ends inside the last message, which the response continues."""
-    return isinstance(prompt, ChatPrompt) and bool(
-        prompt.template_kwargs.get("continue_final_message")
-    )
 
 
 def rendering_error(error: Exception) -> InvalidRequest:

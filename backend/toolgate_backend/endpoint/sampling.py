@@ -12,7 +12,12 @@ from vllm.exceptions import VLLMClientError
 from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, SamplingParams
 
 from toolgate_core import wire
-from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import (
+    BudgetTooSmall,
+    ContextLengthExceeded,
+    InvalidRequest,
+    UnsupportedParameter,
+)
 from toolgate_core.host_probe import optional
 from toolgate_core.text_size import check_token_ids
 
@@ -24,21 +29,26 @@ REPETITION_TOKENS = 1024
 """Number of tokens after which a call or formatted content may not go on to repeat the same text or
 items. Requests can turn this off (`repetition_guard`)."""
 
+FIT_PART = 16
+"""Part of the context below which `max_tokens` is not lowered: the conversation is too long then.
+"""
+
 
 def make_spec(
     request: wire.GenerateRequest,
-    enforcement: wire.Enforcement,
     vocabulary: Vocabulary,
     *,
     reasoning: ReasoningStart,
     budget: int,
     least_tokens: Callable[[str], int | None],
-) -> Spec:
-    """Return the constraints of the sequence, as `enforcement` of the request asks. `budget` is the
-    number of tokens allowed after the accepted ones, `least_tokens` returns that of the shortest
-    call of a grammar. Raise UnsupportedParameter for stop tokens that are marks, and for a budget
-    as `check_budget` does."""
-    sampling, accepted = request.sampling, request.accepted
+) -> Spec | None:
+    """Return the constraints of the sequence, as `enforcement` of the request asks; None without
+    it. `budget` is the number of tokens allowed after the accepted ones, `least_tokens` returns
+    that of the shortest call of a grammar. Raise UnsupportedParameter for stop tokens that are
+    marks, and for a budget as `check_budget` does."""
+    sampling, accepted, enforcement = request.sampling, request.accepted, request.enforcement
+    if enforcement is None:
+        return None
     spec = Spec(
         choice=enforcement.choice,
         keys=tuple(candidate.key for candidate in enforcement.candidates),
@@ -155,6 +165,23 @@ def sampling_params(
         return made
     except (ValueError, VLLMClientError) as error:
         raise client_error(error) from error
+
+
+def budget_of(request: wire.GenerateRequest, prompt_tokens: int, config: Any) -> int:
+    """Return the maximum number of tokens of the response. `prompt_tokens` include the accepted
+    ones, `config` is vLLM's ModelConfig. Raise ContextLengthExceeded."""
+    context: int = config.max_model_len
+    room, asked = context - prompt_tokens, request.sampling.max_tokens
+    wanted = asked or config.get_diff_sampling_param().get("max_tokens")
+    least = min(asked or 1, context // FIT_PART) if request.fit_max_tokens else asked
+    if room < max(least or 1, 1):
+        raise ContextLengthExceeded.of_tokens(
+            context,
+            prompt_tokens,
+            asked if room >= 1 else None,
+            param="messages" if room < 1 else "max_tokens",
+        )
+    return min(room, wanted or room)
 
 
 def check_prompt_logprobs(sampling: wire.Sampling, prompt_tokens: int) -> None:
