@@ -8,7 +8,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -45,21 +45,6 @@ LENGTHS = re.compile(
 """One of them. vLLM stops to count above the context length (`at least`)."""
 CONTINUED = "continue_final_message"
 """The parameter with which the response continues the last message."""
-
-
-@dataclass(frozen=True)
-class RenderedPrompt:
-    engine_input: dict[str, Any]
-    """vLLM's prompt, which ends with the accepted tokens."""
-    ids: Sequence[int]
-    """The tokens before the accepted ones."""
-    adapted: tuple[Change, ...]
-    """The messages that the template accepts in another form only."""
-
-    @property
-    def length(self) -> int:
-        """Return the number of all tokens."""
-        return len(self.engine_input["prompt_token_ids"])
 
 
 class Renderer:
@@ -128,9 +113,11 @@ class Renderer:
             raise
         return rendered, adapted
 
-    async def render_request(self, request: wire.GenerateRequest) -> RenderedPrompt:
-        """Return the prompt of a request, whose last tokens are the accepted ones. Raise what
-        `render` raises."""
+    async def render_request(
+        self, request: wire.GenerateRequest
+    ) -> tuple[dict[str, Any], Sequence[int], tuple[Change, ...]]:
+        """Return vLLM's engine input, which ends with the accepted tokens, the tokens before these,
+        and the messages that have another form in it. Raise what `render` raises."""
         # A request that continues from earlier tokens gets the same prompt as the first request.
         response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
         engine_input, adapted = await self.render(request.prompt, response_tokens)
@@ -144,7 +131,7 @@ class Renderer:
             )
         ids: list[int] = engine_input["prompt_token_ids"]
         engine_input["prompt_token_ids"] = [*ids, *request.accepted]
-        return RenderedPrompt(engine_input, ids, adapted)
+        return engine_input, ids, adapted
 
     async def _text(self, messages: Sequence[Any], tools: Tools | None) -> str:
         """The text of a prompt. Raises any error of vLLM's renderer."""

@@ -168,9 +168,10 @@ def sampling_params(
 
 
 def budget_of(request: wire.GenerateRequest, prompt_tokens: int, config: Any) -> int:
-    """Return the maximum number of tokens of the response. `prompt_tokens` include the accepted
-    ones, `config` is vLLM's ModelConfig. Raise ContextLengthExceeded."""
+    """Return the maximum number of tokens after the accepted ones. `config`: vLLM's ModelConfig.
+    Raise ContextLengthExceeded."""
     context: int = config.max_model_len
+    prompt_tokens += len(request.accepted)
     room, asked = context - prompt_tokens, request.sampling.max_tokens
     wanted = asked or config.get_diff_sampling_param().get("max_tokens")
     least = min(asked or 1, context // FIT_PART) if request.fit_max_tokens else asked

@@ -40,7 +40,7 @@ from .kv_transfer import (
     prefilled,
     with_transfer,
 )
-from .rendering import RenderedPrompt, Renderer, TurnStart
+from .rendering import Renderer, TurnStart
 from .sampling import budget_of, check_prompt_logprobs, make_spec, sampling_params
 from .token_stream import LogprobFormat, raw_events, with_client_errors
 from .trace import Tracer
@@ -60,7 +60,7 @@ logger = init_logger(__name__)
 class CheckedRequest:
     """What the engine gets of a request that is not refused."""
 
-    prompt: RenderedPrompt
+    prompt: Any
     spec: Spec | None
     params: SamplingParams
     start: wire.StartEvent
@@ -206,12 +206,12 @@ class Service:
         completion without choices. Raise what `generate` raises about the prompt."""
         headers = headers or {}
         with self._handled(request, headers) as span:
-            prompt = await self._renderer.render_request(request)
-            budget_of(request, prompt.length, self._config)
+            prompt, prompt_ids, _ = await self._renderer.render_request(request)
+            budget_of(request, len(prompt_ids), self._config)
             outputs = self._sequence(prompt, prefill_params(), request, headers, span)
             async with aclosing(outputs):
                 *_, last = [output async for output in with_client_errors(outputs)]
-        return prefilled(request, len(prompt.ids), last)
+        return prefilled(request, len(prompt_ids), last)
 
     async def generate(
         self, request: wire.GenerateRequest, headers: Mapping[str, str] | None = None
@@ -251,10 +251,10 @@ class Service:
         verdicts = await stack.enter_async_context(self._registry.held(sources))
         if refused := [each for each in verdicts.values() if each.status == "refused"]:
             raise GrammarsRefused([verdict.model_dump(exclude_none=True) for verdict in refused])
-        prompt = await self._renderer.render_request(request)
-        reasoning = self._turn_start.of_response(request, prompt.ids)
-        budget = budget_of(request, prompt.length, self._config)
-        check_prompt_logprobs(request.sampling, len(prompt.ids))
+        prompt, prompt_ids, adapted = await self._renderer.render_request(request)
+        reasoning = self._turn_start.of_response(request, prompt_ids)
+        budget = budget_of(request, len(prompt_ids), self._config)
+        check_prompt_logprobs(request.sampling, len(prompt_ids))
         spec = make_spec(
             request,
             self._vocabulary,
@@ -273,14 +273,14 @@ class Service:
         )
         # It is sent before the engine starts. The number of cached tokens follows with the first
         # tokens.
-        ids, decode = prompt.ids, self._vocabulary.tokenizer.decode
+        decode = self._vocabulary.tokenizer.decode
         start = wire.StartEvent(
-            prompt_tokens=len(ids),
+            prompt_tokens=len(prompt_ids),
             reasoning_open=spec is not None and spec.reasoning == "open",
             max_tokens=budget,
-            prompt_token_ids=tuple(ids) if request.return_prompt_ids else None,
-            prompt_text=decode(ids) if request.return_prompt_text else None,
-            adapted=prompt.adapted,
+            prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
+            prompt_text=decode(prompt_ids) if request.return_prompt_text else None,
+            adapted=adapted,
             verdicts=tuple(verdicts[needed.key] for needed in request.grammars if needed.report),
             fingerprint=self._fingerprint,
             replica=self._replica,
@@ -305,7 +305,7 @@ class Service:
 
     def _sequence(
         self,
-        prompt: RenderedPrompt,
+        prompt: Any,
         params: SamplingParams,
         request: wire.GenerateRequest,
         headers: Mapping[str, str],
@@ -314,7 +314,7 @@ class Service:
         """Return vLLM's outputs. Closing them aborts the request in the engine."""
         lora = self._lora(request.model)
         outputs: AsyncGenerator[Any, None] = self._engine.generate(
-            prompt.engine_input,
+            prompt,
             with_transfer(params, request),
             engine_request_id(request, headers),
             lora_request=lora,
