@@ -37,18 +37,7 @@ from toolgate_core.schema.types import type_of
 from ..errors import GrammarRefused
 from ..tokens.call_form import CallForm
 from ..tokens.units import TokenIndex, units
-from .codecs.nodes import (
-    Array,
-    Node,
-    Number,
-    Object,
-    Reference,
-    Structure,
-    Text,
-    Union,
-    Values,
-    structure_of,
-)
+from .codecs import nodes
 from .codecs.rules import near_bounds
 from .codecs.typed_values import python_literal
 
@@ -145,7 +134,7 @@ class _Walk:
     """A short value of a structure. Those of definitions are looked for again until none becomes
     shorter by another one."""
 
-    def __init__(self, structure: Structure, cost: Callable[[str], int], word: str) -> None:
+    def __init__(self, structure: nodes.Structure, cost: Callable[[str], int], word: str) -> None:
         self._cost, self._word = cost, word
         self._scalars: dict[int, _Short | None] = {}
         """By identity of the node."""
@@ -163,21 +152,21 @@ class _Walk:
         self._defined[name] = found
         return True
 
-    def _of(self, node: Node) -> _Short | None:
+    def _of(self, node: nodes.Node) -> _Short | None:
         match node:
-            case Reference(name):
+            case nodes.Reference(name):
                 if name not in self._visited:
                     self._shortens(name)
                 return self._defined.get(name)
-            case Union(options):
+            case nodes.Union(options):
                 found = filter(None, map(self._of, options))
                 return _least(
                     each if each.length > MAX_UNION_LENGTH else self._short(each.value)
                     for each in found
                 )
-            case Object():
+            case nodes.Object():
                 return self._object(node)
-            case Array(first, further, least):
+            case nodes.Array(first, further, least):
                 if least > MAX_LENGTH:
                     return None
                 begin = [*map(self._of, first[:least])]
@@ -190,7 +179,7 @@ class _Walk:
         text = json.dumps(value)
         return _Short(self._cost(text), len(text), value)
 
-    def _object(self, node: Object) -> _Short | None:
+    def _object(self, node: nodes.Object) -> _Short | None:
         values = {each.name: self._of(each.value) for each in node.members if each.required}
         missing = min(node.least, MAX_LENGTH) - len(values)
         if missing > 0:
@@ -219,11 +208,11 @@ def _together(parts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _
     return _Short(tokens, length + 2, make([each.value for each in known]))
 
 
-def _values_of(node: Text | Number | Values, word: str) -> list[Any]:
+def _values_of(node: nodes.Text | nodes.Number | nodes.Values, word: str) -> list[Any]:
     """Return values of which the shortest may be that of the node."""
-    if isinstance(node, Values):
+    if isinstance(node, nodes.Values):
         return sorted(node.values, key=lambda each: len(json.dumps(each)))[:MAX_LISTED]
-    is_text = isinstance(node, Text)
+    is_text = isinstance(node, nodes.Text)
     schema = {"type": "string", **node.schema} if is_text else node.schema
     tried = [*(texts_of(schema, word) if is_text else numbers_of(schema))]
     valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
@@ -248,7 +237,7 @@ class LeastTokens:
             text = short_match(grammar.definition, "") if grammar.syntax == "regex" else ""
             return self._count(name, {INPUT: text})
         try:
-            found = _Walk(structure_of(close_objects(schema)), self._cost, self._word).found
+            found = _Walk(nodes.structure_of(close_objects(schema)), self._cost, self._word).found
         except (GrammarRefused, RecursionError):
             return None
         return None if found is None else self._count(name, found.value)
