@@ -14,8 +14,10 @@ from typing import Any
 
 import jsonschema_rs
 
+from ...errors import SchemaNotEnforceable
 from ...pointer import escape
 from ..canonical import canonical_json
+from ..closed_objects import has_open_objects, with_open_objects
 from ..keywords import ASSERTIONS, BUILT_IN, CHECKED, DEFINITIONS, LENGTHS, PATTERNS
 from ..patterns import for_engines, is_maskable, matches_nothing
 from ..types import ALL, own_types, type_of
@@ -28,6 +30,7 @@ from ..walk import (
     reachable,
     subschemas,
 )
+from .checks import unsatisfiable_part
 
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
 
@@ -77,6 +80,46 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             for keyword in _LAST & node.keys():
                 node[keyword] = node.pop(keyword)
     return schema
+
+
+def engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+    """Return the schema in the form that the engines support; None if they do not support all of
+    it. Raise SchemaNotEnforceable if this is the `whole` schema and certainly no value satisfies
+    it."""
+    is_plain, is_small = traits(schema)
+    if not is_plain and is_small:
+        form = canonical_engine_form(schema, order, whole=whole)
+        if form is not None:
+            return form
+    return _supported_form(schema, order)
+
+
+def canonical_engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+    """Return the canonical form of a small schema as `engine_form` does."""
+    try:
+        canonical = jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
+        return None
+    if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
+        pointer = unsatisfiable_part(schema) or ""
+        raise SchemaNotEnforceable("No value satisfies the schema.", pointer=pointer)
+    form = canonical.to_json_schema()
+    return _supported_form(with_open_objects(form) if has_open_objects(schema) else form, order)
+
+
+def _supported_form(schema: Any, order: PropertyOrder) -> Any:
+    form = to_engine_form(schema, order)
+    return None if any(unsupported_keywords(form)) else form
+
+
+def traits(schema: Any) -> tuple[bool, bool]:
+    """Return whether a schema is plain (the engines support all its keywords, in every
+    combination), and whether it is small enough for the canonical form."""
+    nodes = [node.keys() & ASSERTIONS for _, node in reachable(schema)]
+    is_plain = not any(
+        keywords - _PLAIN or (keywords & _COMBINING and len(keywords) > 1) for keywords in nodes
+    )
+    return is_plain, len(nodes) <= MAX_SUBSCHEMAS
 
 
 def _format(node: dict[str, Any]) -> None:
@@ -176,6 +219,10 @@ SUPPORTED = frozenset(
 values or in certain combinations. xgrammar enforces fewer (see grammars/engines/choice.py in the
 backend)."""
 
+_PLAIN = SUPPORTED - {"allOf"}
+_COMBINING = frozenset({"$ref", "anyOf"})
+MAX_SUBSCHEMAS = 3_000
+"""Maximum number of subschemas for the canonical form, which can take exponential time."""
 BOUNDS = frozenset({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"})
 NUMERIC = BOUNDS | {"const", "enum", "multipleOf"}
 EXACT = 2**53
