@@ -22,7 +22,7 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement.automaton import Automaton
-from ..enforcement.jump_forward import JumpForward, Planned, RepeatedText, learn
+from ..enforcement.jump_forward import JumpForward, RepeatedText, StepPlan, learn
 from ..enforcement.model_data import ModelData
 from ..errors import BackendError
 from ..tokens.masks import BitmaskRows, Row
@@ -139,18 +139,18 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             [], lambda automaton: jump_forward.drafts(automaton, proposed, limit)
         )
 
-    def plan(self, drafts: Sequence[int], limit: int) -> Planned:
+    def plan(self, drafts: Sequence[int], limit: int) -> StepPlan:
         """Plan a step with the draft `drafts`, and at most `limit` drafts of the step after it."""
         row = self.automaton.row or self.next_row()
 
-        def plan(automaton: Automaton) -> Planned | None:
+        def plan(automaton: Automaton) -> StepPlan | None:
             if self._text is not None:
                 learn(automaton.last_steps(self._text.update(automaton.tokens)))
             with suppress(BackendError):  # after a text that may never come
                 return self._shared.jump_forward.plan(automaton, drafts, limit, self._text)
             return None
 
-        return self._unless_failed(None, plan) or Planned([row] * (1 + len(drafts)), 0, ())
+        return self._unless_failed(None, plan) or StepPlan([row] * (1 + len(drafts)), 0, ())
 
     def rollback(self, num_tokens: int) -> None:
         self._unless_failed(None, lambda automaton: automaton.rollback(num_tokens))

@@ -29,7 +29,7 @@ CACHED_POSITIONS = 4096
 
 
 @dataclass(frozen=True)
-class Position:
+class PrefixPosition:
     """A position at which every remaining candidate is still inside its fixed prefix."""
 
     candidates: tuple[int, ...]
@@ -56,7 +56,7 @@ class CallPrefixes:
 
 def _position(
     prefixes: Sequence[bytes], token_index: TokenIndex, written: bytes
-) -> Position | None:
+) -> PrefixPosition | None:
     """The position after the text `written`. None if one token could go beyond a prefix: from there
     on, matchers are needed."""
     remaining = {
@@ -67,7 +67,7 @@ def _position(
     texts = set(remaining.values())
     if not texts or any(token_index.has_extension(text) for text in texts):
         return None
-    return Position(
+    return PrefixPosition(
         candidates=tuple(remaining),
         tokens=frozenset(token for text in texts for token in token_index.prefixes_of(text)),
         forced=commonprefix([*texts]) or b"",
@@ -141,7 +141,7 @@ class Candidates(NamedTuple):
     """Whether there was a token."""
 
     @property
-    def position(self) -> Position | None:
+    def position(self) -> PrefixPosition | None:
         """The position in the fixed prefixes; None beyond these."""
         return None if self.written is None else self.of.prefixes.position_after(self.written)
 

@@ -27,7 +27,7 @@ FEW_TOKENS = 256
 NONE = -1
 
 
-class Planned(NamedTuple):
+class StepPlan(NamedTuple):
     """The step of a sequence with drafts, and what comes after it."""
 
     rows: Sequence[Row]
@@ -59,7 +59,7 @@ class JumpForward:
         drafts: Sequence[int],
         limit: int,
         text: RepeatedText | None = None,
-    ) -> Planned:
+    ) -> StepPlan:
         """Plan a step whose tokens are being sampled, with these drafts, and at most `limit` drafts
         of the step after it. The automaton's state is unchanged.
 
@@ -76,11 +76,11 @@ class JumpForward:
         valid = len(rows) - 1
         rows += rows[-1:] * (len(drafts) - valid)
         if not limit:
-            return Planned(rows, valid, ())
+            return StepPlan(rows, valid, ())
         proposed: Sequence[int] = ()
         if text is not None and self._expected(ahead) is None:
             proposed = text.following(drafts[:valid], limit + 1)
-        return Planned(rows, valid, self._drafts(ahead, proposed, limit + 1)[1:])
+        return StepPlan(rows, valid, self._drafts(ahead, proposed, limit + 1)[1:])
 
     def _drafts(self, ahead: Ahead, proposed: Sequence[int], limit: int) -> list[int]:
         drafts = list[int]()

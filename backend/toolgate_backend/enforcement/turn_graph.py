@@ -39,7 +39,7 @@ class TurnNode:
         self.state = state
         self.next: dict[int, TurnNode] = {}
         """The nodes after tokens that change nothing but the node."""
-        self.crossings: dict[int, Placed] = {}
+        self.crossings: dict[int, Placement] = {}
         """The places after tokens with which something begins or ends."""
         self.loop: bytes | None = None
         """Inside free text: not zero for the tokens after which the node is the same."""
@@ -62,7 +62,7 @@ class Entry:
         self.state = state
         """The state at the beginning of the grammar's text."""
         self.graph = graph
-        self.finish: Placed | None = None
+        self.finish: Placement | None = None
         """The place after the grammar's text."""
 
     def at(self, node: Node) -> State:
@@ -79,7 +79,7 @@ def state_of(node: TurnNode | Node, entry: Entry | None) -> State:
     return entry.at(node)
 
 
-class Placed(NamedTuple):
+class Placement(NamedTuple):
     """Where a state is in the graph."""
 
     node: TurnNode | Node
@@ -115,16 +115,16 @@ class TurnGraph:
         for node in getattr(self, "_nodes", {}).values():
             node.cut()
 
-    def place(self, state: State) -> Placed:
+    def place(self, state: State) -> Placement:
         only = _inside_grammar(state)
-        return Placed(self._node(state), state) if only is None else self._inside(state, only)
+        return Placement(self._node(state), state) if only is None else self._inside(state, only)
 
-    def step(self, node: TurnNode, token: int) -> Placed | None:
+    def step(self, node: TurnNode, token: int) -> Placement | None:
         """The place after a token if nothing limits the tokens; None if it is not allowed."""
         found = node.crossings.get(token)
         is_plain = node.loop is not None and node.loop[token]
         if found is None and (known := node if is_plain else node.next.get(token)) is not None:
-            return Placed(known, known.state)
+            return Placement(known, known.state)
         if found is None:
             state = self.turn.step(node.state, UNLIMITED, token)
             if state is None:
@@ -134,7 +134,7 @@ class TurnGraph:
                 _connect(node, token, state, found)
         return found
 
-    def finish(self, entry: Entry, node: Node, token: int) -> Placed | None:
+    def finish(self, entry: Entry, node: Node, token: int) -> Placement | None:
         """The place after the last token of a grammar if nothing limits the tokens. `node` is the
         one before it."""
         if entry.finish is None:
@@ -187,7 +187,7 @@ class TurnGraph:
         if self.turn.step(state, UNLIMITED, self._sample) == state:
             node.loop = self._plain
 
-    def _inside(self, state: State, only: Runner) -> Placed:
+    def _inside(self, state: State, only: Runner) -> Placement:
         candidates = state.candidates
         assert candidates is not None
         graph = candidates.of.graph(only.number)
@@ -195,7 +195,7 @@ class TurnGraph:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries.setdefault(key, Entry(key, graph))
-        return Placed(only.node, state, entry)
+        return Placement(only.node, state, entry)
 
     def _is_shared(self, state: State) -> bool:
         """Whether other sequences come to this state: not if its history is its own."""
@@ -213,7 +213,7 @@ def crosses(before: State, after: State) -> bool:
     return before.ended != after.ended or begins
 
 
-def _connect(node: TurnNode, token: int, state: State, placed: Placed) -> None:
+def _connect(node: TurnNode, token: int, state: State, placed: Placement) -> None:
     if isinstance(placed.node, TurnNode) and not crosses(node.state, state):
         node.next[token] = placed.node
     else:
