@@ -19,7 +19,7 @@ from ..grammars import store
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..settings import settings
 from ..tokens.vocabulary import from_model_config
-from .structured_output import EnforcementGrammar, FailedSequence, Shared, StepMasks
+from .structured_output import EnforcementGrammar, EngineContext, FailedSequence, StepMasks
 
 NO_GRAMMAR = "toolgate: the grammar of this request could not be created in vLLM's engine"
 """The exception that vLLM's engine gets then. From 0.33 on, vLLM reports it as an error of the
@@ -36,7 +36,9 @@ class EngineSequences:
         model = ModelData(vocabulary)
         self.turns = TurnGraphs(model)
         everything = model.rows.row(np.full_like(model.in_grammars, -1))
-        self._shared = Shared(FailedSequence(model), JumpForward(vocabulary.encode), everything)
+        self._shared = EngineContext(
+            FailedSequence(model), JumpForward(vocabulary.encode), everything
+        )
         self.store = store.GrammarStore(vocabulary)
         self.turns.follow(self.store)
         self.step_masks = StepMasks()

@@ -46,7 +46,7 @@ def is_token(draft: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Shared:
+class EngineContext:
     """What all sequences of an engine process share."""
 
     failed: FailedSequence
@@ -65,7 +65,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     def __init__(
         self,
         automaton: Automaton | FailedSequence,
-        shared: Shared,
+        shared: EngineContext,
         text: RepeatedText | None = None,
     ) -> None:
         """`text`: that of the sequence, if drafts of the next step are wanted."""

@@ -10,7 +10,7 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import empty_grammar
-from ..grammars.graph.node_maker import Shared
+from ..grammars.graph.node_maker import GraphContext
 from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
@@ -57,7 +57,7 @@ class ModelData:
         self._all = self.allowing(range(vocabulary.size))
         self.in_grammars = self._all & ~self.allowing(refused)
         """The tokens that the grammar of a call may allow."""
-        shared = Shared(
+        shared = GraphContext(
             unit_bytes=self.unit_bytes,
             token_index=self.token_index,
             allowed=self.in_grammars,

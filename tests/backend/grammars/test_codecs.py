@@ -17,7 +17,7 @@ from tests.support.dialects.text_reader import arguments_of
 from tests.support.effort import repeats, sampled
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.codecs.nodes import declared_members, further_members
-from toolgate_backend.grammars.codecs.rules import MAX_LENGTH, Rules
+from toolgate_backend.grammars.codecs.rules import MAX_LENGTH, GrammarRules
 from toolgate_core.dialects.dialect import (
     ARGUMENTS,
     NAME,
@@ -348,7 +348,7 @@ def test_names_by_pattern_beside_declared_ones_are_left_to_validation(name):
 
 # --- rules ---
 def test_a_grammar_that_repeats_its_definitions_too_often_is_refused():
-    rules = Rules()
+    rules = GrammarRules()
     repeated = "d" * (MAX_LENGTH // 50)
     for at in range(49):
         rules.add("json", f"%json {at} {repeated}")
@@ -358,7 +358,7 @@ def test_a_grammar_that_repeats_its_definitions_too_often_is_refused():
 
 
 def test_the_same_rule_counts_once():
-    rules = Rules()
+    rules = GrammarRules()
     names = {rules.add("json", "d" * (MAX_LENGTH // 2)) for _ in range(10)}
     assert len(names) == len(rules.lines) == 1
 

@@ -112,7 +112,7 @@ def tag_text(types: Collection[str]) -> TagText:
 
 
 @dataclass
-class Rules:
+class GrammarRules:
     """A grammar in the making. `start` of the whole grammar refers to the rule `arguments`."""
 
     lines: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ from toolgate_core.schema.types import TypeReader, argument_types
 from ...errors import GrammarRefused, NotRepresentable
 from . import nodes
 from .raw_strings import RawStrings, exactly, further_names
-from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
+from .rules import MAX_UNORDERED, OTHERS, GrammarRules, encoded_literal, quoted, tag_text
 
 _OBJECT_KEYWORDS = frozenset({"type", "$defs", *nodes.OF_OBJECTS})
 _SCALARS = frozenset({"null", "boolean", "integer", "number"})
@@ -39,7 +39,7 @@ class TaggedGrammar:
         self._marks = marks
         self._typed_by = typed_by
         self._definitions = schema.get("$defs", {})
-        self.rules = Rules()
+        self.rules = GrammarRules()
         end, close = marks.encode(codec.end), marks.encode(codec.close)
         self._strings = RawStrings(self.rules, end, close, marks, cdata=codec.cdata)
         self._end = self._strings.end

@@ -56,7 +56,7 @@ class Node:
         (enforcement/jump_forward.py)."""
         self.place: Place | None = None
         """For the bounds on values."""
-        self.position: Position | None = None
+        self.position: StringPosition | None = None
         """Inside a string whose language is known."""
         self.opens: PlainTable | None = None
         """The kind of the string that begins at this node, until its language is known."""
@@ -75,7 +75,7 @@ FREE_TEXT = b""
 """Stands for all texts of a string after which any text may follow."""
 
 
-class Position(NamedTuple):
+class StringPosition(NamedTuple):
     """A position inside a string."""
 
     anchor: Node

@@ -60,7 +60,7 @@ def mark_of(place: Place) -> bytes | None:
     return b"" if place.raw else place.quote or None
 
 
-class _Quoted:
+class _QuotedStrings:
     """Strings in quotation marks."""
 
     begin = BEGIN
@@ -104,7 +104,7 @@ class _Quoted:
         return self._ending.search(token) is not None
 
 
-JSON = _Quoted((b'"',), escapes=True)
+JSON = _QuotedStrings((b'"',), escapes=True)
 
 
 class _Tags:
@@ -183,7 +183,7 @@ class _NestedTags:
         return False
 
 
-PlaceReader = _Quoted | _Tags | _NestedTags
+PlaceReader = _QuotedStrings | _Tags | _NestedTags
 
 
 def reader_of(form: CallForm) -> PlaceReader:
@@ -195,9 +195,9 @@ def reader_of(form: CallForm) -> PlaceReader:
             return _NestedTags(form, codec)
         case GemmaValues(quote=quote):
             mark = units(form.marks.encode(quote), form.marks)
-            return _Quoted((mark,), escapes=False)
+            return _QuotedStrings((mark,), escapes=False)
         case Pythonic():
-            return _Quoted((b'"', b"'"), escapes=True)
+            return _QuotedStrings((b'"', b"'"), escapes=True)
         case _:
             return JSON
 
