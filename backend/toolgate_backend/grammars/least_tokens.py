@@ -19,14 +19,14 @@ import jsonschema_rs
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import INPUT, grammar_of
-from toolgate_core.dialects.dialect import GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import FlatTags, GemmaValues, Json, NestedTags, Pythonic
 from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
     Group,
     Part,
-    Repeated,
+    Repetition,
     Unsupported,
     has,
 )
@@ -104,7 +104,7 @@ def _short_match(part: Part, liked: str) -> str:
             return "".join(_short_match(each, liked) for each in parts)[:MAX_LENGTH]
         case Alternatives(options):
             return min((_short_match(each, liked) for each in options), key=len)
-        case Repeated(one, least):
+        case Repetition(one, least):
             return _short_match(one, liked) * min(least, MAX_LENGTH) if least else ""
     return ""
 
@@ -278,7 +278,7 @@ class LeastTokens:
         """Yield the texts of some arguments, in the encoding of marks."""
         encode = self._form.marks.encode
         match self._form.codec:
-            case Tagged() as codec:
+            case FlatTags() as codec:
                 yield "".join(_tagged(codec, *each, encode) for each in value.items())
             case NestedTags(namespace, item):
                 yield "".join(_nested(encode(namespace), item, *each) for each in value.items())
@@ -301,7 +301,7 @@ def _moved(order: Sequence[str], name: str, *, to_front: bool) -> list[str]:
     return [name, *others] if to_front else [*others, name]
 
 
-def _json(value: Any, codec: Json | Tagged = Json()) -> str:  # noqa: B008 - frozen
+def _json(value: Any, codec: Json | FlatTags = Json()) -> str:  # noqa: B008 - frozen
     separators = (codec.item_separator, codec.key_separator)
     return _plain(json.dumps(value, ensure_ascii=False, separators=separators))
 
@@ -311,7 +311,7 @@ def _plain(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _tagged(codec: Tagged, name: str, value: Any, encode: Any) -> str:
+def _tagged(codec: FlatTags, name: str, value: Any, encode: Any) -> str:
     for char, written in codec.escapes:
         name = name.replace(char, written)
     middle = codec.middle.replace("{type}", dict(codec.types).get(type_of(value), ""))

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 
 from toolgate_core import grammar_key
 from toolgate_core.errors import BackendUnavailable, ChecksFailed, InvalidRequest, SchemaTooComplex
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -221,7 +221,7 @@ def make_registry(
     rpc: Rpc, vocabulary: Vocabulary, configured: Settings
 ) -> tuple[GrammarRegistry, Quarantine]:
     """Return the registry of this API process, and the quarantine in which it examines schemas."""
-    limits = Limits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
+    limits = JobLimits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
     quarantine = Quarantine(vocabulary, limits)
     registry = GrammarRegistry(
         WorkerRpc(rpc),

@@ -28,7 +28,7 @@ from typing import Any
 
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
 from toolgate_core.host_probe import return_freed
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.wire import MEASUREMENTS, GrammarVerdict
 
 from ..errors import BlobRejected, GrammarNotLoaded
@@ -42,7 +42,7 @@ from .quarantine import CPU_SECONDS, WALL_SECONDS
 logger = logging.getLogger(__name__)
 
 THREADS = 2
-LIMITS = Limits(cpu_seconds=2 * CPU_SECONDS, wall_seconds=4 * WALL_SECONDS)
+LIMITS = JobLimits(cpu_seconds=2 * CPU_SECONDS, wall_seconds=4 * WALL_SECONDS)
 """The limits of a load. The quarantine has done more for the same schema."""
 MAX_ABANDONED = 10_000
 """Maximum number of grammars that are remembered because their load was abandoned."""
@@ -70,7 +70,7 @@ class _Entry:
 
 
 class GrammarStore:
-    def __init__(self, vocabulary: Vocabulary, *, limits: Limits = LIMITS) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, limits: JobLimits = LIMITS) -> None:
         rules_bytes = settings().rules_bytes
         self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=rules_bytes)
         self._entries: dict[str, _Entry] = {}

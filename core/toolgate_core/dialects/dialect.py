@@ -26,7 +26,7 @@ class Json:
 
 
 @dataclass(frozen=True)
-class Tagged:
+class FlatTags:
     """One pair of tags for each argument: `begin` KEY `middle` VALUE `end`, one after another.
 
     A string value is raw text, all other values are JSON. A raw value cannot contain `close`,
@@ -55,8 +55,8 @@ class Tagged:
 
 @dataclass(frozen=True)
 class NestedTags:
-    """As `Tagged`, but objects and arrays are tags too. `namespace` precedes every tag. There is no
-    form for null (MiniMax M3)."""
+    """As `FlatTags`, but objects and arrays are tags too. `namespace` precedes every tag. There is
+    no form for null (MiniMax M3)."""
 
     namespace: str
     item: str = "item"
@@ -80,7 +80,7 @@ class Pythonic:
     """Whether objects are written as JSON (`true`), not as Python (`True`)."""
 
 
-Codec = Json | Tagged | NestedTags | GemmaValues | Pythonic
+Codec = Json | FlatTags | NestedTags | GemmaValues | Pythonic
 
 
 class Slot(Enum):
@@ -270,9 +270,9 @@ class Dialect:
     def all_limits(self) -> tuple[str, ...]:
         """What the form cannot represent, one sentence each."""
         match self.calls and self.calls.codec:
-            case Tagged(cdata=True):
+            case FlatTags(cdata=True):
                 end = "`]]>` together with `<`, `&` or a line break"
-            case Tagged(close=text) | NestedTags(namespace=text) | GemmaValues(quote=text):
+            case FlatTags(close=text) | NestedTags(namespace=text) | GemmaValues(quote=text):
                 end = f"`{text}`"
             case _:
                 return self.limits

@@ -24,7 +24,7 @@ from .regular.parts import (
     Look,
     Part,
     Ranges,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     every_part,
@@ -130,7 +130,7 @@ def _for_engines(part: Part) -> str:
 
 MAX_STEPS = 2_000
 """What follows alternatives with anchors is written once for each of them."""
-_SOMETHING = Repeated(ANYTHING.part, 1, None)
+_SOMETHING = Repetition(ANYTHING.part, 1, None)
 
 
 def whole(part: Part) -> Part:
@@ -191,7 +191,7 @@ class _Rewriter:
                 return either(
                     [self.rest((each, *following), at_start=at_start) for each in options]
                 )
-            case Repeated(one, least, most) if has_assertion(part):
+            case Repetition(one, least, most) if has_assertion(part):
                 if most != 1 and not is_always_empty(one):
                     raise Unsupported("it repeats an anchor")
                 once = self.rest((one, *following), at_start=at_start)
@@ -208,7 +208,7 @@ def is_nothing(part: Part) -> bool:
             return any(map(is_nothing, parts))
         case Alternatives(options):
             return all(map(is_nothing, options))
-        case Repeated(one, least):
+        case Repetition(one, least):
             return least > 0 and is_nothing(one)
     return part == NOTHING
 
@@ -219,7 +219,7 @@ def may_be_empty(part: Part) -> bool:
             return all(map(may_be_empty, parts))
         case Alternatives(options):
             return any(map(may_be_empty, options))
-        case Repeated(one, least):
+        case Repetition(one, least):
             return not least or may_be_empty(one)
     return not isinstance(part, Characters)
 
@@ -266,7 +266,7 @@ def without_look_around(part: Part) -> tuple[Part, ...]:
         if not isinstance(look.part, Characters):
             raise Unsupported("it has a look-behind")
         last = _other(look.part) if look.negative else look.part
-        most = Repeated(Sequence((ANYTHING, last)), 0 if look.negative else 1, 1)
+        most = Repetition(Sequence((ANYTHING, last)), 0 if look.negative else 1, 1)
         found.append(Sequence((_START, most, _END)))
     return (*found, Sequence((_START, *rest))) if rest or not found else tuple(found)
 
@@ -277,18 +277,18 @@ def _other_beginning(part: Part) -> Part:
     text. Raises Unsupported for others."""
     parts = part.parts if isinstance(part, Sequence) else (part,)
     match parts[parts[:1] == (_START,) :]:  # which holds at the beginning
-        case (Repeated(Characters() as run, 0, None), Anchor(end=True)):
-            return Sequence((_START, Repeated(run, 0, None), _other(run)))
-        case (Repeated(Characters() as run, 0, None), Characters() as one, *more) if (
+        case (Repetition(Characters() as run, 0, None), Anchor(end=True)):
+            return Sequence((_START, Repetition(run, 0, None), _other(run)))
+        case (Repetition(Characters() as run, 0, None), Characters() as one, *more) if (
             not run.properties | one.properties
             and (not more or (more == [one] and union(run.ranges, one.ranges) == run.ranges))
         ):
             other = Characters(other_than(union(other_than(run.ranges), one.ranges)))
             after = Characters(other_than(union(run.ranges, one.ranges)))
             if not more:
-                return Sequence((_START, Repeated(other, 0, None), Alternatives((_END, after))))
-            once = Repeated(one, 0, 1)
-            before = Repeated(Sequence((Repeated(other, 1, None), once)), 0, None)
+                return Sequence((_START, Repetition(other, 0, None), Alternatives((_END, after))))
+            once = Repetition(one, 0, 1)
+            before = Repetition(Sequence((Repetition(other, 1, None), once)), 0, None)
             return Sequence((_START, once, before, Alternatives((_END, after))))
         case (*word, Anchor(end=True)):
             rest: list[Part] = [ANYTHING.part]

@@ -41,10 +41,10 @@ def require_tags(schema: Any) -> None:
     with suppress(AttributeError, LookupError, TypeError, ValueError):  # no schema: reported later
         nodes = [node for _, node in reachable(schema)]
         if not any("$dynamicRef" in node for node in nodes):
-            _Document(schema).require_tags(nodes)
+            _UnionTags(schema).require_tags(nodes)
 
 
-class _Document:
+class _UnionTags:
     def __init__(self, root: Any) -> None:
         self._root = root
         self._visits = 0

@@ -19,12 +19,12 @@ from ..dialects.dialect import (
     ID,
     NAME,
     Codec,
+    FlatTags,
     GemmaValues,
     Json,
     NestedTags,
     Part,
     Pythonic,
-    Tagged,
 )
 from ..dialects.marks import Marks
 from ..errors import EnforcementFailed
@@ -223,7 +223,7 @@ def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> Ar
     match codec:
         case Json():
             return JsonArguments()
-        case Tagged():
+        case FlatTags():
             return TaggedArguments(codec, parameters, marks)
         case NestedTags():
             return NestedArguments(codec, parameters, marks)

@@ -138,7 +138,7 @@ class FreeText:
         return released, logprobs
 
 
-class Message(Enum):
+class MessageKind(Enum):
     REASONING = auto()
     CONTENT = auto()
     """Content at the end of the turn."""
@@ -152,15 +152,18 @@ class Messages:
 
     def __init__(self, form: TurnForm, triggers: Sequence[str]) -> None:
         begins = [
-            (form.reasoning_begin, Message.REASONING),
-            (form.content_begin, Message.CONTENT),
-            (form.preamble, Message.PREAMBLE),
-            *((trigger, Message.CALLS) for trigger in triggers),
+            (form.reasoning_begin, MessageKind.REASONING),
+            (form.content_begin, MessageKind.CONTENT),
+            (form.preamble, MessageKind.PREAMBLE),
+            *((trigger, MessageKind.CALLS) for trigger in triggers),
         ]
         self._begins = [(text, message) for text, message in begins if text]
-        self._ends = {Message.CONTENT: form.content_end, Message.PREAMBLE: form.preamble_end}
+        self._ends = {
+            MessageKind.CONTENT: form.content_end,
+            MessageKind.PREAMBLE: form.preamble_end,
+        }
 
-    def begun(self, written: str) -> tuple[Message, str] | None:
+    def begun(self, written: str) -> tuple[MessageKind, str] | None:
         """The message that begins with `written`, and its beginning."""
         found = (each for each in self._begins if written.startswith(each[0]))
         longest = max(found, key=lambda each: len(each[0]), default=None)
@@ -170,6 +173,6 @@ class Messages:
         """Whether a message may begin with `written` and more text."""
         return any(text != written and text.startswith(written) for text, _ in self._begins)
 
-    def end(self, message: Message) -> str:
+    def end(self, message: MessageKind) -> str:
         """The text that ends a message of content; empty if there is none."""
         return self._ends[message]

@@ -20,7 +20,7 @@ from toolgate_core.errors import (
     InvalidRequest,
     InvalidTools,
 )
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
 
 
@@ -324,7 +324,7 @@ def endless(monkeypatch):
 async def test_a_load_that_does_not_end_is_refused_and_others_load(
     vocabulary, bench, clock, endless, caplog
 ):
-    ranks = WorkerRpc(vocabulary, Limits(cpu_seconds=0.3, wall_seconds=300))
+    ranks = WorkerRpc(vocabulary, JobLimits(cpu_seconds=0.3, wall_seconds=300))
     registry = registry_over(ranks, bench, clock)
     before = _abandoned()
     stuck = [source(ENDLESS), source(ENDLESS, type="string")]  # one for each thread

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolgate_core.dialects.dialect import Codec, GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import Codec, FlatTags, GemmaValues, NestedTags, Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
@@ -40,7 +40,7 @@ def make_rules(
             rules = PythonicGrammar(codec, schema, marks, typed_by).rules
             rules.free = free_texts(schema, PYTHON, with_names=False, bare_names=True)
             return rules
-        case Tagged():
+        case FlatTags():
             rules = TaggedGrammar(codec, schema, marks, typed_by).rules
         case NestedTags():
             rules = NestedGrammar(codec, schema, marks, typed_by).rules
@@ -60,7 +60,7 @@ def _strings(codec: Codec, rules: GrammarRules, marks: Marks) -> tuple[TextKind,
     if rules.raw is None:
         return ()
     match codec:
-        case Tagged():
+        case FlatTags():
             return (rules.raw, JSON_IN_LLGUIDANCE)
         case GemmaValues(quote=quote):
             return (replace(rules.raw, quote=units(marks.encode(quote), marks)),)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolgate_core.dialects.arguments.parser import PATTERNS
-from toolgate_core.dialects.dialect import Tagged
+from toolgate_core.dialects.dialect import FlatTags
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 from toolgate_core.schema.types import TypeReader, argument_types
@@ -30,7 +30,7 @@ class TaggedGrammar:
     `typed_by` the canonical one, by which the client's gateway reads the values."""
 
     def __init__(
-        self, codec: Tagged, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+        self, codec: FlatTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
     ) -> None:
         """Raise GrammarRefused."""
         schema = nodes.without_root_references(schema)

@@ -20,7 +20,7 @@ import numpy as np
 
 from toolgate_core.custom_tools import INPUT
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
-from toolgate_core.dialects.dialect import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import Codec, FlatTags, GemmaValues, Json, NestedTags, Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
@@ -50,7 +50,7 @@ def input_texts(codec: Codec, marks: Marks) -> InputTexts:
             return InputTexts(f'{{"{INPUT}"{separator}"', '"}', "json")
         case Pythonic():
             return InputTexts(f'{INPUT}="', '"', "python")
-        case Tagged():
+        case FlatTags():
             types = dict(codec.types)
             middle = codec.middle.replace("{type}", types.get("string", ""))
             before = f"{codec.begin}{INPUT}{middle}{CDATA if codec.cdata else ''}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, NamedTuple
 
-from toolgate_core.schema.string_languages import Counted, State, StringLanguage
+from toolgate_core.schema.string_languages import LengthState, State, StringLanguage
 
 from ...tokens.masks import Row
 from ..engines.engine import Matcher
@@ -88,7 +88,7 @@ class StringPosition(NamedTuple):
     """The character, the escape or the end that may have begun."""
 
     @property
-    def counted(self) -> Counted | None:
+    def counted(self) -> LengthState | None:
         """If only the number of characters matters: that."""
         return None if self.begun else self.language.counted(self.state)
 
@@ -103,7 +103,7 @@ class CountedEdges(dict[int, Node]):
     """The edges of a node inside a string of which only the number of characters matters. Those of
     tokens after which the text is whole are found by their number of characters."""
 
-    def __init__(self, counts: bytes, counted: Counted, nodes: dict[int, Node]) -> None:
+    def __init__(self, counts: bytes, counted: LengthState, nodes: dict[int, Node]) -> None:
         """`counts`: the number of characters of each token, or 0. `nodes` are those that this one
         leads to, by their number of characters."""
         super().__init__()

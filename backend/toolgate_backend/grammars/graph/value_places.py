@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from toolgate_core.dialects.dialect import GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import FlatTags, GemmaValues, NestedTags, Pythonic
 
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
@@ -112,7 +112,7 @@ class _Tags:
 
     begin = BETWEEN
 
-    def __init__(self, form: CallForm, codec: Tagged) -> None:
+    def __init__(self, form: CallForm, codec: FlatTags) -> None:
         def encoded(text: str) -> bytes:
             return units(form.marks.encode(text), form.marks)
 
@@ -189,7 +189,7 @@ PlaceReader = _QuotedStrings | _Tags | _NestedTags
 def reader_of(form: CallForm) -> PlaceReader:
     """Return the reader of a dialect's calls."""
     match form.codec:
-        case Tagged() as codec:
+        case FlatTags() as codec:
             return _Tags(form, codec)
         case NestedTags() as codec:
             return _NestedTags(form, codec)

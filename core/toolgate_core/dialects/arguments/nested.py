@@ -21,7 +21,7 @@ class Location:
     anything, or forbids the value."""
 
     def __init__(
-        self, whole: _Document, schemas: tuple[Any, ...], types: frozenset[str] = ALL
+        self, whole: _ArgumentsSchema, schemas: tuple[Any, ...], types: frozenset[str] = ALL
     ) -> None:
         self._whole = whole
         self._schema = {"anyOf": [*schemas]}
@@ -31,7 +31,7 @@ class Location:
 
     @classmethod
     def root(cls, parameters: Mapping[str, Any]) -> Location:
-        return cls(_Document(parameters), (parameters,), frozenset({"object"}))
+        return cls(_ArgumentsSchema(parameters), (parameters,), frozenset({"object"}))
 
     def member(self, key: str | int) -> Location:
         """The place of a member of the object here, or of an item of the array."""
@@ -58,7 +58,7 @@ class Location:
         return max((len(each) for each in first if isinstance(each, list)), default=0)
 
 
-class _Document:
+class _ArgumentsSchema:
     """The schema of all arguments, and what was read in it."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:

@@ -191,7 +191,7 @@ class Alternatives:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Repetition:
     part: Part
     least: int
     most: int | None
@@ -237,14 +237,14 @@ Part = (
     Characters
     | Sequence
     | Alternatives
-    | Repeated
+    | Repetition
     | Anchor
     | Boundary
     | Look
     | Group
     | BackReference
 )
-ANYTHING = Repeated(Characters(ANY), 0, None)
+ANYTHING = Repetition(Characters(ANY), 0, None)
 NOTHING = Characters(())
 EMPTY = Sequence(())
 
@@ -254,7 +254,7 @@ def inside(part: Part) -> tuple[Part, ...]:
     match part:
         case Sequence(parts) | Alternatives(parts):
             return parts
-        case Repeated(one) | Look(one) | Group(one):
+        case Repetition(one) | Look(one) | Group(one):
             return (one,)
     return ()
 
@@ -266,7 +266,7 @@ def with_inside(part: Part, changed: Callable[[Part], Part]) -> Part:
             return Sequence(tuple(map(changed, parts)))
         case Alternatives(options):
             return Alternatives(tuple(map(changed, options)))
-        case Repeated(one) | Look(one) | Group(one):
+        case Repetition(one) | Look(one) | Group(one):
             return replace(part, part=changed(one))
     return part
 
@@ -300,7 +300,7 @@ def text_of(part: Part, around: int = 0) -> str:
         case Alternatives(options):
             text = "|".join(map(text_of, options))
             return f"(?:{text})" if around else text
-        case Repeated(one, least, most, lazy):
+        case Repetition(one, least, most, lazy):
             text = f"{text_of(one, _ATOM)}{_quantifier(least, most)}{'?' if lazy else ''}"
             return f"(?:{text})" if around == _ATOM else text
         case Anchor(end):

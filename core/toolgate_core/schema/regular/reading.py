@@ -29,7 +29,7 @@ from .parts import (
     Look,
     Part,
     Ranges,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     every_part,
@@ -235,7 +235,7 @@ class _Reader:
             if self._unicode or not isinstance(part, Look) or part.behind:
                 raise self._cursor.error("a repeated assertion")
             return part if least else EMPTY
-        return Repeated(part, least, most, lazy)
+        return Repetition(part, least, most, lazy)
 
     def _counts(self) -> tuple[int, int | None] | None:
         character = self._cursor.peek()
@@ -393,11 +393,11 @@ def _simplified(part: Part) -> Part:
         case Sequence(parts):
             kept = tuple(each for each in map(_simplified, parts) if each != EMPTY)
             return kept[0] if len(kept) == 1 else Sequence(kept)
-        case Repeated(one, least, most):
+        case Repetition(one, least, most):
             inside = _simplified(one)
             if most == 0 or is_always_empty(inside):
                 return inside if least else EMPTY
-            return Repeated(inside, least, most)
+            return Repetition(inside, least, most)
     return with_inside(part, _simplified)
 
 
