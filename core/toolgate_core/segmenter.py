@@ -115,7 +115,7 @@ class Segmenter:
         self, finish_reason: str, stop_reason: int | str | None = None, text: str = ""
     ) -> list[Event]:
         """The last events of a choice that ended with vLLM's `finish_reason`. `text` is the rest of
-        an incomplete character. Raises EnforcementFailed if the choice can't end here."""
+        an incomplete character. Raises EnforcementFailed if the choice cannot end here."""
         if finish_reason not in ("stop", "length"):
             raise EnforcementFailed("The engine ended the response early. Send the request again.")
         if stop_reason is not None and stop_reason == self._failure:

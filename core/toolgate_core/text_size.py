@@ -75,8 +75,8 @@ def check_text(*values: object, context: int, max_token_bytes: int) -> None:
     if text_bytes(*values, limit=most) > most:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, the messages and "
-            f"tools have more than {most} bytes of text, which can't fit. Please reduce the length "
-            "of the messages.",
+            f"tools have more than {most} bytes of text, which cannot fit. Please reduce the "
+            "length of the messages.",
             context=context,
             param="messages",
         )

@@ -278,7 +278,7 @@ def _name_of(entry: object) -> str | None:
 
 def check_tool(tool: Tool) -> None:
     """Check a new tool before a backend sees its schema. Raise SchemaTooComplex, and InvalidTools
-    for text that is not Unicode (a lone surrogate), which can't be sent to a backend."""
+    for text that is not Unicode (a lone surrogate), which cannot be sent to a backend."""
     check_limits(tool.parameters, param=tool.param)
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()

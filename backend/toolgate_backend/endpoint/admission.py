@@ -35,7 +35,7 @@ class InFlightRequests:
         then send nothing more."""
         if self._closed:
             raise BackendUnavailable(
-                "This model's backend is shutting down. Retry the request.",
+                "This model's backend is shutting down. Send the request again.",
                 retry_after=RETRY_SECONDS,
             )
         self._require_engines()
@@ -55,7 +55,7 @@ class InFlightRequests:
         if self.count >= self._limit:
             raise BackendUnavailable(
                 f"This model's backend has {self.count} active requests, which is its limit "
-                "(TOOLGATE_MAX_REQUESTS). Retry the request.",
+                "(TOOLGATE_MAX_REQUESTS). Send the request again.",
                 retry_after=RETRY_SECONDS,
             )
         self.count += 1

@@ -388,7 +388,7 @@ def _problem(uri: str) -> str | None:
     except Image.DecompressionBombError:
         return _too_large(2 * (Image.MAX_IMAGE_PIXELS or 0))
     except Exception:  # noqa: BLE001 - see above
-        return "can't be decoded. Send a complete PNG, JPEG, GIF or WebP file."
+        return "cannot be decoded. Send a complete PNG, JPEG, GIF or WebP file."
     return None
 
 

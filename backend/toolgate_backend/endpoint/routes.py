@@ -137,9 +137,9 @@ def _as_toolgate(error: Exception) -> ToolgateError:
         return BackendUnavailable(str(error))
     if isinstance(error, EngineDeadError):
         return BackendFailed(
-            "vLLM's engine died. Retry the request after the backend has restarted."
+            "vLLM's engine died. Send the request again after the backend has restarted."
         )
-    return BackendFailed("vLLM's engine failed during this request. Retry the request.")
+    return BackendFailed("vLLM's engine failed during this request. Send the request again.")
 
 
 def _data(event: wire.StreamEvent) -> bytes:

@@ -124,7 +124,7 @@ async def raw_events(
                     prompt_logprobs=of_prompt if first else None,
                 )
             if choice.finish_reason == "abort":  # its engine shuts down, as when another one died
-                raise BackendFailed("vLLM ended this request early. Retry the request.")
+                raise BackendFailed("vLLM ended this request early. Send the request again.")
             if choice.finish_reason is not None:
                 yield wire.EndEvent(
                     choice=choice.index,

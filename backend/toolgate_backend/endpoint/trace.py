@@ -61,7 +61,8 @@ class Tracer:
         BackendUnavailable."""
         if self._active >= MAX_TRACES:
             raise BackendUnavailable(
-                f"{MAX_TRACES} responses are already traced. Try again, or ask for no trace.",
+                f"{MAX_TRACES} responses are already traced. Send the request again, or ask for no "
+                "trace.",
                 retry_after=1,
             )
         self._active += 1

@@ -129,7 +129,7 @@ class ValueLimits:
 
 def limits_of(parameters: dict[str, Any]) -> ValueLimits | None:
     """The limits of a grammar of JSON values; None for one of text. `parameters` is the schema
-    before it was rewritten for an engine, which removes the bounds that the engine can't enforce.
+    before it was rewritten for an engine, which removes the bounds that the engine cannot enforce.
     """
     if TEXT in parameters or grammar_of(parameters) is not None:
         return None

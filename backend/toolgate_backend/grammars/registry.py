@@ -179,7 +179,7 @@ class GrammarRegistry:
             return loaded
         await self._worker_rpc.release([source.key])
         raise BackendUnavailable(
-            f"The grammar of a tool could not be loaded: {loaded.reason}. Retry the request.",
+            f"The grammar of a tool could not be loaded: {loaded.reason}. Send the request again.",
             retry_after=RETRY_SECONDS,
         )
 
@@ -212,7 +212,7 @@ def _over_limits(source: GrammarSource) -> GrammarVerdict | None:
 def _not_compiled() -> BackendUnavailable:
     return BackendUnavailable(
         "New tool schemas cannot be compiled at the moment, because the quarantine process is not "
-        "available. Retry the request.",
+        "available. Send the request again.",
         retry_after=RETRY_SECONDS,
     )
 

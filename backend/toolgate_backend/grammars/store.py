@@ -140,7 +140,7 @@ class GrammarStore:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
             raise GrammarNotLoaded(
-                f"Grammar {key} is not loaded in process {os.getpid()}. Retry the request."
+                f"Grammar {key} is not loaded in process {os.getpid()}. Send the request again."
             )
         return entry.compiled
 

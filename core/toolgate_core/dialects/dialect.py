@@ -143,7 +143,7 @@ class Switch:
     argument: str
     on: Any = True
     off: Any = None
-    """None: it can't be turned off."""
+    """None: it cannot be turned off."""
     levels: tuple[str, ...] = ()
     """The values of `reasoning_effort` that are passed on as they are."""
 

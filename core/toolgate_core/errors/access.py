@@ -139,7 +139,7 @@ class QuotaExceeded(RateLimited):
 class KeysUnavailable(ToolgateError):
     """Redis, which stores the keys, has not responded for 5 minutes.
 
-    Retry. The operator of the gateway must restore Redis.
+    Send the request again. The operator of the gateway must restore Redis.
     """
 
     status = 503
@@ -150,7 +150,7 @@ class KeysUnavailable(ToolgateError):
 class ResponsesUnavailable(ToolgateError):
     """The request needs a stored response, and Redis does not respond or refuses the command.
 
-    Retry. The operator of the gateway must restore Redis.
+    Send the request again. The operator of the gateway must restore Redis.
     """
 
     status = 503
@@ -162,7 +162,7 @@ class LimitsUnavailable(ToolgateError):
     """The API key has limits, Redis does not respond or refuses the command, and
     `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`.
 
-    Retry. The operator must restore Redis, or delete an entry of a wrong type.
+    Send the request again. The operator must restore Redis, or delete an entry of a wrong type.
     """
 
     status = 503

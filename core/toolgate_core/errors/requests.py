@@ -34,7 +34,7 @@ class RequestTooLarge(InvalidRequest):
 class RequestTimeout(InvalidRequest):
     """The body did not arrive within `TOOLGATE_BODY_TIMEOUT`.
 
-    Retry over a faster connection or with a smaller body.
+    Send the request again over a faster connection, or with a smaller body.
     """
 
     status = 408
@@ -109,7 +109,7 @@ class ItemNotFound(InvalidRequest):
 
 
 class SchemaNotEnforceable(InvalidRequest):
-    """A schema can't be enforced: masks can't enforce a keyword of a tool with `strict: true`, a
+    """A schema cannot be enforced: masks cannot enforce a keyword of a tool with `strict: true`, a
     reference leads out of the schema, no value satisfies it …
 
     Change the keyword at `pointer`, or omit `strict`.

@@ -11,17 +11,17 @@ from .base import ToolgateError
 class EnforcementFailed(ToolgateError):
     """The enforcement failed in the engine, or its output violates a grammar.
 
-    Retry. If the message asks for a report, report the tool's schema.
+    Send the request again. If the message asks for a report, report the tool's schema.
     """
 
     code = "enforcement_failed"
 
 
 class ToolSchemaViolation(ToolgateError):
-    """A call, or content with a format, violates a keyword that masks can't enforce, also after
+    """A call, or content with a format, violates a keyword that masks cannot enforce, also after
     `TOOLGATE_RESAMPLES` resamples.
 
-    Retry, or remove the keyword from the schema.
+    Send the request again, or remove the keyword from the schema.
 
     `pointer`: that of the value in the arguments or content. `keyword`: the keyword that it
     violates.
@@ -51,7 +51,7 @@ class ArgumentsNotChecked(ToolgateError):
 class ChecksBusy(ToolgateError):
     """No process became free in time for an expensive schema or call, or a PDF.
 
-    Retry after the time in Retry-After.
+    Send the request again after the time in Retry-After.
     """
 
     status = 503
@@ -63,7 +63,7 @@ class ChecksFailed(ToolgateError):
     """The processes for expensive schemas and calls, and for PDFs, did not start, or were killed
     twice.
 
-    Retry after the time in Retry-After.
+    Send the request again after the time in Retry-After.
     """
 
     status = 503
@@ -84,7 +84,7 @@ class GatewayMisconfigured(ToolgateError):
 class InternalFault(ToolgateError):
     """The gateway has a bug. Its log has the traceback.
 
-    Retry, and report the traceback.
+    Send the request again, and report the traceback.
     """
 
     code = "internal_error"
@@ -127,7 +127,7 @@ class GrammarsRefused(ToolgateError):
     code = "grammars_refused"
 
     def __init__(self, verdicts: Sequence[dict[str, Any]]) -> None:
-        super().__init__("Schemas of this request can't be enforced.")
+        super().__init__("Schemas of this request cannot be enforced.")
         self.verdicts = tuple(verdicts)
 
     def details(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class BackendUnavailable(ToolgateError):
     """No backend is reachable, responds to health checks and accepts the gateway's key, or the
     backend is at capacity.
 
-    Retry after the time in Retry-After.
+    Send the request again after the time in Retry-After.
     """
 
     status = 503
@@ -161,7 +161,7 @@ class BackendUnavailable(ToolgateError):
 class BackendTimeout(ToolgateError):
     """The backend exceeded one of the time limits `TOOLGATE_…_TIMEOUT`.
 
-    Retry, or raise the time limit.
+    Send the request again, or raise the time limit.
     """
 
     status = 504
@@ -184,7 +184,7 @@ class BackendFailed(ToolgateError):
 class CompactionFailed(ToolgateError):
     """The model did not complete the summary of the conversation.
 
-    Retry, with another seed if the request has one, or shorten the conversation in the client.
+    Send the request again, with another seed if the request has one, or shorten the conversation in the client.
     """
 
     status = 502
@@ -195,5 +195,5 @@ class CompactionFailed(ToolgateError):
 class BackendLost(BackendFailed):
     """The backend closed the connection after it had accepted the request.
 
-    Retry.
+    Send the request again.
     """

@@ -284,7 +284,7 @@ def draft_of(schema: Any) -> int | None:
 
 def upgrade(schema: dict[str, Any], draft: int | None, *, param: str | None = None) -> None:
     """Upgrade one subschema in place, without the schemas inside it. Raises InvalidTools if a new
-    keyword can't be combined with the present ones."""
+    keyword cannot be combined with the present ones."""
     if draft is not None:
         for keyword in [k for k in schema if SINCE.get(k, 0) > draft]:
             del schema[keyword]

@@ -52,7 +52,7 @@ _PLAIN = re.compile(
 
 @lru_cache(maxsize=4_096)
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern of JSON Schema matches a text; true if it can't be parsed. The steps of the
+    """Whether a pattern of JSON Schema matches a text; true if it cannot be parsed. The steps of the
     engine are limited."""
     try:
         return jsonschema_rs.is_valid({"pattern": pattern}, text)
@@ -67,7 +67,7 @@ def is_portable(pattern: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def portable(pattern: str) -> str:
-    """The pattern in the shared syntax. The same one if it is written so already, or if it can't be
+    """The pattern in the shared syntax. The same one if it is written so already, or if it cannot be
     translated."""
     if is_portable(pattern):
         return pattern
@@ -89,7 +89,7 @@ def matches_nothing(pattern: str) -> bool:
 
 
 def objection_to(pattern: str) -> str | None:
-    """Why masks can't enforce a pattern as it is; None if they can."""
+    """Why masks cannot enforce a pattern as it is; None if they can."""
     whole_text = _whole(pattern)
     return whole_text if isinstance(whole_text, str) else None
 
@@ -301,7 +301,7 @@ def _other_beginning(part: Part) -> Part:
     else:
         if rest:
             return Sequence((_START, *rest))
-    raise Unsupported("its negative look-ahead can't be written without look-around")
+    raise Unsupported("its negative look-ahead cannot be written without look-around")
 
 
 def options_of(part: Part) -> tuple[Part, ...]:

@@ -111,7 +111,7 @@ class FurtherMembers:
     schema: Any
     """Schema of their values."""
     declared: frozenset[str] = frozenset()
-    """The names that they can't have."""
+    """The names that they cannot have."""
     pattern: str | None = None
     """A pattern of the names that they have; None if they have all others."""
 

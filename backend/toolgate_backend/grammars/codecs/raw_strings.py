@@ -209,7 +209,7 @@ def whole_text(pattern: str) -> str:
 def has_text(*regexes: str) -> bool:
     """Return whether a text matches all regular expressions as a whole. A terminal that no text
     matches would be a state without an end, which llguidance refuses in JSON only. Raise
-    GrammarRefused if it can't tell."""
+    GrammarRefused if it cannot tell."""
     if regexes == (FREE,):
         return True
     patterns = [{"pattern": f"^(?:{each})$"} for each in regexes]

@@ -40,7 +40,7 @@ class InputTexts:
     after: str
     writing: Writing
     forbidden: str = ""
-    """The text at which readers end a raw input, so that it can't contain it; not encoded."""
+    """The text at which readers end a raw input, so that it cannot contain it; not encoded."""
 
 
 def input_texts(codec: Codec, marks: Marks) -> InputTexts:

@@ -43,7 +43,7 @@ class GraphContext:
     allowed: BitmaskRow
     """The tokens that the text of a grammar may have."""
     refused: frozenset[int]
-    """All special ones that it can't have."""
+    """All special ones that it cannot have."""
     rows: Rows
     bounds: ValueBounds
     max_bytes: InitVar[int]

@@ -141,7 +141,7 @@ class SteppedParser(ArgumentsParser):
 #
 # Families without type attributes write a string as raw text and all other values as JSON. Reader
 # and grammar tell the two apart by the types that the schema allows. A text that is read as a
-# scalar, although a string is allowed in its place, can't be a string: readers decide it by
+# scalar, although a string is allowed in its place, cannot be a string: readers decide it by
 # `Scalars`, and grammars forbid it.
 
 INTEGER = r"-?(?:0|[1-9][0-9]*)"
