@@ -55,7 +55,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, owner: str, seconds: float | None = None) -> AsyncIterator[None]:
-        """Wait for a slot, `seconds` at most. Raises TimeoutError."""
+        """Wait for a slot, `seconds` at most. Raise TimeoutError."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
         self._assign()

@@ -61,7 +61,7 @@ def parse(
     """Return the message of `text`, the text of a turn from where the model began. Every mark of
     the dialect in `text` is read as a mark. Without `tools`, calls of all names are accepted.
 
-    Raises NotInDialect."""
+    Raise NotInDialect."""
     marks = marks_in(dialect.literals, mark_texts(dialect))
     ids = {mark: at for at, mark in enumerate(sorted(marks), _TEXT + 1)}
     names = None if tools is None else {tool.name: tool.parameters for tool in tools}
@@ -93,7 +93,7 @@ def parse(
 
 
 def _without_end(text: str, dialect: Dialect) -> str:
-    """Return `text` without its end-of-turn token. Raises NotInDialect for text after that."""
+    """Return `text` without its end-of-turn token. Raise NotInDialect for text after that."""
     found = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]
     if not found:
         return text

@@ -51,7 +51,7 @@ class EngineSequences:
 
     def create_grammar(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar:
         """Called in the engine's pool, or by a worker's logits processor. `prompt`: the tokens
-        before the response. Raises GrammarNotCreated, which ends that request only."""
+        before the response. Raise GrammarNotCreated, which ends that request only."""
         try:
             grammars, content = spec.grammars_in(self.store)
             self.turns.model.prepare_prefixes(grammars)
@@ -60,7 +60,7 @@ class EngineSequences:
             raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
 
     def create_failed(self) -> EnforcementGrammar:
-        """A sequence that ends with an error."""
+        """Return a sequence that ends with an error."""
         return EnforcementGrammar(self._shared.failed, self._shared)
 
     def create_known(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar | None:
@@ -94,8 +94,8 @@ _sequences_lock = Lock()
 
 
 def engine_sequences(vllm_config: Any) -> EngineSequences:
-    """The sequences of this engine process. Created by the API process's first call at start-up, so
-    that no request waits until the vocabulary is read."""
+    """Return the sequences of this engine process. Created by the API process's first call at
+    start-up, so that no request waits until the vocabulary is read."""
     global _sequences
     with _sequences_lock:
         if _sequences is None:

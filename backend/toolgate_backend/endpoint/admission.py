@@ -48,7 +48,7 @@ class InFlightRequests:
 
     @contextmanager
     def track(self) -> Iterator[None]:
-        """Count one more active request within the context. Raises BackendUnavailable if the limit
+        """Count one more active request within the context. Raise BackendUnavailable if the limit
         is reached, and what `require_open` raises, so that the gateway tries another backend or
         asks the client to retry."""
         self.require_open()
@@ -69,7 +69,7 @@ def needed_sources(
     request: wire.GenerateRequest,
 ) -> Mapping[str, Callable[[], wire.GrammarSource]]:
     """Return a function for each key, which makes the source. Schemas of known grammars are not
-    read. Raises InvalidRequest if `enforcement` names a grammar that the request does not have."""
+    read. Raise InvalidRequest if `enforcement` names a grammar that the request does not have."""
     found = {each.key: partial(_source, each, request) for each in request.grammars}
     enforcement = request.enforcement
     if enforcement is not None:

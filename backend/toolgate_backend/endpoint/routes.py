@@ -204,8 +204,7 @@ class EventStreamResponse(StreamingResponse):
     """A stream of server-sent events, with a keep-alive comment after each `seconds` without one.
 
     One task for each stream watches for silence. A wait with a time-out for each event would need a
-    task for each event, which is most of an event's cost.
-    """
+    task for each event, which is most of an event's cost."""
 
     def __init__(self, events: AsyncGenerator[bytes, None], seconds: float) -> None:
         super().__init__(events, media_type="text/event-stream")

@@ -149,7 +149,7 @@ class Service:
         )
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
-        """Load the new grammars on every rank. Returns when each has a verdict. Raises
+        """Load the new grammars on every rank. Return when each has a verdict. Raise
         BackendUnavailable as `info` does."""
         self._in_flight.require_open()
         self._require_calls(wanted)
@@ -185,7 +185,7 @@ class Service:
         )
 
     async def count(self, request: wire.CountTokens) -> wire.TokenCount:
-        """The number of tokens of a prompt, rendered as for a response."""
+        """Return the number of tokens of a prompt, rendered as for a response."""
         with self._in_flight.track():
             self._require_same(request)
             self._lora(request.model)
@@ -283,8 +283,8 @@ class Service:
 
     @contextmanager
     def _handled(self, request: wire.GenerateRequest, headers: Mapping[str, str]) -> Iterator[Span]:
-        """Count the request as in flight, in a span. Raises BackendUnavailable,
-        FingerprintMismatch, and InvalidRequest for an unknown model."""
+        """Count the request as in flight, in a span. Raise BackendUnavailable, FingerprintMismatch,
+        and InvalidRequest for an unknown model."""
         attributes: dict[str, tracing.Value] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.request.model": request.model,

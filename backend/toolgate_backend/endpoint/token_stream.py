@@ -94,8 +94,7 @@ async def raw_events(
     trace: Trace | None = None,
 ) -> AsyncIterator[wire.StreamEvent]:
     """Yield the events of one request. `outputs` are vLLM RequestOutputs of kind DELTA.
-    `logprob_format` is None if the request wants no logprobs. `trace`: None if it wants no
-    traces."""
+    `logprob_format` and `trace` are None if the request wants no logprobs or no traces."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0

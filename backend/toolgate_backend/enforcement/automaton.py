@@ -36,7 +36,7 @@ class Automaton:
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
     ) -> None:
-        """Raises BackendError if `spec.accepted` contains tokens that the spec does not allow."""
+        """Raise BackendError if `spec.accepted` contains tokens that the spec does not allow."""
         self._model = turns.model
         self._spec = spec
         self._graph = turns.graph(spec, grammars, content)
@@ -75,7 +75,7 @@ class Automaton:
     # --- tokens ---
 
     def accept(self, token: int) -> bool:
-        """Advance by a token. Returns False and changes nothing if it is not allowed."""
+        """Advance by a token. Return False and changes nothing if it is not allowed."""
         node, tokens = self._node, self._tokens
         loop = node.loop
         if loop is not None and 0 <= token < len(loop) and loop[token]:
@@ -96,8 +96,7 @@ class Automaton:
         return all(map(self.accept, tokens))
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
-        """The prefix of `tokens` that is allowed, up to the end of the turn. The state is
-        unchanged."""
+        """Return the prefix of `tokens` that is allowed, up to the end of the turn."""
         accepted = 0
         for token in tokens:
             if self.is_terminated() or not self.accept(token):
@@ -126,7 +125,7 @@ class Automaton:
     # --- masks ---
 
     def next_row(self) -> Row:
-        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+        """Return the tokens allowed next. Raise NoTokenAllowed if there are none."""
         row = self.row
         if row is None:
             row = self._find_row()
@@ -155,8 +154,8 @@ class Automaton:
         return self._tokens
 
     def last_steps(self, count: int) -> Iterator[tuple[TurnNode | Node, int]]:
-        """The last `count` tokens, each after the node where it was accepted, last first. At most
-        ROLLBACK_WINDOW."""
+        """Return the last `count` tokens, each after the node where it was accepted, last first. At
+        most ROLLBACK_WINDOW."""
         return islice(zip(reversed(self._trail), reversed(self._tokens), strict=False), count)
 
     @property
@@ -191,7 +190,7 @@ class Automaton:
     def _step(
         self, node: TurnNode | Node, entry: Entry | None, length: int, token: int
     ) -> Placement | None:
-        """The place after a token; None if it is not allowed."""
+        """Return the place after a token; None if it is not allowed."""
         graph = self._graph
         if isinstance(node, TurnNode):
             remaining = self._limits.remaining(self._progress, node.state, length)
@@ -259,7 +258,7 @@ class Automaton:
         self._place(state, self._limits.scheduled(self._progress, state, length))
 
     def _exclude(self, tokens: frozenset[int]) -> bool:
-        """Leave `tokens` out of the next mask. Returns False if no other token is allowed there, so
+        """Leave `tokens` out of the next mask. Return False if no other token is allowed there, so
         that the mask stays as it is."""
         excluded, length = self._excluded | tokens, len(self._tokens)
         try:
@@ -302,7 +301,7 @@ class Ahead:
     """The mask of the next token."""
 
     def __init__(self, automaton: Automaton) -> None:
-        """Raises NoTokenAllowed."""
+        """Raise NoTokenAllowed."""
         self._automaton = automaton
         node, self._entry = automaton._node, automaton._progress.entry
         self.node = node
@@ -312,8 +311,8 @@ class Ahead:
         self._end = 0 if is_private else automaton._slow_at
 
     def accept(self, token: int) -> bool:
-        """Go on by a token. Returns False and changes nothing if it is not allowed, or too far.
-        Raises BackendError and NoTokenAllowed."""
+        """Go on by a token. Return False and changes nothing if it is not allowed, or too far.
+        Raise BackendError and NoTokenAllowed."""
         if self._length >= self._end:
             return False
         node = self.node
@@ -343,7 +342,7 @@ class Ahead:
         return state_of(self.node, self._entry)
 
     def _beyond(self, node: TurnNode | Node, token: int) -> Placement | None:
-        """The place after a token with which something may begin or end; None if it is too far."""
+        """Return the place after a token that may begin or end something; None if it is too far."""
         machine = self._automaton
         before = node.state if isinstance(node, TurnNode) else None
         is_token = 0 <= token < len(self.row.view) * 32

@@ -50,29 +50,29 @@ class Budget:
         return max(wanted, self._shortest_first)
 
     def ample(self, usual_call: int) -> int:
-        """The number of remaining tokens from which on all decisions are those of an unlimited
-        budget."""
+        """Return the number of remaining tokens from which on all decisions are those of an
+        unlimited budget."""
         longest = max(usual_call, *self._first, *self._further, 0)
         return longest + self._beside_calls + ROUNDING
 
     def fits_call(self, remaining: Remaining, tokens_before: int = 0) -> bool:
-        """Whether the shortest first call fits, with `tokens_before` tokens before it."""
+        """Return whether the shortest first call fits, with `tokens_before` tokens before it."""
         return remaining.tokens is None or remaining.tokens >= self._shortest_first + tokens_before
 
     def fits_call_after_content(self, remaining: Remaining) -> bool:
-        """Whether the shortest first call fits after a message of content."""
+        """Return whether the shortest first call fits after a message of content."""
         return self.fits_call(remaining, -self._tokens.before_calls)
 
     def fits_further_call(self, remaining: Remaining) -> bool:
-        """Whether another call fits after a call."""
+        """Return whether another call fits after a call."""
         return remaining.tokens is None or remaining.tokens >= self._shortest_further
 
     def fits_usual_call(self, remaining: Remaining, tokens_before: int) -> bool:
-        """Whether a required call of usual length fits, with `tokens_before` tokens before it."""
+        """Return whether a required call of usual length fits after `tokens_before` tokens."""
         return remaining.tokens is None or remaining.tokens >= remaining.usual_call + tokens_before
 
     def fits_reasoning(self, remaining: Remaining) -> bool:
-        """Whether a required call still fits after an empty reasoning that begins here."""
+        """Return whether a required call still fits after an empty reasoning that begins here."""
         before = len(self._tokens.reasoning_begin) + self._after_reasoning
         return self.fits_usual_call(remaining, before)
 
@@ -84,7 +84,7 @@ class Budget:
         return call_required and not self.fits_usual_call(remaining, self._after_reasoning + 1)
 
     def fitting_grammars(self, remaining: Remaining, *, first: bool) -> Sequence[MeasuredGrammar]:
-        """The candidates whose shortest call fits, the trigger of a first call not included."""
+        """Return the candidates whose shortest call fits, without the trigger of a first call."""
         if remaining.tokens is None:
             return self.grammars
         sizes = self._first if first else self._further

@@ -17,8 +17,8 @@ LEAST_REPEATS = 8
 
 
 def repeats(tokens: Sequence[int], length: int) -> int:
-    """The number of tokens that are repeated, if the last `length` tokens are one sequence of
-    tokens that is repeated at least `LEAST_REPEATS` times; 0 if they are not.
+    """Return the number of tokens that are repeated, if the last `length` tokens are one sequence
+    of tokens that is repeated at least `LEAST_REPEATS` times; 0 if they are not.
 
     A model that has lost its way may repeat the same text in a string, or the same items in an
     array, up to the token limit. Only exact repetition of tokens counts, and much more of it than
@@ -54,7 +54,7 @@ class Progress(NamedTuple):
     not hold."""
 
     def reasoning_at(self, length: int) -> int:
-        """The number of reasoning tokens at this length of the sequence."""
+        """Return the number of reasoning tokens at this length of the sequence."""
         return self.reasoning + (0 if self.thinking is None else length - self.thinking)
 
 
@@ -106,7 +106,7 @@ class TokenLimits:
         return self.scheduled(progress, state, length)
 
     def scheduled(self, progress: Progress, state: State, length: int) -> Progress:
-        """The progress, with the lengths at which something has to be decided."""
+        """Return the progress, with the lengths at which something has to be decided."""
         check_at = limited_from = NEVER
         if not state.forced:
             if self._repetition and state.phase in (Phase.TOOL_CALL, Phase.FORMAT):
@@ -120,8 +120,8 @@ class TokenLimits:
         return progress._replace(check_at=check_at, limited_from=limited_from)
 
     def repeated(self, state: State, tokens: Sequence[int]) -> int | None:
-        """The token with which a text goes on to repeat itself; None if it does not. `tokens` are
-        those of the state's candidates."""
+        """Return the token with which a text goes on to repeat itself; None if it does not.
+        `tokens` are those of the state's candidates."""
         candidates = state.candidates
         if state.forced or candidates is None or candidates.finished or candidates.in_prefix:
             return None
@@ -131,8 +131,8 @@ class TokenLimits:
         return tokens[-repeated] if repeated else None
 
     def _limited_from(self, progress: Progress, length: int) -> int:
-        """The length, at least `length`, from which on a free phase may not be the one without
-        limits."""
+        """Return the length, at least `length`, from which on a free phase may not be the one
+        without limits."""
         if length < self._min_tokens:
             return length
         decides = self._ample_until + 1

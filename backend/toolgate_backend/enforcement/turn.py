@@ -61,7 +61,7 @@ class Turn:
         }
 
     def initial_state(self, remaining: Remaining) -> State:
-        """The state before the first token of the response."""
+        """Return the state before the first token of the response."""
         spec, tokens = self._spec, self._model.vocabulary.call_tokens
         match spec.reasoning:
             case "open" if spec.skip_reasoning and tokens.reasoning_end:
@@ -78,7 +78,7 @@ class Turn:
                 return self._content.begin(remaining, may_reason=spec.reasoning == "may")
 
     def mask(self, state: State, remaining: Remaining) -> BitmaskRow:
-        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+        """Return the tokens allowed next. Raise NoTokenAllowed if there are none."""
         if state.forced:
             return self._model.allowing(state.forced[:1])
         phase = Phase.END if state.ended else state.phase

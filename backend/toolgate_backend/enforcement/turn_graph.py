@@ -66,13 +66,13 @@ class Entry:
         """The place after the grammar's text."""
 
     def at(self, node: Node) -> State:
-        """The state at a position in the grammar."""
+        """Return the state at a position in the grammar."""
         assert self.state.candidates is not None
         return self.state._replace(candidates=self.state.candidates.at_node(node))
 
 
 def state_of(node: TurnNode | Node, entry: Entry | None) -> State:
-    """The state at a node. `entry`: that of a grammar's node."""
+    """Return the state at a node. `entry`: that of a grammar's node."""
     if isinstance(node, TurnNode):
         return node.state
     assert entry is not None
@@ -120,7 +120,7 @@ class TurnGraph:
         return Placement(self._node(state), state) if only is None else self._inside(state, only)
 
     def step(self, node: TurnNode, token: int) -> Placement | None:
-        """The place after a token if nothing limits the tokens; None if it is not allowed."""
+        """Return the place after a token without limits on tokens; None if it is not allowed."""
         found = node.crossings.get(token)
         is_plain = node.loop is not None and node.loop[token]
         if found is None and (known := node if is_plain else node.next.get(token)) is not None:
@@ -135,15 +135,15 @@ class TurnGraph:
         return found
 
     def finish(self, entry: Entry, node: Node, token: int) -> Placement | None:
-        """The place after the last token of a grammar if nothing limits the tokens. `node` is the
-        one before it."""
+        """Return the place after the last token of a grammar if nothing limits the tokens. `node`
+        is the one before it."""
         if entry.finish is None:
             state = self.turn.step(entry.at(node), UNLIMITED, token)
             entry.finish = None if state is None else self.place(state)
         return entry.finish
 
     def row(self, node: TurnNode | Node, entry: Entry | None) -> Row:
-        """The mask if nothing limits the tokens. `entry`: that of a grammar's node."""
+        """Return the mask if nothing limits the tokens. `entry`: that of a grammar's node."""
         if isinstance(node, Node):
             assert entry is not None
             return entry.graph.row(node)
@@ -198,7 +198,7 @@ class TurnGraph:
         return Placement(only.node, state, entry)
 
     def _is_shared(self, state: State) -> bool:
-        """Whether other sequences come to this state: not if its history is its own."""
+        """Return whether other sequences come to this state: not if its history is its own."""
         if self._has_history and state.phase in (Phase.THINKING, Phase.CONTENT):
             return False
         candidates = state.candidates
@@ -206,7 +206,7 @@ class TurnGraph:
 
 
 def crosses(before: State, after: State) -> bool:
-    """Whether something begins or ends between two states."""
+    """Return whether something begins or ends between two states."""
     if before.phase is not after.phase or bool(before.forced) != bool(after.forced):
         return True
     begins = after.candidates is not None and not after.candidates.touched
@@ -221,8 +221,8 @@ def _connect(node: TurnNode, token: int, state: State, placed: Placement) -> Non
 
 
 def _inside_grammar(state: State) -> Runner | None:
-    """The position in the grammar whose graph decides alone. Where constrained content may end and
-    may also go on, the state decides."""
+    """Return the position in the grammar whose graph decides alone. Where constrained content may
+    end and may also go on, the state decides."""
     candidates = state.candidates
     if candidates is None or state.forced or state.ended:
         return None
@@ -236,8 +236,8 @@ def _inside_grammar(state: State) -> Runner | None:
 
 
 def _plain(model: ModelData, spec: Spec) -> tuple[bytes, int | None]:
-    """The tokens of free text that begin and end nothing in this turn, by token, and one of them;
-    None if there is none."""
+    """Return the tokens of free text that begin and end nothing in this turn, by token, and one of
+    them; None if there is none."""
     plain = bytearray(model.plain)
     for token in (*spec.stop_ids, *(word[-1] for word in spec.bad_words)):
         if 0 <= token < len(plain):
@@ -282,14 +282,14 @@ class TurnGraphs:
     def has(
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
     ) -> bool:
-        """Whether `graph` would find the graph."""
+        """Return whether `graph` would find the graph."""
         is_new = self.model.graphs.memory.generation != self._generation
         return not is_new and self._key(spec, grammars, content) in self._graphs
 
     def graph(
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
     ) -> TurnGraph:
-        """The graph that the sequences of equal requests share."""
+        """Return the graph that the sequences of equal requests share."""
         key = self._key(spec, grammars, content)
         generation = self.model.graphs.memory.generation
         with self._lock:
@@ -322,7 +322,7 @@ class TurnGraphs:
 
 
 def _constraints(model: ModelData, spec: Spec) -> tuple[object, ...]:
-    """What distinguishes turns with the same grammars."""
+    """Return what distinguishes turns with the same grammars."""
     ids = (spec.earlier_calls, spec.id_seed, spec.choice_number) if model.form.has_ids else ()
     return (
         spec.choice,

@@ -60,7 +60,7 @@ class LoaderThreads:
         self._jobs.put((key, job))
 
     def abandon_overdue(self) -> list[str]:
-        """Abandon the jobs that exceed their limits, and replace their threads. Returns the keys of
+        """Abandon the jobs that exceed their limits, and replace their threads. Return the keys of
         the jobs."""
         with self._lock:
             overdue = {

@@ -81,7 +81,7 @@ class GrammarRegistry:
         return self._key_parts["grammar_format"]
 
     async def load(self, sources: Sequence[GrammarSource]) -> list[GrammarVerdict]:
-        """Load grammars before a request needs them. Raises what `held` raises."""
+        """Load grammars before a request needs them. Raise what `held` raises."""
         async with self.held({source.key: source.model_copy for source in sources}) as verdicts:
             return [verdicts[source.key] for source in sources]
 
@@ -89,11 +89,11 @@ class GrammarRegistry:
     async def held(
         self, sources: Mapping[str, Callable[[], GrammarSource]]
     ) -> AsyncIterator[dict[str, GrammarVerdict]]:
-        """Keep the grammars of a request loaded. Yields their verdicts by key, among them refusals.
+        """Keep the grammars of a request loaded. Yield their verdicts by key, among them refusals.
         Those that are missing are loaded first on every rank, from what `sources` returns for them;
         once for each key even with concurrent requests.
 
-        Raises InvalidRequest if a key does not match its content, and BackendUnavailable if the
+        Raise InvalidRequest if a key does not match its content, and BackendUnavailable if the
         quarantine is not available."""
         self._pinned.update(list(sources))
         try:
@@ -173,7 +173,7 @@ class GrammarRegistry:
         return examined if loaded.status == "ready" else loaded
 
     async def _load_in_workers(self, source: GrammarSource) -> GrammarVerdict:
-        """Raises BackendUnavailable if a worker failed, which is no verdict on the schema."""
+        """Raise BackendUnavailable if a worker failed, which is no verdict on the schema."""
         loaded = await self._worker_rpc.load(source)
         if loaded.code != BackendUnavailable.code:
             return loaded

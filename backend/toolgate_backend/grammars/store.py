@@ -54,8 +54,8 @@ schemas or `choose` change."""
 
 
 def grammar_format() -> str:
-    """The version part of grammar keys, from Toolgate's format, the order of members and both
-    engines' versions."""
+    """Return the version part of grammar keys, from Toolgate's format, the order of members and
+    both engines' versions."""
     from importlib.metadata import version
 
     order = "" if settings().member_order == "any" else "-ordered"
@@ -96,8 +96,7 @@ class GrammarStore:
 
         Each source is the JSON of `{name, parameters, examined}`, in which `parameters` is a JSON
         text and `examined` a verdict. The threads parse them. A grammar that
-        was too complex, or that this process failed to load, is tried again.
-        """
+        was too complex, or that this process failed to load, is tried again."""
         for key, source in sources.items():
             with self._lock:
                 loaded = key in self._entries
@@ -113,8 +112,8 @@ class GrammarStore:
                 self._threads.submit(partial(self._load, key, source), key)
 
     def verdicts(self, keys: Iterable[str]) -> list[GrammarVerdict]:
-        """The verdicts of those `keys` that have one. The API processes poll while grammars load,
-        so this is also where loads that do not end are found."""
+        """Return the verdicts of those `keys` that have one. The API processes poll while grammars
+        load, so this is also where loads that do not end are found."""
         for key in self._threads.abandon_overdue():
             self._refuse(key)
         entries = (self._entries.get(key) for key in keys)

@@ -30,8 +30,7 @@ class FlatTags:
     """One pair of tags for each argument: `begin` KEY `middle` VALUE `end`, one after another.
 
     A string value is raw text, all other values are JSON. A raw value cannot contain `close`,
-    because readers end the value there. Arguments may come in any order.
-    """
+    because readers end the value there. Arguments may come in any order."""
 
     begin: str
     middle: str
@@ -117,8 +116,7 @@ class CallIds:
 class Calls:
     """`begin` CALL (`separator` CALL)* `end`, where CALL is `call` with its slots filled.
 
-    Example of `call`: `('<tool_call>{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}")`.
-    """
+    Example of `call`: `('<tool_call>{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}")`."""
 
     call: tuple[Part, ...]
     begin: str = ""
@@ -165,8 +163,7 @@ class Content:
     """The content in families that write a turn as a list of typed messages.
 
     A turn is then: [reasoning message] [content message] [calls]. Each message begins with its own
-    text: `Reasoning.begin`, `begin` or the text before the first call.
-    """
+    text: `Reasoning.begin`, `begin` or the text before the first call."""
 
     begin: str = ""
     """Text before the content. Empty: the family has no messages, and content needs no mark."""
@@ -210,8 +207,7 @@ class Golden:
     """A transcript: the text of a turn, from where the model begins, and the message that it is.
 
     The tools of all transcripts are `f` with the parameters `a` (string), `n` (integer), `ok`
-    (boolean), `l` (array of strings), `o` (object), and `g` without parameters.
-    """
+    (boolean), `l` (array of strings), `o` (object), and `g` without parameters."""
 
     text: str
     content: str | None = None

@@ -95,7 +95,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def form_of(codec: Codec) -> str:
-    """The name of a codec's form."""
+    """Return the name of a codec's form."""
     match codec:
         case Json():
             return "JSON"
@@ -138,8 +138,7 @@ def recognise(added_tokens: Collection[str], chat_template: str | None = None) -
     """The dialect whose texts the chat template has; the most specific one if there are several.
 
     Templates are decided by first: families share tokens more often than texts. Without a template,
-    or if it has the texts of no dialect, the tokenizer's added tokens decide.
-    """
+    or if it has the texts of no dialect, the tokenizer's added tokens decide."""
     best = _best(lambda wanted: _in_template(wanted, chat_template or ""))
     if best:
         reason = f"the chat template has {_listed(best[0].recognition.template)}"

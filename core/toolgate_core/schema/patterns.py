@@ -52,8 +52,8 @@ _PLAIN = re.compile(
 
 @lru_cache(maxsize=4_096)
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern of JSON Schema matches a text; true if it cannot be parsed. The steps of the
-    engine are limited."""
+    """Return whether a pattern of JSON Schema matches a text; true if it cannot be parsed. The
+    steps of the engine are limited."""
     try:
         return jsonschema_rs.is_valid({"pattern": pattern}, text)
     except (ValueError, jsonschema_rs.ValidationError):
@@ -61,14 +61,14 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def is_portable(pattern: str) -> bool:
-    """Whether all readers read a pattern in the same way already, if it is one."""
+    """Return whether all readers read a pattern in the same way already, if it is one."""
     return _PLAIN.fullmatch(pattern) is not None
 
 
 @lru_cache(maxsize=4_096)
 def portable(pattern: str) -> str:
-    """The pattern in the shared syntax. The same one if it is written so already, or if it cannot be
-    translated."""
+    """Return the pattern in the shared syntax. The same one if it is written so already, or if it
+    cannot be translated."""
     if is_portable(pattern):
         return pattern
     try:
@@ -83,7 +83,8 @@ def is_maskable(pattern: str) -> bool:
 
 
 def matches_nothing(pattern: str) -> bool:
-    """Whether certainly no text matches a pattern, such as `/^a$/`, where `$` is in the middle."""
+    """Return whether certainly no text matches a pattern, such as `/^a$/`, where `$` is in the
+    middle."""
     whole_text = _whole(pattern)
     return not isinstance(whole_text, str) and is_nothing(whole_text)
 
@@ -96,7 +97,7 @@ def objection_to(pattern: str) -> str | None:
 
 @lru_cache(maxsize=4_096)
 def _whole(pattern: str) -> Part | str:
-    """The pattern of whole texts, or why there is none."""
+    """Return the pattern of whole texts, or why there is none."""
     try:
         return whole(parse(pattern))
     except Unsupported as error:
@@ -107,8 +108,9 @@ def _whole(pattern: str) -> Part | str:
 
 @lru_cache(maxsize=4_096)
 def for_engines(pattern: str) -> tuple[str, ...]:
-    """Patterns that together match what a pattern matches, as far as possible without look-around,
-    with anchors only where engines read them, and with characters that every validator accepts."""
+    """Return patterns that together match what a pattern matches, as far as possible without
+    look-around, with anchors only where engines read them, and with characters that every validator
+    accepts."""
     try:
         given = parse(pattern)
         parts = without_look_around(given)
@@ -134,7 +136,7 @@ _SOMETHING = Repetition(ANYTHING.part, 1, None)
 
 
 def whole(part: Part) -> Part:
-    """What matches as a whole the texts in which a pattern is found. Raises Unsupported."""
+    """Return what matches as a whole the texts in which a pattern is found. Raise Unsupported."""
     if any(isinstance(each, BackReference) for each in every_part(part)):
         raise Unsupported("it has a back-reference")
     rewriter = _Rewriter()
@@ -170,7 +172,7 @@ class _Rewriter:
         self._steps = 0
 
     def rest(self, parts: tuple[Part, ...], *, at_start: bool) -> Part:
-        """The rests of a text that begin with a match of these parts."""
+        """Return the rests of a text that begin with a match of these parts."""
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise Unsupported("it has too many alternatives with anchors")
@@ -202,7 +204,7 @@ class _Rewriter:
 
 
 def is_nothing(part: Part) -> bool:
-    """Whether no text matches a part without anchors."""
+    """Return whether no text matches a part without anchors."""
     match part:
         case Sequence(parts):
             return any(map(is_nothing, parts))
@@ -249,8 +251,9 @@ def either(options: list[Part]) -> Part:
 
 
 def without_look_around(part: Part) -> tuple[Part, ...]:
-    """Patterns that together match what a pattern matches, without its look-ahead at the beginning
-    of a text and its look-behind at the end. Raises Unsupported for look-around of other forms."""
+    """Return patterns that together match what a pattern matches, without its look-ahead at the
+    beginning of a text and its look-behind at the end. Raise Unsupported for look-around of other
+    forms."""
     begin, *rest = part.parts if isinstance(part, Sequence) and part.parts else (part,)
     if begin != _START:
         return (part,)
@@ -272,9 +275,9 @@ def without_look_around(part: Part) -> tuple[Part, ...]:
 
 
 def _other_beginning(part: Part) -> Part:
-    """A pattern of the texts that do not begin with a match of `part`: with the characters of a
-    word, or with a run of characters that has one of a class, or two in a row, or that ends the
-    text. Raises Unsupported for others."""
+    """Return a pattern of the texts that do not begin with a match of `part`: with the characters
+    of a word, or with a run of characters that has one of a class, or two in a row, or that ends
+    the text. Raise Unsupported for others."""
     parts = part.parts if isinstance(part, Sequence) else (part,)
     match parts[parts[:1] == (_START,) :]:  # which holds at the beginning
         case (Repetition(Characters() as run, 0, None), Anchor(end=True)):
@@ -309,7 +312,7 @@ def options_of(part: Part) -> tuple[Part, ...]:
 
 
 def _other(part: Characters) -> Characters:
-    """Every other character."""
+    """Return every other character."""
     if part.properties:
         return replace(part, excluded=not part.excluded)
     return Characters(other_than(part.ranges))
@@ -325,8 +328,8 @@ _OGHAM, _AFTER_OGHAM, _SEPARATOR, _NEXT_LINE, _MARK = 0x1680, 0x1681, 0x1C, 0x85
 
 
 def with_certain_white_space(part: Part) -> Part:
-    r"""The pattern without disputed characters for `\s` and `\S`. In a negative look-around it
-    stays as it is: there it would match more."""
+    r"""Return the pattern without disputed characters for `\s` and `\S`. In a negative look-around
+    it stays as it is: there it would match more."""
     match part:
         case Characters() if _tells_white_space(part.ranges):
             change = _with if part.excluded else _without

@@ -52,7 +52,7 @@ class TurnReader:
         self.reasoning_tokens = 0
 
     def copy(self) -> TurnReader:
-        """An independent copy with the same state."""
+        """Return an independent copy with the same state."""
         twin = copy(self)
         twin._free, twin.calls = self._free.copy(), self.calls.copy()
         return twin
@@ -84,7 +84,7 @@ class TurnReader:
         return self.feed(symbol)
 
     def feed(self, text: str, logprob: TokenLogprob | None = None) -> list[Event]:
-        """Read text: of one token, if there is a `logprob`. Raises EnforcementFailed for text or
+        """Read text: of one token, if there is a `logprob`. Raise EnforcementFailed for text or
         marks in the wrong place."""
         events: list[Event] = []
         if self._phase is _Phase.CALLS:
@@ -96,7 +96,7 @@ class TurnReader:
         return events
 
     def release(self) -> list[Event]:
-        """The events of withheld text at the end of the turn."""
+        """Return the events of withheld text at the end of the turn."""
         events: list[Event] = []
         text, logprobs = self._free.take()
         if self._messages and self._phase is _Phase.CONTENT and self._message is None:
@@ -235,7 +235,7 @@ class TurnReader:
         return text[at + len(end) :]
 
     def _without_end(self, text: str) -> str:
-        """The content `text` without the text that ends it."""
+        """Return the content `text` without the text that ends it."""
         end = self._content_end
         written = text.rstrip()
         return written.removesuffix(end).rstrip() if end and written.endswith(end) else text

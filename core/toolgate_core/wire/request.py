@@ -48,7 +48,7 @@ class GrammarVerdict(Message):
 
     @classmethod
     def too_complex(cls, key: str, reason: str, pointer: str = "") -> Self:
-        """The refusal of a schema that costs too much."""
+        """Return the refusal of a schema that costs too much."""
         code = SchemaTooComplex.code
         return cls(key=key, status="refused", reason=reason, pointer=pointer, code=code)
 

@@ -189,7 +189,7 @@ async def test_a_rewritten_schema_is_reused_by_another_registry(
     assert "uniqueItems" not in given.rewritten
 
     other = registry_over(WorkerRpc(vocabulary), bench, Clock(), blob_cache_bytes=0)
-    monkeypatch.setattr("toolgate_backend.grammars.engines.choice.prepare", None)  # nobody calls it
+    monkeypatch.setattr("toolgate_backend.grammars.engines.choice.preparation", None)  # unused
     [verdict] = await other.load([tool.after(given)])
     assert (verdict.status, verdict.residual) == ("ready", left)
     assert verdict.rewritten == given.rewritten

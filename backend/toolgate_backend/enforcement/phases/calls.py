@@ -11,7 +11,7 @@ class Calls(PhaseRules):
     """TOOL_CALL: a call of one of the tools."""
 
     def begin(self, remaining: Remaining, written: bytes) -> State:
-        """The state in the first call, of which `written` has been written."""
+        """Return the state in the first call, of which `written` has been written."""
         grammars = self._rules.permissions.budget.fitting_grammars(remaining, first=True)
         calls = self._model.first_calls(grammars, self._rules.call_id(0))
         return State(Phase.TOOL_CALL, candidates=calls.begun(written))
@@ -25,8 +25,8 @@ class Calls(PhaseRules):
         return None if after is None else self.after_token(after, remaining.less(1))
 
     def after_token(self, state: State, remaining: Remaining) -> State:
-        """The state after a token of a call. At the end of the grammar, the rest of the call's text
-        is forced."""
+        """Return the state after a token of a call. At the end of the grammar, the rest of the
+        call's text is forced."""
         candidates = state.candidates
         assert candidates is not None
         if not candidates.finished:
@@ -41,7 +41,7 @@ class Select(PhaseRules):
     """SELECT: what may follow a call, or a message of content that calls may follow."""
 
     def begin_after_call(self, state: State, remaining: Remaining) -> State:
-        """The state after a whole call."""
+        """Return the state after a whole call."""
         calls, end = state.calls + 1, self._model.vocabulary.call_tokens.end
         after = State(Phase.SELECT, calls=calls)
         permissions = self._permissions
@@ -57,7 +57,7 @@ class Select(PhaseRules):
         return after._replace(candidates=further.begun())
 
     def begin_after_content(self, remaining: Remaining) -> State:
-        """The state after a message of content that calls may follow."""
+        """Return the state after a message of content that calls may follow."""
         after = State(Phase.SELECT)
         permissions = self._permissions
         if not (permissions.call_required(after) or permissions.may_call_after_content(remaining)):
@@ -90,14 +90,14 @@ class Select(PhaseRules):
         )
 
     def end_tokens(self, state: State) -> frozenset[int]:
-        """The tokens that end the turn in a state that may end it."""
+        """Return the tokens that end the turn in a state that may end it."""
         if state.cut:
             return self._model.cut_ends
         vocabulary = self._model.vocabulary
         return vocabulary.call_ends if state.calls else vocabulary.content_ends
 
     def _ends(self, state: State) -> frozenset[int]:
-        """The tokens that end the turn here; none if there must be a text before them."""
+        """Return the tokens that end the turn here; none if there must be a text before them."""
         assert state.candidates is not None
         if state.candidates.touched:
             return NOTHING

@@ -47,8 +47,8 @@ class Content(PhaseRules):
         self._stops = frozenset(rules.spec.stop_ids)
 
     def begin(self, remaining: Remaining, *, may_reason: bool = False) -> State:
-        """The state at the beginning of the content. Text is a candidate if the content has a
-        schema, or if a call must begin with a text."""
+        """Return the state at the beginning of the content. Text is a candidate if the content has
+        a schema, or if a call must begin with a text."""
         model, content = self._model, self._rules.content
         required = self._permissions.call_required(State(Phase.CONTENT))
         in_text = self._texts.has_text_trigger or self._texts.begins_with_name
@@ -119,8 +119,8 @@ class Content(PhaseRules):
     def _triggers(
         self, state: State, remaining: Remaining
     ) -> tuple[frozenset[int], frozenset[int]]:
-        """The tokens that complete the text that begins the calls: those that are allowed, and the
-        others. A token may extend into the call's text."""
+        """Return the tokens that complete the text that begins the calls: those that are allowed,
+        and the others. A token may extend into the call's text."""
         match = self._texts.trigger
         if match is None or not self._permissions.may_trigger(state):
             return NOTHING, NOTHING
@@ -131,8 +131,8 @@ class Content(PhaseRules):
         return allowed, completing - allowed
 
     def _first_call(self, state: State, remaining: Remaining, token: int) -> State | None:
-        """The state after a token that completes the text that begins the calls; None if the call
-        may not begin, or not with the rest of the token."""
+        """Return the state after a token that completes the text that begins the calls; None if the
+        call may not begin, or not with the rest of the token."""
         match = self._texts.trigger
         assert match is not None
         surplus = match.completed(state.partial_trigger, self._model.unit_bytes[token])
@@ -146,7 +146,7 @@ class Content(PhaseRules):
         return self._rules.turn.begin_call(remaining, written)
 
     def _candidates_step(self, state: State, remaining: Remaining, token: int) -> State | None:
-        """The step in constrained content, or in a call that a text begins."""
+        """Return the step in constrained content, or in a call that a text begins."""
         after = self._rules.candidates_step(state, token)
         if after is None:
             return None
@@ -175,7 +175,7 @@ class NamedCalls:
         """The texts that begin the calls of the request's tools. They have no marks and ids."""
 
     def banned(self, state: State, remaining: Remaining) -> frozenset[int]:
-        """The tokens that complete the beginning of a call that may not follow."""
+        """Return the tokens that complete the beginning of a call that may not follow."""
         if not state.at_start:
             return NOTHING
         written, index = state.partial_trigger, self._model.token_index
@@ -184,8 +184,8 @@ class NamedCalls:
         return frozenset(t for t in tokens if self._call(state, remaining, t) is None)
 
     def step(self, state: State, remaining: Remaining, token: int, after: State) -> State | None:
-        """The state after a token of content at the start of the turn; `after` is the one if the
-        content goes on."""
+        """Return the state after a token of content at the start of the turn; `after` is the one if
+        the content goes on."""
         text = state.partial_trigger + self._model.unit_bytes[token]
         if self._begins_call(text):
             return self._call(state, remaining, token)
@@ -194,7 +194,7 @@ class NamedCalls:
         return after._replace(partial_trigger=b"", at_start=False)
 
     def _call(self, state: State, remaining: Remaining, token: int) -> State | None:
-        """The state in the call that `token` begins; None if it begins none, or may not."""
+        """Return the state in the call that `token` begins; None if it begins none, or may not."""
         text = state.partial_trigger + self._model.unit_bytes[token]
         if not self._begins_call(text):
             return None

@@ -18,7 +18,7 @@ class Messages(PhaseRules):
         self._text = text
 
     def begin(self, remaining: Remaining, *, may_reason: bool = False) -> State:
-        """The state at the beginning of a message."""
+        """Return the state at the beginning of a message."""
         permissions, content = self._permissions, self._rules.content
         budget, state = permissions.budget, State(Phase.CONTENT, may_reason=may_reason)
         required = permissions.call_required(state)
@@ -42,7 +42,7 @@ class Messages(PhaseRules):
         return state._replace(candidates=offered.begun())
 
     def begin_inside(self, remaining: Remaining) -> State:
-        """The state if the prompt ends inside a message of content."""
+        """Return the state if the prompt ends inside a message of content."""
         state, end = State(Phase.CONTENT, message="content"), self._texts.content_end
         if self._permissions.call_required(state) and end and self._texts.preamble_is_content:
             return self._rules.turn.force(state, end.tokens, Phase.SELECT, remaining)
@@ -97,25 +97,25 @@ class Messages(PhaseRules):
         return State(Phase.CONTENT, message=kind)
 
     def _fits_preamble(self, remaining: Remaining) -> bool:
-        """Whether a call fits after a message that only a call may follow. The model may write the
-        beginning of the message in the smallest tokens."""
+        """Return whether a call fits after a message that only a call may follow. The model may
+        write the beginning of the message in the smallest tokens."""
         begin, end = self._texts.begins.get("preamble", b""), self._texts.preamble_end
         tokens = len(begin) + (len(end.tokens) if end else 0)
         return self._permissions.budget.fits_call(remaining, tokens)
 
     def _end(self, state: State) -> FreeEnd | None:
-        """The text that ends the content; None if an end-of-turn token does."""
+        """Return the text that ends the content; None if an end-of-turn token does."""
         texts = self._texts
         return texts.preamble_end if state.message == "preamble" else texts.content_end
 
     def _must_end_preamble(self, state: State, end: FreeEnd, remaining: Remaining) -> bool:
-        """Whether the call that follows needs all tokens that remain."""
+        """Return whether the call that follows needs all tokens that remain."""
         if state.message != "preamble":
             return False
         return not self._permissions.budget.fits_usual_call(remaining, len(end.tokens) + 1)
 
     def _after(self, state: State, rest: tuple[int, ...], remaining: Remaining) -> State:
-        """The state after the end of the content, of which `rest` is to come."""
+        """Return the state after the end of the content, of which `rest` is to come."""
         if state.message == "preamble" or self._texts.preamble_is_content:
             return self._rules.turn.force(state, rest, Phase.SELECT, remaining)
         return self._rules.turn.force(

@@ -19,7 +19,7 @@ class Transitions(Protocol):
     """How a phase hands over to another one (turn.py)."""
 
     def begin(self, state: State, phase: Phase, remaining: Remaining) -> State:
-        """The state at the beginning of `phase`, which follows `state`."""
+        """Return the state at the beginning of `phase`, which follows `state`."""
         ...
 
     def force(
@@ -29,11 +29,11 @@ class Transitions(Protocol):
         ...
 
     def begin_call(self, remaining: Remaining, written: bytes) -> State:
-        """The state in the first call, of which `written` has been written."""
+        """Return the state in the first call, of which `written` has been written."""
         ...
 
     def after_call_token(self, state: State, remaining: Remaining) -> State:
-        """The state after a token of a call, at whose end something else begins."""
+        """Return the state after a token of a call, at whose end something else begins."""
         ...
 
 
@@ -51,7 +51,7 @@ class TurnRules:
         return self.model.call_ids.call_id(self.spec, index)
 
     def candidates_step(self, state: State, token: int) -> State | None:
-        """The state after a token of one of its candidates."""
+        """Return the state after a token of one of its candidates."""
         assert state.candidates is not None
         after = state.candidates.after(token)
         return None if after is None else state._replace(candidates=after)
@@ -89,7 +89,8 @@ class Permissions:
         return self.within_call_limit(0) and self.budget.fits_call_after_content(remaining)
 
     def may_trigger(self, state: State) -> bool:
-        """Whether the text that begins the calls is looked for here. Elsewhere it is content."""
+        """Return whether the text that begins the calls is looked for here. Elsewhere it is
+        content."""
         return state.at_start or not self._model.form.calls.only_at_start
 
     def may_add_call(self, calls: int, remaining: Remaining) -> bool:
@@ -100,7 +101,7 @@ class Permissions:
         return self.budget.must_end_reasoning(remaining, call_required=self.call_required(state))
 
     def content_marks(self, state: State, remaining: Remaining) -> frozenset[int]:
-        """The marks that may come in content: the beginning of reasoning, of the calls, or both."""
+        """Return the marks that may come in content: those that begin reasoning or calls."""
         required = self.call_required(state)
         may_reason = state.may_reason and (not required or self.budget.fits_reasoning(remaining))
         may_call = required or self.may_begin_call(state, remaining)
@@ -112,11 +113,11 @@ class Permissions:
         return frozenset(mark for mark in marks if mark is not None)
 
     def content_ends(self, remaining: Remaining) -> frozenset[int]:
-        """The special tokens that may end the content; none while it is too short."""
+        """Return the special tokens that may end the content; none while it is too short."""
         return NOTHING if remaining.early else self._content_ends
 
     def banned_tokens(self, state: State) -> frozenset[int]:
-        """The tokens that would complete a banned sequence (`bad_words`)."""
+        """Return the tokens that would complete a banned sequence (`bad_words`)."""
         if not self._spec.bad_words:
             return NOTHING
         return frozenset(
@@ -137,7 +138,7 @@ class PhaseRules(ABC):
 
     @abstractmethod
     def mask(self, state: State, remaining: Remaining) -> BitmaskRow:
-        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+        """Return the tokens allowed next. Raise NoTokenAllowed if there are none."""
 
     @abstractmethod
     def step(self, state: State, remaining: Remaining, token: int) -> State | None:
@@ -153,7 +154,7 @@ class FreeText:
         """Number of tokens that the longest banned sequence has before its last one."""
 
     def step(self, state: State, token: int) -> State | None:
-        """The state after a token of text; None if it is no text, or may not come."""
+        """Return the state after a token of text; None if it is no text, or may not come."""
         model, partial = self._model, state.partial_mark
         if token in model.special or model.completes_mark(partial, token):
             return None
@@ -167,7 +168,7 @@ class FreeText:
         )
 
     def mask_until(self, state: State, end: FreeEnd, *, early: bool = False) -> BitmaskRow:
-        """The mask of text up to `end`; without the end if it is too `early`."""
+        """Return the mask of text up to `end`; without the end if it is too `early`."""
         ending, beyond = end.ending(state.partial_trigger)
         marks = NOTHING if early else ending & self._model.special
         banned = self._permissions.banned_tokens(state) | beyond

@@ -176,7 +176,7 @@ def _length(schema: dict[str, Any]) -> str:
 
 
 def patterns_of(schema: dict[str, Any]) -> list[str]:
-    """Regular expressions of which a string of this schema matches all. Raises GrammarRefused."""
+    """Regular expressions of which a string of this schema matches all. Raise GrammarRefused."""
     found = [whole_text(schema["pattern"])] if "pattern" in schema else []
     if "format" in schema:
         if schema["format"] not in RAW_FORMATS:

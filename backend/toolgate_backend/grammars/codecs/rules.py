@@ -233,8 +233,7 @@ def encoded_literal(encoded: str, marks: Marks) -> str:
 
     Marks are written as `<[id]>`, because a string of Lark never matches a special token. The
     result can be used in rules, and in terminals if the text contains no mark. It is empty for the
-    empty text.
-    """
+    empty text."""
     parts: list[str] = []
     text = ""
     for char in encoded:

@@ -202,8 +202,7 @@ class View:
         return self._escaped_begin + token
 
     def before_backslash(self, token: int) -> int | None:
-        """Return the part of a token without the backslash in which it ends; None if it does not
-        end in one."""
+        """Return the part of a token without the backslash at its end; None if there is none."""
         number = self._split_numbers.get(token)
         return None if number is None else self._split_begin + number * self._split_parts
 
@@ -275,8 +274,7 @@ class View:
         return [self.ids[each] for each in PROBES if each in self.ids]
 
     def _openings(self, text: bytes) -> dict[int, int]:
-        """Return the tokens that begin with `text` and go on with a part of an input, with that
-        part."""
+        """Return the tokens that begin with `text` and go on with a part of an input: the part."""
         openings: dict[int, int] = {}
         for whole, token in self._sorted[bisect_left(self._sorted, (text, -1)) :]:
             if not whole.startswith(text):

@@ -187,7 +187,7 @@ class NodeMaker:
         return node.row
 
     def _fill(self, node: Node, words: BitmaskRow) -> None:
-        """Write the engine's mask of the tokens that a grammar may allow. Raises BackendError."""
+        """Write the engine's mask of the tokens that a grammar may allow. Raise BackendError."""
         shared = self._shared
         matcher = self._scouts.take(node)
         matcher.fill(words)

@@ -125,7 +125,7 @@ class TaggedArguments(SteppedParser):
         return '"'
 
     def _raw(self) -> str | None:
-        """A string until the first `close`."""
+        """Return a string until the first `close`."""
         at = self._pending.text.find(self._close)
         if at < 0:
             known = self._pending.length_before(self._end_text)
