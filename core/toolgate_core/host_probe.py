@@ -73,7 +73,8 @@ class PrivateName:
 
 
 def find(name: PrivateName) -> Any:
-    """The object, by its current or its older target. Raises AttributeError if it is missing."""
+    """Return the object, by its current or its older target. Raise AttributeError if it is
+    missing."""
     try:
         return _import_target(name.target)
     except AttributeError:
@@ -104,8 +105,8 @@ def find_problems(names: Iterable[PrivateName]) -> Iterator[str]:
 def incompatibility_message(
     host: str, installed: str, problems: Iterable[str], install: str, otherwise: str = ""
 ) -> str:
-    """The error message for an incompatible release. `install` is the requirement to install, and
-    `otherwise` an alternative to that."""
+    """Return the error message for an incompatible release. `install` is the requirement to
+    install, and `otherwise` an alternative to that."""
     return (
         f"{host} {installed} is not compatible with this release of Toolgate: "
         f"{'; '.join(problems)}. Install a tested version: pip install '{install}'{otherwise}."
@@ -133,7 +134,7 @@ def _problem(name: PrivateName) -> str | None:
 
 
 def _import_target(target: str) -> Any:
-    """Raises AttributeError if the module or the name does not exist. For an attribute that a class
+    """Raise AttributeError if the module or the name does not exist. For an attribute that a class
     only declares, the result is its annotation."""
     module, _, names = target.partition(":")
     try:
@@ -149,7 +150,8 @@ def _import_target(target: str) -> Any:
 
 
 def usable_cores() -> int:
-    """Number of cores that this process may use. macOS reports the machine's cores only."""
+    """Return the number of cores that this process may use. macOS reports the machine's cores
+    only."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

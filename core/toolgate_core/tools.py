@@ -161,7 +161,8 @@ def parse_tools(
 
 
 def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:
-    """The format of JSON content, from its schema. Raises InvalidRequest, which names `param`."""
+    """Return the format of JSON content, from its schema. Raise InvalidRequest, which names
+    `param`."""
     try:
         canonical = canonical_schema(schema, param=param)
         canonical = with_open_objects(canonical) if open_objects else canonical
@@ -173,8 +174,8 @@ def content_format(schema: object, *, param: str, open_objects: bool = False) ->
 
 
 def text_format(kind: Literal["choice", "regex"], value: list[str] | str, *, param: str) -> Tool:
-    """The format of content that is not JSON: one of some texts, or a match of a pattern. `param`:
-    its path in the request's body."""
+    """Return the format of content that is not JSON: one of some texts, or a match of a pattern.
+    `param`: its path in the request's body."""
     schema = {TEXT: {kind: value}}
     tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, schema)
     return Tool(grammar_key.CONTENT, schema, tool_hash, {}, place=Place(param))
@@ -221,8 +222,8 @@ def parse_tool(entry: object, place: Place, open_objects: bool) -> Tool:
 def unknown_member(
     name: str, value: object, known: Sequence[str], given: Mapping[str, Any], place: str
 ) -> UnsupportedParameter:
-    """The error for a member that an object, mostly a tool, does not have. `known`: the members of
-    its type. `given`: those that it has. `place`: the path of the member."""
+    """Return the error for a member that an object, mostly a tool, does not have. `known`: the
+    members of its type. `given`: those that it has. `place`: the path of the member."""
     meant = _meant(name, value, known, given)
     hint = f"Did you mean {meant!r}?" if meant else "Remove it."
     return UnsupportedParameter(
@@ -269,7 +270,7 @@ def _custom_tool(name: str, custom: dict[str, Any], place: Place) -> Tool:
 
 
 def _name_of(entry: object) -> str | None:
-    """The name of an invalid tool, if that is valid."""
+    """Return the name of an invalid tool, if that is valid."""
     fields = entry if isinstance(entry, dict) else {}
     function = fields.get("function", fields.get("custom"))
     name = function.get("name") if isinstance(function, dict) else None
@@ -278,7 +279,7 @@ def _name_of(entry: object) -> str | None:
 
 def check_tool(tool: Tool) -> None:
     """Check a new tool before a backend sees its schema. Raise SchemaTooComplex, and InvalidTools
-    for text that is not Unicode (a lone surrogate), which can't be sent to a backend."""
+    for text that is not Unicode (a lone surrogate), which cannot be sent to a backend."""
     check_limits(tool.parameters, param=tool.param)
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()

@@ -134,7 +134,7 @@ class Renderer:
         return engine_input, ids, adapted
 
     async def _text(self, messages: Sequence[Any], tools: Tools | None) -> str:
-        """The text of a prompt. Raises any error of vLLM's renderer."""
+        """Return the text of a prompt. Raise any error of vLLM's renderer."""
         listed = {} if tools is None else {"tools": list(tools)}
         params = ChatParams(chat_template_kwargs={"add_generation_prompt": True, **listed})
         _, prompt = await self._renderer.render_messages_async(list(messages), params)
@@ -143,8 +143,7 @@ class Renderer:
         return str(self._tokenizer.decode(prompt["prompt_token_ids"]))
 
     def _tokenizing(self, wanted: wire.Tokenizing, max_tokens: int) -> Any:
-        """vLLM's tokenization parameters; None, which is vLLM's default, if the request
-        sets none."""
+        """Return vLLM's tokenization parameters; None, its default, if the request sets none."""
         if wanted == wire.Tokenizing():
             return None
         default = self._renderer.default_chat_tok_params
@@ -220,8 +219,7 @@ class TurnStart:
     def reasoning(
         self, prompt_ids: Sequence[int], mode: wire.ReasoningMode, *, continues: bool = False
     ) -> ReasoningStart:
-        """Return the state of the reasoning, from the last text of the prompt that begins or ends
-        it."""
+        """Return the state of the reasoning after the last text that begins or ends it."""
         begin, end = self._content
         if begin and self._last_of(prompt_ids, begin, end) == begin:
             return "content"
@@ -262,8 +260,8 @@ class TurnStart:
 
 
 def _max_prompt_tokens(context: int, max_tokens: int) -> int:
-    """Maximum number of prompt tokens. vLLM interprets -1 differently in its versions: 0.31
-    reserves `max_tokens` for the response, 0.32 reserves one token."""
+    """Return the maximum number of prompt tokens. vLLM interprets -1 differently in its versions:
+    0.31 reserves `max_tokens` for the response, 0.32 reserves one token."""
     remaining = context - max(max_tokens, 1)
     if remaining < 1:
         raise ContextLengthExceeded(
@@ -277,7 +275,7 @@ def _max_prompt_tokens(context: int, max_tokens: int) -> int:
 
 
 def max_token_bytes(vocabulary: Vocabulary) -> int:
-    """Largest number of bytes of text that one token stands for."""
+    """Return the largest number of bytes of text that one token stands for."""
     added = (len(text.encode()) for text in vocabulary.tokenizer.get_added_vocab())
     return max(max(map(len, vocabulary.token_bytes)), *added, 1)
 
@@ -329,7 +327,7 @@ Messages = Sequence[dict[str, Any]]
 
 
 def images(messages: Messages) -> Iterator[tuple[str, str]]:
-    """Path and data URI of each image."""
+    """Yield the path and data URI of each image."""
     for at, message in enumerate(messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
@@ -388,7 +386,7 @@ def _problem(uri: str) -> str | None:
     except Image.DecompressionBombError:
         return _too_large(2 * (Image.MAX_IMAGE_PIXELS or 0))
     except Exception:  # noqa: BLE001 - see above
-        return "can't be decoded. Send a complete PNG, JPEG, GIF or WebP file."
+        return "cannot be decoded. Send a complete PNG, JPEG, GIF or WebP file."
     return None
 
 

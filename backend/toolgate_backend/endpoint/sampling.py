@@ -124,7 +124,7 @@ def sampling_params(
     hooked: bool,
 ) -> SamplingParams:
     """vLLM's parameters, based on the model's own generation_config. `hooked` selects the automaton
-    as vLLM's native grammar. Raises InvalidRequest."""
+    as vLLM's native grammar. Raise InvalidRequest."""
     check_token_ids(sampling, vocabulary.size)
     _check_allowed(sampling, spec, vocabulary)
     params = defaults | sampling.model_dump(exclude_none=True)
@@ -203,8 +203,7 @@ def client_error(error: Exception) -> InvalidRequest:
 
 
 def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:
-    """Raise an error if `allowed_token_ids` conflicts with the enforcement, or contains no text
-    token."""
+    """Raise an error if `allowed_token_ids` conflicts with the enforcement, or contains no text."""
     if sampling.allowed_token_ids is None:
         return
     if not {*sampling.allowed_token_ids} - vocabulary.special:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -31,15 +31,8 @@ from ..enforcement.spec import Spec
 from ..grammars.registry import make_registry
 from ..settings import Settings, settings
 from ..tokens.vocabulary import Vocabulary, from_model_config
+from . import kv_transfer
 from .admission import InFlightRequests, needed_sources
-from .kv_transfer import (
-    data_parallel_rank,
-    engine_request_id,
-    free_remote_blocks,
-    prefill_params,
-    prefilled,
-    with_transfer,
-)
 from .rendering import Renderer, TurnStart
 from .sampling import budget_of, check_prompt_logprobs, make_spec, sampling_params
 from .token_stream import LogprobFormat, raw_events, with_client_errors
@@ -156,7 +149,7 @@ class Service:
         )
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
-        """Load the new grammars on every rank. Returns when each has a verdict. Raises
+        """Load the new grammars on every rank. Return when each has a verdict. Raise
         BackendUnavailable as `info` does."""
         self._in_flight.require_open()
         self._require_calls(wanted)
@@ -192,7 +185,7 @@ class Service:
         )
 
     async def count(self, request: wire.CountTokens) -> wire.TokenCount:
-        """The number of tokens of a prompt, rendered as for a response."""
+        """Return the number of tokens of a prompt, rendered as for a response."""
         with self._in_flight.track():
             self._require_same(request)
             self._lora(request.model)
@@ -208,10 +201,10 @@ class Service:
         with self._handled(request, headers) as span:
             prompt, prompt_ids, _ = await self._renderer.render_request(request)
             budget_of(request, len(prompt_ids), self._config)
-            outputs = self._sequence(prompt, prefill_params(), request, headers, span)
+            outputs = self._sequence(prompt, kv_transfer.prefill_params(), request, headers, span)
             async with aclosing(outputs):
                 *_, last = [output async for output in with_client_errors(outputs)]
-        return prefilled(request, len(prompt_ids), last)
+        return kv_transfer.prefilled(request, len(prompt_ids), last)
 
     async def generate(
         self, request: wire.GenerateRequest, headers: Mapping[str, str] | None = None
@@ -222,7 +215,8 @@ class Service:
         headers = headers or {}
         async with AsyncExitStack() as stack:
             refusal = await stack.enter_async_context(AsyncExitStack())
-            refusal.push_async_callback(free_remote_blocks, self._engine, request, headers)
+            free = partial(kv_transfer.free_remote_blocks, self._engine, request, headers)
+            refusal.push_async_callback(free)
             span = stack.enter_context(self._handled(request, headers))
             checked = await self._check(request, stack)
             outputs = self._sequence(checked.prompt, checked.params, request, headers, span)
@@ -289,8 +283,8 @@ class Service:
 
     @contextmanager
     def _handled(self, request: wire.GenerateRequest, headers: Mapping[str, str]) -> Iterator[Span]:
-        """Count the request as in flight, in a span. Raises BackendUnavailable,
-        FingerprintMismatch, and InvalidRequest for an unknown model."""
+        """Count the request as in flight, in a span. Raise BackendUnavailable, FingerprintMismatch,
+        and InvalidRequest for an unknown model."""
         attributes: dict[str, tracing.Value] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.request.model": request.model,
@@ -315,11 +309,11 @@ class Service:
         lora = self._lora(request.model)
         outputs: AsyncGenerator[Any, None] = self._engine.generate(
             prompt,
-            with_transfer(params, request),
-            engine_request_id(request, headers),
+            kv_transfer.with_transfer(params, request),
+            kv_transfer.engine_request_id(request, headers),
             lora_request=lora,
             priority=request.priority,
-            data_parallel_rank=data_parallel_rank(headers),
+            data_parallel_rank=kv_transfer.data_parallel_rank(headers),
             trace_headers=tracing.outgoing(span) or None,
             # Mask from the first token on, whichever reasoning parser vLLM uses.
             reasoning_ended=True,

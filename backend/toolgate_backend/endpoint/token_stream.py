@@ -94,8 +94,7 @@ async def raw_events(
     trace: Trace | None = None,
 ) -> AsyncIterator[wire.StreamEvent]:
     """Yield the events of one request. `outputs` are vLLM RequestOutputs of kind DELTA.
-    `logprob_format` is None if the request wants no logprobs. `trace`: None if it wants no
-    traces."""
+    `logprob_format` and `trace` are None if the request wants no logprobs or no traces."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
@@ -124,7 +123,7 @@ async def raw_events(
                     prompt_logprobs=of_prompt if first else None,
                 )
             if choice.finish_reason == "abort":  # its engine shuts down, as when another one died
-                raise BackendFailed("vLLM ended this request early. Retry the request.")
+                raise BackendFailed("vLLM ended this request early. Send the request again.")
             if choice.finish_reason is not None:
                 yield wire.EndEvent(
                     choice=choice.index,

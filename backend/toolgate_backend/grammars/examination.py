@@ -92,7 +92,7 @@ def _measured(
 def _with_blob(
     compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar
 ) -> GrammarVerdict:
-    """The verdict with the cost of loading the blob, and with the blob if loading is much
+    """Return the verdict with the cost of loading the blob, and with the blob if loading is much
     cheaper."""
     try:
         packed = compiler.pack(job.key, grammar)

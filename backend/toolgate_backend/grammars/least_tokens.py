@@ -19,18 +19,9 @@ import jsonschema_rs
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import INPUT, grammar_of
-from toolgate_core.dialects.dialect import GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import FlatTags, GemmaValues, Json, NestedTags, Pythonic
 from toolgate_core.schema.closed_objects import close_objects
-from toolgate_core.schema.regular.parts import (
-    Alternatives,
-    Characters,
-    Group,
-    Part,
-    Repeated,
-    Unsupported,
-    has,
-)
-from toolgate_core.schema.regular.parts import Sequence as InOrder
+from toolgate_core.schema.regular import parts
 from toolgate_core.schema.regular.reading import parse
 from toolgate_core.schema.types import type_of
 
@@ -86,25 +77,25 @@ def short_match(pattern: str, liked: str) -> str:
     """Return a short text that a pattern matches, without regard to what it asserts."""
     try:
         return _short_match(parse(pattern), liked + LIKED)
-    except Unsupported:
+    except parts.Unsupported:
         return ""
 
 
-def _short_match(part: Part, liked: str) -> str:
+def _short_match(part: parts.Part, liked: str) -> str:
     match part:
-        case Characters(ranges, properties):
+        case parts.Characters(ranges, properties):
             if properties:  # most have letters, and a wrong guess costs a token or two
                 return liked[0]
             if not ranges:
-                raise Unsupported("no character")
-            return next((each for each in liked if has(ranges, ord(each))), chr(ranges[0][0]))
-        case Group(one):
+                raise parts.Unsupported("no character")
+            return next((each for each in liked if parts.has(ranges, ord(each))), chr(ranges[0][0]))
+        case parts.Group(one):
             return _short_match(one, liked)
-        case InOrder(parts):
-            return "".join(_short_match(each, liked) for each in parts)[:MAX_LENGTH]
-        case Alternatives(options):
+        case parts.Sequence(inner):
+            return "".join(_short_match(each, liked) for each in inner)[:MAX_LENGTH]
+        case parts.Alternatives(options):
             return min((_short_match(each, liked) for each in options), key=len)
-        case Repeated(one, least):
+        case parts.Repetition(one, least):
             return _short_match(one, liked) * min(least, MAX_LENGTH) if least else ""
     return ""
 
@@ -198,11 +189,12 @@ def _least(found: Iterable[_Short]) -> _Short | None:
     return min(found, key=lambda each: each.tokens, default=None)
 
 
-def _together(parts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _Short | None:
-    """The container that `make` makes of values; None if one is not known, or it is too long."""
-    known = [each for each in parts if each is not None]
+def _together(shorts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _Short | None:
+    """Return the container that `make` makes of values; None if one is not known, or it is too
+    long."""
+    known = [each for each in shorts if each is not None]
     length = sum(each.length for each in known)
-    if len(known) < len(parts) or length > MAX_LENGTH:
+    if len(known) < len(shorts) or length > MAX_LENGTH:
         return None
     tokens = 1 + sum(each.tokens for each in known)
     return _Short(tokens, length + 2, make([each.value for each in known]))
@@ -278,7 +270,7 @@ class LeastTokens:
         """Yield the texts of some arguments, in the encoding of marks."""
         encode = self._form.marks.encode
         match self._form.codec:
-            case Tagged() as codec:
+            case FlatTags() as codec:
                 yield "".join(_tagged(codec, *each, encode) for each in value.items())
             case NestedTags(namespace, item):
                 yield "".join(_nested(encode(namespace), item, *each) for each in value.items())
@@ -301,7 +293,7 @@ def _moved(order: Sequence[str], name: str, *, to_front: bool) -> list[str]:
     return [name, *others] if to_front else [*others, name]
 
 
-def _json(value: Any, codec: Json | Tagged = Json()) -> str:  # noqa: B008 - frozen
+def _json(value: Any, codec: Json | FlatTags = Json()) -> str:  # noqa: B008 - frozen
     separators = (codec.item_separator, codec.key_separator)
     return _plain(json.dumps(value, ensure_ascii=False, separators=separators))
 
@@ -311,7 +303,7 @@ def _plain(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _tagged(codec: Tagged, name: str, value: Any, encode: Any) -> str:
+def _tagged(codec: FlatTags, name: str, value: Any, encode: Any) -> str:
     for char, written in codec.escapes:
         name = name.replace(char, written)
     middle = codec.middle.replace("{type}", dict(codec.types).get(type_of(value), ""))

@@ -1,7 +1,7 @@
 """The kinds of strings: which text and tokens go on inside one, with its state unchanged.
 
 A text inside a string is *whole* if it consists of complete characters and escapes, and its end
-can't be a part of the mark that ends the string. After each whole text the same may follow.
+cannot be a part of the mark that ends the string. After each whole text the same may follow.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class RawText:
     quote: bytes
     """The mark in which the string is; empty if it is between tags."""
     closes: tuple[bytes, ...]
-    """The texts that the string can't contain."""
+    """The texts that the string cannot contain."""
     ends: tuple[bytes, ...]
     """Texts that the string may contain, but after which its end may come."""
     end: bytes

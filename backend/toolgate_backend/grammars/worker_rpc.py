@@ -77,7 +77,7 @@ class WorkerRpc:
             self._polling = None
 
     async def _poll(self) -> bool:
-        """Set the verdicts that every rank has reached. Returns whether there were any."""
+        """Set the verdicts that every rank has reached. Return whether there were any."""
         results = await self._rpc("toolgate_verdicts", args=(sorted(self._sent),))
         by_key: dict[str, list[GrammarVerdict]] = {}
         for rank in results:

@@ -53,12 +53,12 @@ class Correction:
 
 
 def corrections(schema: Any) -> tuple[Correction, ...]:
-    """The corrections that `corrected` makes."""
+    """Return the corrections that `corrected` makes."""
     return tuple(_correct(deep_copy(schema), schema))
 
 
 def corrected(schema: Any) -> Any:
-    """The schema as it was meant. Without slips it is the given one, otherwise a copy."""
+    """Return the schema as it was meant. Without slips it is the given one, otherwise a copy."""
     copy = deep_copy(schema)
     return copy if [*_correct(copy, schema)] else schema
 
@@ -119,8 +119,8 @@ def _read(keyword: str, value: Any, schema: dict[str, Any]) -> tuple[Any, str] |
 
 
 def _types(value: Any) -> Any:
-    """The value of `type` with the names that JSON Schema has for the types; empty if it allows
-    any. `string|null` and `string?` are lists."""
+    """Return the value of `type` with the names that JSON Schema has for the types; empty if it
+    allows any. `string|null` and `string?` are lists."""
     if isinstance(value, str):
         names = [*value.removesuffix("?").split("|"), *["null"] * value.endswith("?")]
         if len(names) > 1:
@@ -157,7 +157,7 @@ def _meant(schema: Any, ref: Any, at: str, spelled: dict[str, list[str]]) -> str
 
 
 def _spelled(schema: Any) -> dict[str, list[str]]:
-    """The pointers of all schemas inside a schema, by what references to them may spell."""
+    """Return the pointers of all schemas inside a schema, by what references to them may spell."""
     spelled: dict[str, list[str]] = {}
     for pointer, node in subschemas(schema):
         if pointer and isinstance(node, dict) and not {"$id", "id"}.isdisjoint(node):
@@ -169,6 +169,6 @@ def _spelled(schema: Any) -> dict[str, list[str]]:
 
 
 def _plain(pointer: str) -> str:
-    """A JSON Pointer without escapes, with one spelling of definitions."""
+    """Return a JSON Pointer without escapes, with one spelling of definitions."""
     text = unquote(pointer).replace("~1", "/").replace("~0", "~")
     return re.sub("/(definitions|components/schemas)/", _DEFINITION, text)

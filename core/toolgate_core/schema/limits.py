@@ -45,8 +45,7 @@ def check_limits(
 
     The check walks the schema once, level by level, without recursion, and stops at the first limit
     that is exceeded. It accepts values that are not valid in JSON (NaN, unpaired surrogates):
-    `grammar_key.tool_hash` and the grammar engines refuse them with errors of their own.
-    """
+    `grammar_key.tool_hash` and the grammar engines refuse them with errors of their own."""
     counts = {"nodes": 0, "properties": 0, "text": 0}
     level: list[tuple[Trail, object]] = [(None, parameters)]
     depth = 0

@@ -26,7 +26,7 @@ from .regular.parts import (
     Alternatives,
     Characters,
     Part,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     every_part,
@@ -98,7 +98,7 @@ def derivative(part: Part, character: str) -> Part:
             return _either(inside, derivative(rest, character)) if may_be_empty(first) else inside
         case Alternatives(options):
             return _either(*(derivative(each, character) for each in options))
-        case Repeated(one, least, most):
+        case Repetition(one, least, most):
             if most == 0:
                 return NOTHING
             left = None if most is None else most - 1
@@ -176,7 +176,7 @@ State = tuple[tuple[int, ...] | None, ...]
 None if it allows no text that begins so."""
 
 
-class Counted(NamedTuple):
+class LengthState(NamedTuple):
     """A state of which only the number of characters matters."""
 
     length: int
@@ -197,7 +197,7 @@ class Counted(NamedTuple):
         return bool(self.kind) and all(abs(each) - self.length > more for each in self.kind)
 
 
-class _Constrained:
+class _ConstraintLanguage:
     """One constraint."""
 
     def __init__(self, constraint: Constraint) -> None:
@@ -257,7 +257,7 @@ class _Constrained:
 class StringLanguage:
     """What is known of one string: that it has one of these constraints."""
 
-    def __init__(self, constraints: list[_Constrained]) -> None:
+    def __init__(self, constraints: list[_ConstraintLanguage]) -> None:
         self._constraints = constraints
         self.begin: State = tuple(each.begin for each in constraints)
 
@@ -270,8 +270,8 @@ class StringLanguage:
             return None
         return None if found.count(None) == len(found) else found
 
-    def counted(self, state: State) -> Counted | None:
-        """Return the state as `Counted`; None if a pattern matters."""
+    def counted(self, state: State) -> LengthState | None:
+        """Return the state as `LengthState`; None if a pattern matters."""
         kind: set[int] = set()
         for each, at in zip(self._constraints, state, strict=True):
             if at is not None:
@@ -280,7 +280,7 @@ class StringLanguage:
                     return None
                 kind.update(changes)
         counts = [at[0] for at in state if at is not None]
-        return Counted(max(counts), tuple(sorted(kind)))
+        return LengthState(max(counts), tuple(sorted(kind)))
 
 
 class StringLanguages:
@@ -289,7 +289,7 @@ class StringLanguages:
 
     def __init__(self, constraints: Iterable[Constraint], listed: frozenset[str]) -> None:
         """`listed`: other strings that there may be."""
-        self._constraints = [_Constrained(each) for each in constraints]
+        self._constraints = [_ConstraintLanguage(each) for each in constraints]
         self._listed = listed
         self._tests: dict[str, list[bool | None]] = {}
         """By text: what each constraint allows."""
@@ -299,7 +299,7 @@ class StringLanguages:
         for each in self._constraints:
             self._find_tests(each)
 
-    def _find_tests(self, constraint: _Constrained) -> None:
+    def _find_tests(self, constraint: _ConstraintLanguage) -> None:
         """Find a text that the constraint allows and no list has, and one that it refuses."""
         wanted = {True, False} if constraint.has_patterns else {True}  # lengths take long to read
         try:
@@ -314,8 +314,8 @@ class StringLanguages:
         except (Unsupported, RecursionError):
             pass
 
-    def _verdict(self, text: str) -> Callable[[_Constrained], bool | None]:
-        def verdict(constraint: _Constrained) -> bool | None:
+    def _verdict(self, text: str) -> Callable[[_ConstraintLanguage], bool | None]:
+        def verdict(constraint: _ConstraintLanguage) -> bool | None:
             try:
                 return constraint.may_go_on(constraint.after(constraint.begin, text))
             except (Unsupported, RecursionError):

@@ -35,8 +35,8 @@ class TypeReader:
         """By identity: a schema and what it combines."""
 
     def member(self, schema: Any, key: str | int) -> Types:
-        """The types of the member `key` of the objects that `schema` describes, or of the item
-        `key` of the arrays."""
+        """Return the types of the member `key` of the objects that `schema` describes, or of the
+        item `key` of the arrays."""
         kind = "object" if isinstance(key, str) else "array"
 
         def own(each: Mapping[str, Any]) -> Types:
@@ -47,12 +47,12 @@ class TypeReader:
         return self._types(schema, own, {})
 
     def value(self, schema: Any) -> Types:
-        """The types of the values that `schema` describes."""
+        """Return the types of the values that `schema` describes."""
         return self._types(schema, own_types, self._values)
 
     def combined(self, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """A schema and all schemas that it combines for the same value, each once. Empty if there
-        are more than `MAX_COMBINED`."""
+        """Return a schema and all schemas that it combines for the same value, each once. Empty if
+        there are more than `MAX_COMBINED`."""
         if id(schema) not in self._combined:
             self._combined[id(schema)] = schema, _combined(schema, self._document)
         return self._combined[id(schema)][1]
@@ -60,7 +60,7 @@ class TypeReader:
     def _types(
         self, schema: Any, own: Callable[[Mapping[str, Any]], Types], known: dict[int, Types]
     ) -> Types:
-        """The types of a schema whose own keywords allow `own`. Adds them to `known`."""
+        """Return the types of a schema whose own keywords allow `own`. Adds them to `known`."""
         if not isinstance(schema, Mapping):
             return NONE if schema is False else ALL
         if id(schema) not in known:
@@ -78,8 +78,8 @@ class TypeReader:
 
 
 def argument_types(parameters: Mapping[str, Any], key: str) -> frozenset[str]:
-    """The types that the argument `key` can have, as far as the schema tells; `ALL` if the schema
-    does not tell anything, or forbids the argument."""
+    """Return the types that the argument `key` can have, as far as the schema tells; `ALL` if the
+    schema does not tell anything, or forbids the argument."""
     return TypeReader(parameters).member(parameters, key) or ALL
 
 
@@ -98,7 +98,7 @@ def _combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any
 
 
 def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
-    """The schemas that `schema` combines. A value satisfies one or more of each group."""
+    """Yield the schemas that `schema` combines. A value satisfies one or more of each group."""
     if (pointer := pointer_of_ref(schema.get("$ref"))) is not None:
         yield [at_pointer(document, pointer)]
     yield from ([each] for each in _list(schema, "allOf"))
@@ -106,8 +106,8 @@ def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
 
 
 def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
-    """The schemas of a member or item that `schema` itself has, without references and others that
-    it combines."""
+    """Return the schemas of a member or item that `schema` itself has, without references and
+    others that it combines."""
     if isinstance(key, int):
         first = _list(schema, "prefixItems")
         if key < len(first):
@@ -126,7 +126,7 @@ def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
 
 
 def own_types(schema: Mapping[str, Any]) -> Types:
-    """The types that the keywords of `schema` itself allow."""
+    """Return the types that the keywords of `schema` itself allow."""
     found = ALL
     if "type" in schema:
         listed = schema["type"]
@@ -150,12 +150,12 @@ _TYPE_NAMES: dict[type, str] = {
 
 
 def type_of(value: object) -> str:
-    """The name of a JSON value's type, with `integer` apart from `number`."""
+    """Return the name of a JSON value's type, with `integer` apart from `number`."""
     return _TYPE_NAMES.get(type(value), "object")
 
 
 def types_of(values: Iterable[object]) -> Types:
-    """A number such as 3.0 can also be written as an integer."""
+    """Return a number such as 3.0 can also be written as an integer."""
     found = {type_of(value) for value in values}
     return frozenset(found | {"integer"} if "number" in found else found)
 

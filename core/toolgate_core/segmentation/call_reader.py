@@ -19,12 +19,12 @@ from ..dialects.dialect import (
     ID,
     NAME,
     Codec,
+    FlatTags,
     GemmaValues,
     Json,
     NestedTags,
     Part,
     Pythonic,
-    Tagged,
 )
 from ..dialects.marks import Marks
 from ..errors import EnforcementFailed
@@ -77,7 +77,7 @@ class CallReader:
         return twin
 
     def feed(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Event]:
-        """Raises EnforcementFailed if the text is not that of a call."""
+        """Raise EnforcementFailed if the text is not that of a call."""
         self._pending += text
         self._logprobs += logprobs
         events: list[Event] = []
@@ -219,11 +219,11 @@ def is_object(text: str) -> bool:
 
 
 def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> ArgumentsParser:
-    """A parser for one call. `parameters` is the tool's canonical JSON Schema."""
+    """Return a parser for one call. `parameters` is the tool's canonical JSON Schema."""
     match codec:
         case Json():
             return JsonArguments()
-        case Tagged():
+        case FlatTags():
             return TaggedArguments(codec, parameters, marks)
         case NestedTags():
             return NestedArguments(codec, parameters, marks)
@@ -247,7 +247,7 @@ class CallSequence:
         """Number of complete calls."""
 
     def copy(self) -> CallSequence:
-        """An independent copy with the same state."""
+        """Return an independent copy with the same state."""
         twin = copy(self)
         twin._reader = self._reader.copy() if self._reader is not None else None
         return twin
@@ -265,7 +265,7 @@ class CallSequence:
             self._follow(text, events)
 
     def cut(self, *, repeats: bool = False) -> list[Event]:
-        """The events at the end by `max_tokens`, or by a call that `repeats` itself."""
+        """Return the events at the end by `max_tokens`, or by a call that `repeats` itself."""
         if not self.in_call:
             return [Finish("length", repeats=repeats)]
         assert self._reader is not None

@@ -24,7 +24,7 @@ from typing import Any
 
 from toolgate_core.custom_tools import INPUT, Grammar, custom_parameters, grammar_of
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
-from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
+from toolgate_core.killable import JobLimits, LimitExceeded, WorkerPool
 from toolgate_core.schema.canonical import TEXT
 from toolgate_core.schema.regular.parts import LINE_END, SPACE, other_than, written
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
@@ -164,7 +164,7 @@ class ValidationService:
         self._pool = WorkerPool(
             f"{Validator.__module__}:work",
             JobResult,
-            Limits(cpu_seconds, wall_seconds),
+            JobLimits(cpu_seconds, wall_seconds),
             task="validate schemas and calls",
             workers=workers,
             wait_seconds=wall_seconds,

@@ -111,20 +111,20 @@ class FurtherMembers:
     schema: Any
     """Schema of their values."""
     declared: frozenset[str] = frozenset()
-    """The names that they can't have."""
+    """The names that they cannot have."""
     pattern: str | None = None
     """A pattern of the names that they have; None if they have all others."""
 
 
 def declared_members(node: dict[str, Any]) -> dict[str, Any]:
-    """The schemas of declared members, and of those that are only required, by name."""
+    """Return the schemas of declared members, and of those that are only required, by name."""
     properties, rest = node.get("properties", {}), node.get("additionalProperties", True)
     required = {name: rest for name in node.get("required", ()) if name not in properties}
     return {**properties, **required}
 
 
 def further_members(node: dict[str, Any]) -> FurtherMembers | None:
-    """The members that an object does not declare; None if it has no others."""
+    """Return the members that an object does not declare; None if it has no others."""
     rest, pattern = node.get("additionalProperties", True), None
     if node.get("patternProperties"):
         [(pattern, rest)] = node["patternProperties"].items()
@@ -133,7 +133,7 @@ def further_members(node: dict[str, Any]) -> FurtherMembers | None:
 
 
 def member_counts(node: dict[str, Any]) -> tuple[int, int | None]:
-    """The least and the greatest number of members."""
+    """Return the least and the greatest number of members."""
     most = node.get("maxProperties")
     return int(node.get("minProperties", 0)), None if most is None else int(most)
 

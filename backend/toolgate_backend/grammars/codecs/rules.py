@@ -112,7 +112,7 @@ def tag_text(types: Collection[str]) -> TagText:
 
 
 @dataclass
-class Rules:
+class GrammarRules:
     """A grammar in the making. `start` of the whole grammar refers to the rule `arguments`."""
 
     lines: list[str] = field(default_factory=list)
@@ -233,8 +233,7 @@ def encoded_literal(encoded: str, marks: Marks) -> str:
 
     Marks are written as `<[id]>`, because a string of Lark never matches a special token. The
     result can be used in rules, and in terminals if the text contains no mark. It is empty for the
-    empty text.
-    """
+    empty text."""
     parts: list[str] = []
     text = ""
     for char in encoded:

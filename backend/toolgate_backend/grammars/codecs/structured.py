@@ -12,7 +12,7 @@ from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
 from . import nodes
-from .rules import MAX_UNORDERED, Rules, encoded_literal, quoted
+from .rules import MAX_UNORDERED, GrammarRules, encoded_literal, quoted
 
 
 def without_unwritable(
@@ -130,7 +130,7 @@ class StructuredGrammar(ABC):
     ) -> None:
         """`codec`: that of the class."""
         schema = nodes.without_root_references(_with_declared(schema, typed_by))
-        self.rules = Rules()
+        self.rules = GrammarRules()
         self._codec = codec
         self._marks = marks
         self._typed_by = typed_by

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolgate_core.dialects.arguments.parser import PATTERNS
-from toolgate_core.dialects.dialect import Tagged
+from toolgate_core.dialects.dialect import FlatTags
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 from toolgate_core.schema.types import TypeReader, argument_types
@@ -15,7 +15,7 @@ from toolgate_core.schema.types import TypeReader, argument_types
 from ...errors import GrammarRefused, NotRepresentable
 from . import nodes
 from .raw_strings import RawStrings, exactly, further_names
-from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
+from .rules import MAX_UNORDERED, OTHERS, GrammarRules, encoded_literal, quoted, tag_text
 
 _OBJECT_KEYWORDS = frozenset({"type", "$defs", *nodes.OF_OBJECTS})
 _SCALARS = frozenset({"null", "boolean", "integer", "number"})
@@ -30,7 +30,7 @@ class TaggedGrammar:
     `typed_by` the canonical one, by which the client's gateway reads the values."""
 
     def __init__(
-        self, codec: Tagged, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+        self, codec: FlatTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
     ) -> None:
         """Raise GrammarRefused."""
         schema = nodes.without_root_references(schema)
@@ -39,7 +39,7 @@ class TaggedGrammar:
         self._marks = marks
         self._typed_by = typed_by
         self._definitions = schema.get("$defs", {})
-        self.rules = Rules()
+        self.rules = GrammarRules()
         end, close = marks.encode(codec.end), marks.encode(codec.close)
         self._strings = RawStrings(self.rules, end, close, marks, cdata=codec.cdata)
         self._end = self._strings.end

@@ -59,7 +59,7 @@ class CustomGrammars:
             if texts.writing != "raw":  # so that no mask leads to a character without an escape
                 regex = f"{regex} & /(?s:{WRITABLE})*/"
                 if not self._has_text(regex):
-                    reason = "it matches only texts with control characters that calls can't have"
+                    reason = "it matches only texts with control characters that calls cannot have"
                     raise GrammarRefused(reason, "")
                 source = f"{_START}TEXT\nTEXT: {regex}"
         before, after = form.grammar_texts(name)

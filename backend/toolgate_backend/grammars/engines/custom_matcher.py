@@ -119,7 +119,7 @@ class Parts:
     after: FixedText
     """The text after the input."""
     forbidden: bytes
-    """A text that the input can't contain; empty if it can contain all."""
+    """A text that the input cannot contain; empty if it can contain all."""
     view: View
 
     @cached_property

@@ -20,7 +20,7 @@ import numpy as np
 
 from toolgate_core.custom_tools import INPUT
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
-from toolgate_core.dialects.dialect import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import Codec, FlatTags, GemmaValues, Json, NestedTags, Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
@@ -40,7 +40,7 @@ class InputTexts:
     after: str
     writing: Writing
     forbidden: str = ""
-    """The text at which readers end a raw input, so that it can't contain it; not encoded."""
+    """The text at which readers end a raw input, so that it cannot contain it; not encoded."""
 
 
 def input_texts(codec: Codec, marks: Marks) -> InputTexts:
@@ -50,7 +50,7 @@ def input_texts(codec: Codec, marks: Marks) -> InputTexts:
             return InputTexts(f'{{"{INPUT}"{separator}"', '"}', "json")
         case Pythonic():
             return InputTexts(f'{INPUT}="', '"', "python")
-        case Tagged():
+        case FlatTags():
             types = dict(codec.types)
             middle = codec.middle.replace("{type}", types.get("string", ""))
             before = f"{codec.begin}{INPUT}{middle}{CDATA if codec.cdata else ''}"
@@ -202,8 +202,7 @@ class View:
         return self._escaped_begin + token
 
     def before_backslash(self, token: int) -> int | None:
-        """Return the part of a token without the backslash in which it ends; None if it does not
-        end in one."""
+        """Return the part of a token without the backslash at its end; None if there is none."""
         number = self._split_numbers.get(token)
         return None if number is None else self._split_begin + number * self._split_parts
 
@@ -275,8 +274,7 @@ class View:
         return [self.ids[each] for each in PROBES if each in self.ids]
 
     def _openings(self, text: bytes) -> dict[int, int]:
-        """Return the tokens that begin with `text` and go on with a part of an input, with that
-        part."""
+        """Return the tokens that begin with `text` and go on with a part of an input: the part."""
         openings: dict[int, int] = {}
         for whole, token in self._sorted[bisect_left(self._sorted, (text, -1)) :]:
             if not whole.startswith(text):

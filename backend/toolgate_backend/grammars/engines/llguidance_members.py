@@ -19,7 +19,7 @@ from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 from ..codecs import nodes
 from ..codecs.raw_strings import undeclared
-from ..codecs.rules import MAX_UNORDERED, Rules, exact_numbers, quoted
+from ..codecs.rules import MAX_UNORDERED, GrammarRules, exact_numbers, quoted
 
 MAX_RULES = 400_000
 """Maximum length of the rules, in characters. Definitions are repeated in each value that uses
@@ -49,7 +49,7 @@ def member_rules(schema: dict[str, Any], options: Mapping[str, Any]) -> str | No
 class _Members:
     def __init__(self, schema: dict[str, Any], options: Mapping[str, Any]) -> None:
         self.schema = schema
-        self.rules = Rules()
+        self.rules = GrammarRules()
         self._options = {"x-guidance": dict(options)}
         self._definitions = schema.get("$defs", {})
         self._item = quoted(str(options["item_separator"]))

@@ -21,8 +21,8 @@ from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from ..text_kinds import FreeTexts
-from .node import Node, Position
-from .node_maker import NodeMaker, Shared
+from .node import Node, StringPosition
+from .node_maker import GraphContext, NodeMaker
 from .value_places import value_of
 
 _BEGUN = re.compile(rb"-|-?\d[\d.eE+-]*")
@@ -87,7 +87,7 @@ def _shape(number: bytes) -> bytes:
 class TokenGraph:
     """All methods can be called from any thread, with any node of this grammar."""
 
-    def __init__(self, grammar: MeasuredGrammar, shared: Shared) -> None:
+    def __init__(self, grammar: MeasuredGrammar, shared: GraphContext) -> None:
         self._shared = shared
         self._maker = NodeMaker(grammar, shared)
         self._numbers = Numbers(grammar.compiled.free)
@@ -197,7 +197,7 @@ class TokenGraph:
         return after
 
     def _inside(
-        self, node: Node, token: int, row: Row, position: Position, whole: bytes, begun: bytes
+        self, node: Node, token: int, row: Row, position: StringPosition, whole: bytes, begun: bytes
     ) -> Node | None:
         """Return the node after a token with which a text goes on inside a string: after `position`
         comes `whole`, which ends with `begun`."""
@@ -253,7 +253,7 @@ class TokenGraph:
 class TokenGraphs:
     """The graphs of the loaded grammars. A graph goes with its grammar."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: GraphContext) -> None:
         self.shared = shared
         self.memory = shared.memory
         self.memory.begin_anew = self._begin_anew

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from toolgate_core.dialects.dialect import GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import FlatTags, GemmaValues, NestedTags, Pythonic
 
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
@@ -60,7 +60,7 @@ def mark_of(place: Place) -> bytes | None:
     return b"" if place.raw else place.quote or None
 
 
-class _Quoted:
+class _QuotedStrings:
     """Strings in quotation marks."""
 
     begin = BEGIN
@@ -104,7 +104,7 @@ class _Quoted:
         return self._ending.search(token) is not None
 
 
-JSON = _Quoted((b'"',), escapes=True)
+JSON = _QuotedStrings((b'"',), escapes=True)
 
 
 class _Tags:
@@ -112,7 +112,7 @@ class _Tags:
 
     begin = BETWEEN
 
-    def __init__(self, form: CallForm, codec: Tagged) -> None:
+    def __init__(self, form: CallForm, codec: FlatTags) -> None:
         def encoded(text: str) -> bytes:
             return units(form.marks.encode(text), form.marks)
 
@@ -183,21 +183,21 @@ class _NestedTags:
         return False
 
 
-PlaceReader = _Quoted | _Tags | _NestedTags
+PlaceReader = _QuotedStrings | _Tags | _NestedTags
 
 
 def reader_of(form: CallForm) -> PlaceReader:
     """Return the reader of a dialect's calls."""
     match form.codec:
-        case Tagged() as codec:
+        case FlatTags() as codec:
             return _Tags(form, codec)
         case NestedTags() as codec:
             return _NestedTags(form, codec)
         case GemmaValues(quote=quote):
             mark = units(form.marks.encode(quote), form.marks)
-            return _Quoted((mark,), escapes=False)
+            return _QuotedStrings((mark,), escapes=False)
         case Pythonic():
-            return _Quoted((b'"', b"'"), escapes=True)
+            return _QuotedStrings((b'"', b"'"), escapes=True)
         case _:
             return JSON
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...schema.types import ALL, argument_types
-from ..dialect import Tagged
+from ..dialect import FlatTags
 from ..marks import Marks
 from .parser import Scalars, SteppedParser, escaped
 
@@ -23,7 +23,7 @@ class TaggedArguments(SteppedParser):
     an object or array and these are allowed. Masks let an undeclared argument of an open object be
     written twice; the JSON text then has it twice, too, and the last one counts."""
 
-    def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
+    def __init__(self, codec: FlatTags, parameters: Mapping[str, Any], marks: Marks) -> None:
         super().__init__(marks, TaggedArguments._between)
         self._codec = codec
         self._marks = marks
@@ -125,7 +125,7 @@ class TaggedArguments(SteppedParser):
         return '"'
 
     def _raw(self) -> str | None:
-        """A string until the first `close`."""
+        """Return a string until the first `close`."""
         at = self._pending.text.find(self._close)
         if at < 0:
             known = self._pending.length_before(self._end_text)

@@ -58,7 +58,7 @@ class TypedValues(SteppedParser):
     # --- what differs between codecs ---
 
     def _key(self) -> str | None:
-        """A key, or the beginning of one that is a string; None if more text is needed."""
+        """Return a key, or the beginning of one that is a string; None if more text is needed."""
         raise NotImplementedError
 
     def _begin_string(self) -> bool | None:
@@ -77,7 +77,7 @@ class TypedValues(SteppedParser):
     # --- steps ---
 
     def _member(self) -> str | None:
-        """A key, or the end of an object."""
+        """Return a key, or the end of an object."""
         if not self._pending.skip_space():
             return None
         opened = "" if self._begun else "{"
@@ -101,7 +101,7 @@ class TypedValues(SteppedParser):
         return ": "
 
     def _value(self) -> str | None:
-        """The beginning of a value, or the end of an array."""
+        """Return the beginning of a value, or the end of an array."""
         if not self._pending.skip_space():
             return None
         first = self._pending.text[0]
@@ -188,8 +188,7 @@ class GemmaArguments(TypedValues):
     """Without `braces`, the arguments end before the `}` of the call, which is in `rest`.
 
     A string ends at the next quote mark: there is no escape. A key can also be a string, as in the
-    declarations of tools.
-    """
+    declarations of tools."""
 
     OUTER_END = "}"
 
@@ -201,7 +200,7 @@ class GemmaArguments(TypedValues):
             self._step = GemmaArguments._begin
 
     def _begin(self) -> str | None:
-        """The brace before the first key, which has no JSON of its own."""
+        """Return the brace before the first key, which has no JSON of its own."""
         if not self._pending.skip_space():
             return None
         if self._pending.text[0] != "{":
@@ -268,8 +267,7 @@ class PythonicArguments(TypedValues):
     """The arguments end before the `)` of the call, which is in `rest`.
 
     Strings can have either quotation mark. Keys of dicts must be strings. With `json_objects`,
-    strings in dicts can have the escape `\\/`; all other escapes of JSON are also Python's.
-    """
+    strings in dicts can have the escape `\\/`; all other escapes of JSON are also Python's."""
 
     OUTER_END = ")"
     takes_end = False

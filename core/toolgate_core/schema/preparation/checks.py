@@ -70,8 +70,8 @@ def problem_of(pattern: str) -> str:
 
 
 def unsatisfiable_part(schema: Any) -> str | None:
-    """JSON Pointer of the innermost subschema without a value if no value satisfies the schema;
-    None if one may, or if that is not known."""
+    """Return the JSON Pointer of the innermost subschema without a value if no value satisfies the
+    schema; None if one may, or if that is not known."""
     try:
         found = find_unsatisfiable(schema, validate_formats=True, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
@@ -105,7 +105,7 @@ def _has_no_text(schema: dict[str, Any]) -> bool:
 
 
 def _endless(schema: Any) -> Collection[str]:
-    """The JSON Pointers of the parts of a schema that no finite value satisfies, such as a
+    """Return the JSON Pointers of the parts of a schema that no finite value satisfies, such as a
     property that requires itself. The engines accept such schemas, and a constrained model then
     writes until its tokens are used up. Only required parts are considered."""
     endless = {
@@ -124,7 +124,7 @@ def _endless(schema: Any) -> Collection[str]:
 
 
 def _needed(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
-    """Sets of JSON Pointers: of each set, a value needs one subschema."""
+    """Yield sets of JSON Pointers: of each set, a value needs one subschema."""
     if "enum" in schema or "const" in schema:
         return
     if _has_no_text(schema):

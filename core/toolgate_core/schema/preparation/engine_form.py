@@ -54,8 +54,8 @@ class PropertyOrder:
                     self._listed.setdefault(name, []).append(len(self._lists) - 1)
 
     def sort(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """Properties in the order of the declaration that shares most names with them, then of the
-        other declarations."""
+        """Return the properties in the order of the declaration that shares most names with them,
+        then of the other declarations."""
         common = Counter(at for name in properties for at in self._listed.get(name, ()))
         names = [name for at, _ in common.most_common() for name in self._lists[at]]
         known = [name for name in dict.fromkeys(names) if name in properties]
@@ -63,8 +63,8 @@ class PropertyOrder:
 
 
 def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
-    """A copy of a normalised or canonical schema, with its properties in `order`. It is equivalent,
-    except that formats are narrowed to their patterns."""
+    """Return a copy of a normalised or canonical schema, with its properties in `order`. It is
+    equivalent, except that formats are narrowed to their patterns."""
     schema = deep_copy(schema)
     move_targets_to_defs(schema, find_references(schema))
     for _, node in [*subschemas(schema)]:
@@ -231,7 +231,7 @@ engines' own rules for larger integers are exact."""
 
 
 def unsupported_keywords(schema: Any) -> Iterator[tuple[str, str]]:
-    """The JSON Pointer and the name of each unsupported keyword."""
+    """Yield the JSON Pointer and the name of each unsupported keyword."""
     for pointer, node in reachable(schema):
         for keyword in node:
             if not _is_supported(node, keyword):
@@ -279,14 +279,14 @@ def has_readable_names(node: dict[str, Any]) -> bool:
 
 
 def _never_negative(node: dict[str, Any]) -> bool:
-    """Whether the schema excludes negative numbers. llguidance excludes them next to `multipleOf`,
-    so masks would exclude valid values of other schemas."""
+    """Return whether the schema excludes negative numbers. llguidance excludes them next to
+    `multipleOf`, so masks would exclude valid values of other schemas."""
     return any(node.get(bound, -1) >= 0 for bound in ("minimum", "exclusiveMinimum"))
 
 
 def is_exact(value: Any, most: int = EXACT, *, integers: bool = False) -> bool:
-    """Whether double precision represents every number in a value exactly, because none exceeds
-    `most`. `integers`: those may have any size."""
+    """Return whether double precision represents every number in a value exactly, because none
+    exceeds `most`. `integers`: those may have any size."""
     pending = [value]
     while pending:
         value = pending.pop()

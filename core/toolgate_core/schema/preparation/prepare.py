@@ -62,7 +62,7 @@ class PreparedSchema:
 
 
 def prepare(schema: Any) -> PreparedSchema:
-    """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
+    """Prepare a normalised schema (`document`). Raise SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     return prepare_compilable(check_schema(schema))
 
@@ -70,7 +70,7 @@ def prepare(schema: Any) -> PreparedSchema:
 def prepare_canonical(schema: Any) -> PreparedSchema | None:
     """Prepare the canonical form of a plain schema that an engine refused. That form has no
     contradictions. The result is None if the form is not fully supported, and for other schemas,
-    whose canonical form was used already. Raises SchemaNotEnforceable if no value satisfies it."""
+    whose canonical form was used already. Raise SchemaNotEnforceable if no value satisfies it."""
     if not all(traits(schema)):
         return None
     form = canonical_engine_form(schema, PropertyOrder(schema), whole=True)
@@ -113,8 +113,8 @@ multiples beyond the bound."""
 
 
 def with_bounded_multiples(form: Any, schema: Any) -> Any:
-    """The engine form of `schema`, in which multiples end at 2^53. Digits could go on without ever
-    being a multiple."""
+    """Return the engine form of `schema`, in which multiples end at 2^53. Digits could go on
+    without ever being a multiple."""
     unbounded = any(map(_is_unbounded, schema_objects(form)))
     if not unbounded or not all(map(_is_small, schema_objects(schema))):
         return form
@@ -202,8 +202,8 @@ def _reason(keyword: str, value: Any) -> Reason | None:
 
 
 def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
-    """A copy of `schema` without these occurrences, and without the keywords that depend on them.
-    `oneOf` becomes `anyOf`. The copy accepts every instance that `schema` accepts."""
+    """Return a copy of `schema` without these occurrences, and without the keywords that depend on
+    them. `oneOf` becomes `anyOf`. The copy accepts every instance that `schema` accepts."""
     schema = deep_copy(schema)
     references = find_references(schema)
     nodes = [(at_pointer(schema, o.owner), o.keyword) for o in occurrences]
@@ -219,7 +219,7 @@ def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
 
 
 def removed_occurrences(schema: Any, occurrences: Collection[Occurrence]) -> tuple[Occurrence, ...]:
-    """All occurrences that `relax` removes for `occurrences`, in the schema's order."""
+    """Return all occurrences that `relax` removes for `occurrences`, in the schema's order."""
     found = []
     for pointer, node in reachable(schema, opaque=_OPAQUE_ONLY):
         here = {o.keyword for o in occurrences if o.owner == pointer}
@@ -273,7 +273,8 @@ class Search:
         self._tried: dict[frozenset[Occurrence], Any] = {}
 
     def without(self, removed: frozenset[Occurrence]) -> Any:
-        """The engine form of the schema without these; None if the engines do not support it."""
+        """Return the engine form of the schema without these; None if the engines do not support
+        it."""
         if removed not in self._tried:
             rest = relax(self._schema, removed) if removed else self._schema
             form = engine_form(rest, self._order, whole=not removed)
@@ -283,8 +284,8 @@ class Search:
         return self._tried[removed]
 
     def smallest_removal(self) -> frozenset[Occurrence]:
-        """Occurrences without which the engines support the rest. Outer ones are tried before inner
-        ones. An occurrence is kept together with all occurrences inside it."""
+        """Return the occurrences without which the engines support the rest. Outer ones are tried
+        before inner ones. An occurrence is kept together with all occurrences inside it."""
         hard = frozenset(self._hard)
         size = sum(1 for _ in reachable(self._schema))
         if self._compiles is None and len(hard) * size > MAX_TRIES:

@@ -29,7 +29,7 @@ from .parts import (
     Look,
     Part,
     Ranges,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     every_part,
@@ -70,7 +70,7 @@ _LOW_HALF = re.compile(r"\\u([dD][c-fC-F][0-9A-Fa-f]{2})")
 
 @lru_cache(maxsize=4_096)
 def parse(pattern: str) -> Part:
-    """Raises Unsupported."""
+    """Raise Unsupported."""
     if len(pattern) > MAX_LENGTH:
         raise Unsupported(f"it has more than {MAX_LENGTH:,} characters")
     try:
@@ -235,7 +235,7 @@ class _Reader:
             if self._unicode or not isinstance(part, Look) or part.behind:
                 raise self._cursor.error("a repeated assertion")
             return part if least else EMPTY
-        return Repeated(part, least, most, lazy)
+        return Repetition(part, least, most, lazy)
 
     def _counts(self) -> tuple[int, int | None] | None:
         character = self._cursor.peek()
@@ -284,7 +284,7 @@ class _Reader:
         return folded(WORD, unicode=True) if is_folded else WORD
 
     def _set_of(self, kind: str) -> Characters | None:
-        r"""The characters of `\d`, `\p{…}` and the like; None if this is none of these."""
+        r"""Return the characters of `\d`, `\p{…}` and the like; None if this is none of these."""
         if kind.lower() in _CLASSES:
             ranges = self._word() if kind.lower() == "w" else _CLASSES[kind.lower()]
             return Characters(ranges if kind.islower() else other_than(ranges))
@@ -298,7 +298,7 @@ class _Reader:
         return Characters((), frozenset([f"{kind}{found[0]}"]))
 
     def _character_of(self, kind: str, *, in_class: bool) -> int:
-        """The character of an escape sequence that begins with `kind`."""
+        """Return the character of an escape sequence that begins with `kind`."""
         if kind in _CONTROLS:
             return ord(_CONTROLS[kind])
         if kind in "01234567" and not (self._unicode and kind != "0"):
@@ -332,7 +332,7 @@ class _Reader:
         return ord("\\")
 
     def _hexadecimal(self, kind: str) -> int | None:
-        """The character of `\\x` or `\\u`; None if no number follows."""
+        """Return the character of `\\x` or `\\u`; None if no number follows."""
         if kind == "u" and (point := self._cursor.take(_CODE_POINT)) is not None:
             code = int(point[1], 16)
             if code > 0x10FFFF:
@@ -385,7 +385,7 @@ class _Reader:
 
 
 def _simplified(part: Part) -> Part:
-    """A part without groups, and without repetitions of what is always empty, which engines
+    """Return a part without groups, and without repetitions of what is always empty, which engines
     refuse."""
     match part:
         case Group(one):
@@ -393,11 +393,11 @@ def _simplified(part: Part) -> Part:
         case Sequence(parts):
             kept = tuple(each for each in map(_simplified, parts) if each != EMPTY)
             return kept[0] if len(kept) == 1 else Sequence(kept)
-        case Repeated(one, least, most):
+        case Repetition(one, least, most):
             inside = _simplified(one)
             if most == 0 or is_always_empty(inside):
                 return inside if least else EMPTY
-            return Repeated(inside, least, most)
+            return Repetition(inside, least, most)
     return with_inside(part, _simplified)
 
 

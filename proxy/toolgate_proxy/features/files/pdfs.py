@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
+from toolgate_core.killable import JobLimits, LimitExceeded, WorkerPool
 
 from ...context import RequestContext
 from ...request.chat_request import ChatRequest, HistoryChange
@@ -70,7 +70,7 @@ class Documents:
         self._pool = WorkerPool(
             f"{module}:work",
             PdfResult,
-            Limits(cpu_seconds, wall_seconds, MEMORY_BYTES),
+            JobLimits(cpu_seconds, wall_seconds, MEMORY_BYTES),
             task="read PDFs",
             workers=workers,
             wait_seconds=wall_seconds,

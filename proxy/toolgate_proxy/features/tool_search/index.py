@@ -18,7 +18,7 @@ import re2
 from pydantic import BaseModel
 
 from toolgate_core.errors import ChecksBusy, ChecksFailed
-from toolgate_core.killable import LimitExceeded, Limits, Work, WorkerPool
+from toolgate_core.killable import JobLimits, LimitExceeded, Work, WorkerPool
 
 MAX_WORDS = 64
 """Most words of a query."""
@@ -216,7 +216,7 @@ class SearchResult(BaseModel):
 _POOL = WorkerPool(
     f"{__name__}:work",
     SearchResult,
-    Limits(CPU_SECONDS[False], WALL_SECONDS),
+    JobLimits(CPU_SECONDS[False], WALL_SECONDS),
     task="search for tools",
     workers=WORKERS,
     wait_seconds=WALL_SECONDS,
@@ -229,7 +229,7 @@ async def search(
     """As Catalogue.matching for a regular expression, and as Catalogue.ranked for words."""
     texts = await asyncio.to_thread(texts_of, tools)
     job = SearchJob(owner=owner, texts=texts, query=whole(query), limit=limit, regex=regex)
-    limits = Limits(CPU_SECONDS[regex], WALL_SECONDS)
+    limits = JobLimits(CPU_SECONDS[regex], WALL_SECONDS)
     try:
         return await _POOL.run(job, owner, limits)
     except LimitExceeded:

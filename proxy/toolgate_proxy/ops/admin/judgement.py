@@ -11,7 +11,7 @@ from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.walk import at_pointer
 from toolgate_core.tools import Tool
-from toolgate_core.turn_text import Message, NotInDialect, parse
+from toolgate_core.turn_text import NotInDialect, TurnMessage, parse
 
 from ...chat.resampling_state import value_span
 from ...request.plan import EnforcementPlan
@@ -63,7 +63,7 @@ async def judge(
     return Judgement(breaks=breaks, calls=len(parsed.calls), cut=cut)
 
 
-def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> Message | NotInDialect:
+def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> TurnMessage | NotInDialect:
     """Read a response whose reasoning the prompt may have opened."""
     errors = []
     for is_open in (False, True):
@@ -75,7 +75,7 @@ def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> Message | Not
 
 
 async def _invalid_calls(
-    text: str, message: Message, tools: Sequence[Tool], validators: ValidationService
+    text: str, message: TurnMessage, tools: Sequence[Tool], validators: ValidationService
 ) -> list[Break]:
     by_name = {tool.name: tool for tool in tools}
     breaks, after = list[Break](), 0
@@ -114,7 +114,7 @@ def _problem(violation: Violation, tool: Tool) -> str:
     return f"{place} `{violation.keyword}`{shown}"
 
 
-def _plan_violations(text: str, message: Message, plan: EnforcementPlan) -> list[Break]:
+def _plan_violations(text: str, message: TurnMessage, plan: EnforcementPlan) -> list[Break]:
     calls, names = message.calls, {tool.name for tool in plan.candidates}
     if plan.choice == "required" and not calls:
         return [_break(text, len(text), "There is no call, but the request requires one.")]
