@@ -94,15 +94,15 @@ class McpCredentials:
                 self._forwarded[name] = text
             if name == MCPRequestHandler.get_mcp_client_side_auth_header_name().lower():
                 self._token = text
-            elif (found := OF_SERVER.fullmatch(name)) is not None:
-                self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
+            elif (match := OF_SERVER.fullmatch(name)) is not None:
+                self._of_servers.setdefault(match[1], {})[_proper(match[2])] = text
 
     def hide(self, body: Mapping[str, Any]) -> Body:
         """Return the body with placeholders. Raise InvalidRequest, which repeats no value."""
-        made = _with_entries(body, self._hidden_entry)
+        hidden = _with_entries(body, self._hidden_entry)
         if isinstance(extra := body.get(EXTRA), dict):
-            made[EXTRA] = _with_entries(extra, self._hidden_entry)
-        return made
+            hidden[EXTRA] = _with_entries(extra, self._hidden_entry)
+        return hidden
 
     def reveal(self, body: Mapping[str, Any]) -> Body:
         """Return a body as the client sent it, for LiteLLM's handler."""
@@ -115,16 +115,16 @@ class McpCredentials:
 
     def of_entry(self, entry: Mapping[str, Any]) -> EntrySecrets:
         """Return the credentials of an entry in OpenAI's form."""
-        given = self._given(entry)
-        headers: dict[str, str] = given.get(HEADERS, {})
+        secrets = self._given(entry)
+        headers: dict[str, str] = secrets.get(HEADERS, {})
         of_servers = {alias: {**sent} for alias, sent in self._of_servers.items()}
         for name, value in headers.items():
-            if (found := OF_SERVER.fullmatch(name)) is not None:
-                of_servers.setdefault(found[1].lower(), {})[_proper(found[2])] = value
+            if (match := OF_SERVER.fullmatch(name)) is not None:
+                of_servers.setdefault(match[1].lower(), {})[_proper(match[2])] = value
         url = str(entry.get("server_url", ""))
         named = url.rpartition("/")[2].lower()
         for name in TOKENS:
-            if token := given.get(name):
+            if token := secrets.get(name):
                 value = f"Bearer {token.removeprefix('Bearer ')}"
                 of_servers.setdefault(named, {})["Authorization"] = value
         token = None if url == ALL_SERVERS else self._token
@@ -232,20 +232,20 @@ def _proper(header: str) -> str:
 def entries_of(body: Mapping[str, Any]) -> Iterator[tuple[str, int, Body]]:
     """Yield the entries of a body that name MCP servers, with the parameter and the place in it."""
     for name, kind in PLACES:
-        given = body.get(name)
-        for at, entry in enumerate(given if isinstance(given, list) else ()):
+        entries = body.get(name)
+        for at, entry in enumerate(entries if isinstance(entries, list) else ()):
             if isinstance(entry, dict) and entry.get("type") == kind:
                 yield name, at, entry
 
 
 def _with_entries(body: Mapping[str, Any], change: Callable[[Body, str], Body]) -> Body:
     """Return the body with its entries as `change` makes them of an entry and its path."""
-    made = dict(body)
+    changed = dict(body)
     for name, at, entry in entries_of(body):
-        if made[name] is body[name]:
-            made[name] = [*body[name]]
-        made[name][at] = change(entry, f"{name}[{at}]")
-    return made
+        if changed[name] is body[name]:
+            changed[name] = [*body[name]]
+        changed[name][at] = change(entry, f"{name}[{at}]")
+    return changed
 
 
 def _unlogged(headers: Mapping[str, str]) -> dict[str, str]:

@@ -116,21 +116,24 @@ class LiteLLMMcp(FeaturePart):
         if not (entries := mcp_entries(values)):
             return client
         # Others have none: nothing is sent to an address that the operator did not configure.
-        own = {
+        by_path = {
             path: served[0]
             for path, entry in entries.items()
             if self._credentials.names_gateway(entry)
             and (served := (await Handler.split_mcp_tools([entry]))[0])
         }
         listings = await asyncio.gather(
-            *(_listed(entry, caller, self._credentials.of_entry(entry)) for entry in own.values())
+            *(
+                _listed(entry, caller, self._credentials.of_entry(entry))
+                for entry in by_path.values()
+            )
         )
-        return client.given(McpListings, McpListings(dict(zip(own, listings, strict=True))))
+        return client.given(McpListings, McpListings(dict(zip(by_path, listings, strict=True))))
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntrySecrets) -> Listing:
     unlisted = LiteLLMServers(caller, {}, sent)
-    asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
+    named = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
         process = Handler.process_mcp_tools_without_openai_transform
         with noted_failures() as failed:
@@ -138,7 +141,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryS
                 LIST_SECONDS,
                 process(
                     caller,
-                    [asked],
+                    [named],
                     mcp_auth_header=sent.token,
                     mcp_server_auth_headers=sent.server_headers,
                     raw_headers=sent.forwarded,
@@ -193,8 +196,8 @@ class LiteLLMServers:
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
-        own = self.names.get(name, name)
-        call = {"name": own, "arguments": arguments, "call_id": own}
+        own_name = self.names.get(name, name)
+        call = {"name": own_name, "arguments": arguments, "call_id": own_name}
         try:
             with noted_failures() as failed:
                 results = await within(
