@@ -181,5 +181,5 @@ def _check_permitted(request: ChatRequest, context: RequestContext) -> None:
     for name, reason in costs.items():
         if reason:
             raise PermissionDenied(
-                f"`{name}` requires the gateway's master key, because {reason}. Remove it."
+                f"{name!r} requires the gateway's master key, because {reason}. Remove it."
             )

@@ -85,7 +85,7 @@ def as_items(value: object) -> list[Any]:
 def too_long() -> RequestTooLarge:
     return RequestTooLarge(
         f"The conversation that {PREVIOUS!r} continues is too long. Begin a new one, with a "
-        "summary in `input`.",
+        "summary in 'input'.",
         param=PREVIOUS,
     )
 
@@ -115,7 +115,7 @@ class StoredHistory:
             if missing != previous:
                 about = f"The response {missing!a}, which {previous!a} continues,"
                 what = f"{about} is not stored any more."
-            message = f"{what} Send the earlier items in `input`."
+            message = f"{what} Send the earlier items in 'input'."
             raise PreviousResponseNotFound(message, param=PREVIOUS)
         _check_continuable(conversation.turns)
         self._found |= {turn.id: turn for turn in conversation.turns}

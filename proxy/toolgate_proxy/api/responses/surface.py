@@ -12,7 +12,7 @@ from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParam
 from ...features.all import RESPONSES
 from ...features.feature import ActiveFeatures, FeatureInput
 from ...request.chat_request import ChatRequest
-from ...request_fields import invalid_value
+from ...request_fields import Fields, invalid_value
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_text_format
 from ..shared.output import COMMENT
 from ..shared.parameter import RESPONSES_TABLE, ParsedParameters, over_defaults, read_parameters
@@ -48,10 +48,8 @@ def _check_options(values: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for a response of the background that is not stored, and other
     additional output than the API has."""
     if values.get(BACKGROUND) and not values.get("store", True):
-        raise InvalidRequest(
-            "'background' requires a stored response. Remove `store: false`, or 'background'.",
-            param=BACKGROUND,
-        )
+        problem = "requires a stored response. Remove `store: false`, or 'background'."
+        raise Fields(values).refusal(BACKGROUND, problem, InvalidRequest)
     for at, name in enumerate(values.get("include", ())):
         if not isinstance(name, str) or name not in INCLUDES:
             expected = f"one of {', '.join(INCLUDES)}"
@@ -64,10 +62,8 @@ def _set_logprobs(parsed: ParsedParameters) -> None:
         parsed.values["logprobs"] = True
         return
     if parsed.sampling.get("logprob_token_ids"):
-        raise InvalidRequest(
-            f"'logprob_token_ids' requires logprobs. Add {LOGPROBS!r} to 'include'.",
-            param="logprob_token_ids",
-        )
+        problem = f"requires logprobs. Add {LOGPROBS!r} to 'include'."
+        raise Fields(parsed.values).refusal("logprob_token_ids", problem, InvalidRequest)
     parsed.sampling.pop("logprobs", None)
 
 
@@ -210,9 +206,7 @@ def _with_trigger(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a request for a response that is not stored. Raise UnsupportedParameter.
     An invalid `input` stays as it is: the parser reports it."""
     if body.get("stream"):
-        raise UnsupportedParameter(
-            "'stream' is not supported by this operation. Remove it.", param="stream"
-        )
+        raise Fields(body).refusal("stream", "is not supported by this operation. Remove it.")
     sent_input = body.get("input")
     items = as_items(sent_input)
     if not items and (sent_input is not None or not isinstance(body.get(PREVIOUS), str)):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool, text_format
 from toolgate_core.tools import content_format as json_format
 
@@ -50,9 +50,8 @@ def content_format(
         present[STRUCTURED_OUTPUTS] = structured
     if len(present) > 1:
         first, second, *_ = present
-        raise UnsupportedParameter(
-            f"{second!r} cannot be combined with {first!r}. Remove one of them.", param=second
-        )
+        problem = f"cannot be combined with {first!r}. Remove one of them."
+        raise Fields({}).refusal(second, problem)
     if structured is not None:
         return read_structured_outputs(structured, open_objects)
     return next((read(form, path, open_objects) for path, form in present.items()), None)

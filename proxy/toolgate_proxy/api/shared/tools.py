@@ -246,7 +246,7 @@ def check_loaded(entries: Iterable[object], kinds: Container[object]) -> None:
 
 def too_many(count: int) -> InvalidRequest:
     return InvalidRequest(
-        f"'tools' has {count:,} tools without `defer_loading`, but at most {MAX_LOADED:,} are "
+        f"'tools' has {count:,} tools without 'defer_loading', but at most {MAX_LOADED:,} are "
         "allowed. Defer some.",
         param="tools",
     )

@@ -174,10 +174,8 @@ def read_edits(values: Mapping[str, Any]) -> tuple[tuple[ContextEdit, ...], Comp
         raise InvalidRequest(f"{path!r} has more than one {COMPACT}… edit. Keep one.", param=path)
     if (demanded := values.get("compaction")) is not None:
         if rules:
-            raise InvalidRequest(
-                f"'compaction' cannot be combined with a {COMPACT}… edit. Remove one of them.",
-                param="compaction",
-            )
+            problem = f"cannot be combined with a {COMPACT}… edit. Remove one of them."
+            raise Fields(values).refusal("compaction", problem, InvalidRequest)
         rules = [Compaction(pauses=True, instructions=demanded.get("instructions", ""))]
     others = tuple(edit for edit in edits if not isinstance(edit, Compaction))
     return others, rules[0] if rules else None

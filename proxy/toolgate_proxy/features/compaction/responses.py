@@ -81,7 +81,7 @@ def read_compaction(values: Mapping[str, Any], items: Sequence[object]) -> Compa
         if is_trigger(item):
             path = f"input[{at}]"
             raise InvalidRequest(
-                f"{path!r}: an item of the type {TRIGGER!r} must be the last one of `input`.",
+                f"{path!r}: an item of the type {TRIGGER!r} must be the last one of 'input'.",
                 param=path,
             )
     if items and is_trigger(items[-1]):

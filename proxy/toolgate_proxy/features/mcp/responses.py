@@ -149,7 +149,7 @@ class McpInResponses(ResponsesFeature):
             param = item.path("approval_request_id")
             raise InvalidRequest(
                 f"{param!r}: no `mcp_approval_request` with this id, and without an answer, "
-                "precedes it. Include that item in `input`.",
+                "precedes it. Include that item in 'input'.",
                 param=param,
             )
         if item.flag("approve"):
@@ -181,7 +181,7 @@ class McpInResponses(ResponsesFeature):
             if call.name not in servers or not tools.is_loaded(call.name):
                 raise InvalidRequest(
                     f"The approved call of {call.name!r} at {call.path!r} cannot run: the "
-                    "request does not offer the tool. Send the same MCP servers in `tools`.",
+                    "request does not offer the tool. Send the same MCP servers in 'tools'.",
                     param=call.path,
                 )
             at = servers[call.name]
