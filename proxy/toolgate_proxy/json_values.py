@@ -46,15 +46,15 @@ def exceeds(content: bytes | bytearray, most: int) -> bool:
     many, because that takes longer."""
     if len(content) <= most or not _has_more(content, most):
         return False
-    found, quotes, begun = 0, 0, b""
+    count, quotes, begun = 0, 0, b""
     for at in range(0, len(content), BLOCK):
         block = begun + content[at : at + BLOCK]
         begun = b"\\" * ((len(block) - len(block.rstrip(b"\\"))) % 2)  # of an escape sequence
         parts = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         outside = b"".join(parts[quotes % 2 :: 2])
-        found += sum(map(outside.count, (b",", b"[", b"{")))
+        count += sum(map(outside.count, (b",", b"[", b"{")))
         quotes += len(parts) - 1
-        if found > most or quotes >= 4 * most:
+        if count > most or quotes >= 4 * most:
             return True
     return False
 
@@ -62,13 +62,13 @@ def exceeds(content: bytes | bytearray, most: int) -> bool:
 def _has_more(content: bytes | bytearray, most: int) -> bool:
     """Return whether there are more than `most` separators. They are counted from one to the end of
     its window, because `find` passes a long text without any much faster than `count`."""
-    found = 0
+    count = 0
     for separator in SEPARATORS:
         at = content.find(separator)
-        while at >= 0 and found <= most:
-            found += content.count(separator, at, at + WINDOW)
+        while at >= 0 and count <= most:
+            count += content.count(separator, at, at + WINDOW)
             at = content.find(separator, at + WINDOW)
-    return found > most
+    return count > most
 
 
 def read_object(content: bytes) -> dict[str, Any]:
@@ -98,13 +98,13 @@ def _without_texts(value: dict[str, Any], most: int) -> int:
     """Return `most` without the values of JSON texts. Raise RequestTooLarge if they have more."""
     for name in JSON_TEXTS:
         text = value.get(name)
-        found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
-        if found > most and exceeds(str(text).encode(errors="replace"), most):
+        count = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
+        if count > most and exceeds(str(text).encode(errors="replace"), most):
             raise RequestTooLarge(
                 f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. "
                 "Send fewer or shorter ones."
             )
-        most -= min(found, most)
+        most -= min(count, most)
     return most
 
 

@@ -118,8 +118,8 @@ def _is_valid(text: str) -> bool:
 
 
 def _invalid(message: wire.Message) -> InvalidRequest:
-    found = ((param, value) for param, value in _parts(message) if not _is_json(value))
-    param, value = next(found, (None, None))
+    invalid = ((param, value) for param, value in _parts(message) if not _is_json(value))
+    param, value = next(invalid, (None, None))
     what = "The request" if param is None else repr(param)
     problem = half_pair_in(value) or "a value that is nested too deeply"
     return InvalidRequest(

@@ -53,11 +53,11 @@ class RedisCounter:
         numbers = [
             (-1 if each.limit is None else each.limit, each.amount) for each in request.amounts
         ]
-        refused, request.wait_ms, *found = cast(
+        refused, request.wait_ms, *replies = cast(
             list[int], await self._run(ADMIT, request, self._lease_ms, numbers)
         )
-        for each, at in zip(request.amounts, range(0, len(found), 3), strict=True):
-            each.used, each.reset_ms, each.period = found[at : at + 3]
+        for each, at in zip(request.amounts, range(0, len(replies), 3), strict=True):
+            each.used, each.reset_ms, each.period = replies[at : at + 3]
         request.refused = request.amounts[refused - 1] if refused else None
 
     async def correct(self, correction: Reservation) -> None:
@@ -68,18 +68,18 @@ class RedisCounter:
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
 
     async def _run(
-        self, script: Script, given: Reservation, lease_ms: int, numbers: list[tuple[int, int]]
+        self, script: Script, request: Reservation, lease_ms: int, numbers: list[tuple[int, int]]
     ) -> object:
         """Return the reply to a command. `numbers`: what the script reads for each amount besides
         its window. Raise NoResponse, and CommandRefused, which is logged."""
-        kinds = [each.kind for each in given.amounts]
+        kinds = [each.kind for each in request.amounts]
         each = [
             (kind.window.type, kind.window.milliseconds, *more)
             for kind, more in zip(kinds, numbers, strict=True)
         ]
-        keys = [kind.redis_key(given.key_id) for kind in kinds]
+        keys = [kind.redis_key(request.key_id) for kind in kinds]
         # In one argument, because the client encodes each argument in Python.
-        argument = json.dumps((given.request_id, lease_ms, SLICES, each))
+        argument = json.dumps((request.request_id, lease_ms, SLICES, each))
         reply = await script.run(self._redis.run, keys, argument)
         if reply is None:
             raise NoResponse

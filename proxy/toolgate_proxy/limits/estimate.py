@@ -146,12 +146,12 @@ def _file_of(part: Mapping[str, Any]) -> tuple[str | None, int]:
     """Return the field of a content part that has an image or a file, and the tokens of that; None
     and 0 if the part is text."""
     kind = part.get("type")
-    found = FILE_PARTS.get(kind) if isinstance(kind, str) else None
-    source = None if found is None else part.get(found[0])
+    reader = FILE_PARTS.get(kind) if isinstance(kind, str) else None
+    source = None if reader is None else part.get(reader[0])
     is_text = isinstance(source, dict) and source.get("type") in TEXT_SOURCES
-    if found is None or source is None or is_text:
+    if reader is None or source is None or is_text:
         return None, 0
-    return found[0], found[1](source)
+    return reader[0], reader[1](source)
 
 
 def files_beyond_estimate(texts: Sequence[str]) -> int:

@@ -167,9 +167,9 @@ class Leases:
     async def _update_forever(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
-            held = list(self._held.values())
-            for at in range(0, len(held), CONCURRENT_UPDATES):
-                batch = held[at : at + CONCURRENT_UPDATES]
+            leases = list(self._held.values())
+            for at in range(0, len(leases), CONCURRENT_UPDATES):
+                batch = leases[at : at + CONCURRENT_UPDATES]
                 if not all(await asyncio.gather(*map(self._update, batch))):
                     break  # Redis does not respond: one attempt a round is enough
             for request_id in list(self._held)[: max(0, len(self._held) - MAX_PENDING)]:

@@ -67,13 +67,13 @@ class Reservation:
     def correction(self, used: Tokens) -> tuple[Amount, ...]:
         """Return what the counters lack. `used`: the tokens so far. Before the request has ended,
         what was reserved is not returned."""
-        made: list[Amount] = []
+        amounts: list[Amount] = []
         for each in self.amounts:
             in_flight = each.kind.window.type == "in_flight"
             lacking = 0 if in_flight else each.kind.unit.amount(used) - each.amount
             if in_flight or lacking > 0 or (lacking and self.ended):
-                made.append(Amount(each.kind, None, lacking, each.period))
-        return tuple(made)
+                amounts.append(Amount(each.kind, None, lacking, each.period))
+        return tuple(amounts)
 
 
 class Unavailable(Exception):

@@ -66,8 +66,8 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
 
 def add_callbacks() -> None:
     """Add the gateway's own callbacks, which LiteLLM's configuration may have replaced."""
-    own = (hook, SelectionHook(selection()))
-    litellm.callbacks += [each for each in own if each not in litellm.callbacks]
+    ours = (hook, SelectionHook(selection()))
+    litellm.callbacks += [each for each in ours if each not in litellm.callbacks]
 
 
 def serves_without_key(app: Any, scope: Scope, path: str) -> bool:
@@ -104,18 +104,18 @@ def repair_error_bodies(app: Any) -> None:
 
     async def handler(request: Request, error: ProxyException) -> Response:
         response = await original(request, error)  # which also ends LiteLLM's span
-        shown, context = repaired(error), request.scope.get(SCOPE)
+        fault, context = repaired(error), request.scope.get(SCOPE)
         if isinstance(context, RequestContext):
-            shown = without_credentials(context.model or "", shown.message) or shown
-            context.outcome.code = shown.code
-            if shown.code == ModelNotFound.code and context.caller.authenticated:
-                shown = await model_not_found(context.model or "", context.caller.key)
+            fault = without_credentials(context.model or "", fault.message) or fault
+            context.outcome.code = fault.code
+            if fault.code == ModelNotFound.code and context.caller.authenticated:
+                fault = await model_not_found(context.model or "", context.caller.key)
         headers = {
             name: value
             for name, value in response.headers.items()
             if name not in ("content-length", "content-type")
         }
-        return JSONResponse(shown.body(), shown.status, headers)
+        return JSONResponse(fault.body(), fault.status, headers)
 
     app.exception_handlers[ProxyException] = handler
     app.exception_handlers[HTTPException] = _with_missing_routes(

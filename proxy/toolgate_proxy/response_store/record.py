@@ -162,5 +162,5 @@ def is_active(response: StoredResponse) -> bool:
 
 def failed(body: Json, error: Mapping[str, object]) -> Json:
     """Return the object of a response that failed before it had output."""
-    shown = {"code": error["code"], "message": error["message"]}
-    return {**body, "status": "failed", "error": shown}
+    fault = {"code": error["code"], "message": error["message"]}
+    return {**body, "status": "failed", "error": fault}
