@@ -69,26 +69,25 @@ class CallCheck:
         )
         if is_residual:
             metrics.RESIDUAL_CALLS.labels("invalid" if violation else "valid").inc()
+        if violation is None or is_residual:
             return violation
         what = f"The model's call of {name!r}" if name else "The model's content"
-        if violation is not None and has_lone_surrogate(arguments):
+        if has_lone_surrogate(arguments):
             raise ToolSchemaViolation(
-                f"{what} contains half of a surrogate pair. Masks can't prevent it, and strict "
+                f"{what} contains half of a surrogate pair. Masks cannot prevent it, and strict "
                 "JSON parsers reject it. Send the request again."
             )
-        if violation is not None:
-            metrics.VIOLATIONS.inc()
-            logger.error(
-                "A call or content violates its schema although masks enforce all of it: schema "
-                "%s, keyword %r. This is a bug of Toolgate.",
-                tool.hash,
-                violation.keyword,
-            )
-            raise EnforcementFailed(
-                f"{what} violates its schema although masks enforce all of it. This is a bug of "
-                "Toolgate. Send the request again, and report the schema."
-            )
-        return None
+        metrics.VIOLATIONS.inc()
+        logger.error(
+            "A call or content violates its schema although masks enforce all of it: schema %s, "
+            "keyword %r. This is a bug of Toolgate.",
+            tool.hash,
+            violation.keyword,
+        )
+        raise EnforcementFailed(
+            f"{what} violates its schema although masks enforce all of it. This is a bug of "
+            "Toolgate. Send the request again, and report the schema."
+        )
 
 
 class HeldCalls:

@@ -15,23 +15,23 @@ from ..request.chat_request import ChatRequest
 from ..request.plan import EnforcementPlan
 from . import metrics
 from .calls import HeldCalls
-from .resampling_state import Resample, ResamplingState, Sampled
+from .resampling_state import Resample, ResamplingState, SampledToken
 
 
 @dataclass(frozen=True)
-class TokenIds:
+class TokenIdsEvent:
     """The token ids of the preceding events."""
 
     ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class ChoiceStarted:
+class ChoiceStart:
     """The first tokens have no visible text: a marker or the name of a tool."""
 
 
 @dataclass(frozen=True)
-class Traced:
+class TokenTraces:
     """How tokens were constrained, as they arrived from the backend. Tokens of a call that is
     sampled again are followed by others with the same positions."""
 
@@ -50,10 +50,10 @@ class FeatureEvent:
     """An event that only a feature knows, which shows it to the client."""
 
 
-ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | GatewayCallRan | FeatureEvent
+ChoiceEvent = Event | TokenIdsEvent | ChoiceStart | TokenTraces | GatewayCallRan | FeatureEvent
 
 
-class Choice:
+class ResponseChoice:
     def __init__(
         self,
         segmenter: Segmenter,
@@ -137,12 +137,12 @@ class Choice:
         extended: list[ChoiceEvent] = [*([ContentDelta(echo)] if echo else ()), *events]
         if self._request.extras.return_token_ids and (fresh := self._fresh_ids(ids)):
             # The finish event must remain the last event of a choice.
-            extended.insert(len(extended) - self.finished, TokenIds(fresh))
+            extended.insert(len(extended) - self.finished, TokenIdsEvent(fresh))
         return extended
 
     def _add_start(self, events: list[ChoiceEvent]) -> list[ChoiceEvent]:
         started, self._started = self._started, True
-        return events or ([] if started else [ChoiceStarted()])
+        return events or ([] if started else [ChoiceStart()])
 
     def _fresh_ids(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         """The ids that may be sent now. Those of a held call follow when the call is released."""
@@ -162,7 +162,7 @@ class Choice:
                 break
             one = slice(at, at + 1)
             logprobs = event.logprobs[one] if event.logprobs is not None else None
-            sampled = Sampled(token, event.texts[at], logprobs)
+            sampled = SampledToken(token, event.texts[at], logprobs)
             if self._resampling is not None:
                 begun = self._segmenter.in_call or self._calls.holds_content
                 self._resampling.note(sampled, self._segmenter, self._stops, in_call=begun)

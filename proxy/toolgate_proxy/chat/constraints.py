@@ -19,7 +19,7 @@ from ..request.plan import EnforcementPlan, make_plan
 from ..routing.deployments import Deployment
 from .calls import CallCheck
 from .invalid_tools import LeftOut, without
-from .preparation import Engine, Prepared
+from .preparation import Engine, PreparedRequest
 from .resampling_state import Resample, resample_request
 
 NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.NeededGrammar, ...])
@@ -30,7 +30,7 @@ NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.Nee
 class Constraints:
     """What constrains the response to a request."""
 
-    prepared: Prepared
+    prepared: PreparedRequest
     """Without invalid tools."""
     needed: NeededGrammars
     resample: Resample | None
@@ -86,14 +86,14 @@ class ConstraintLoader:
     deployment: Deployment
     context: RequestContext
 
-    async def load(self, found: Prepared, resample: Resample | None) -> Constraints:
+    async def load(self, found: PreparedRequest, resample: Resample | None) -> Constraints:
         """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
         if the settings omit them. Raise ToolgateError."""
         needed, found = await self._needed(found.plan.grammars, found)
         self.context.notes.note_grammars(len(needed.keys), new=bool(needed.unknown))
         return Constraints(found, needed, resample, self.engine.settings.open_objects)
 
-    async def offered(self, found: Prepared) -> Prepared:
+    async def offered(self, found: PreparedRequest) -> PreparedRequest:
         """Return the request without the tools that `load` leaves out. New grammars are loaded, but
         only if the settings omit tools. Raise ToolgateError."""
         if self.engine.settings.invalid_tools != "omit" and not found.request.optional_tools:
@@ -113,8 +113,8 @@ class ConstraintLoader:
         return CallCheck(tools, names, self.engine.validators, self.context.caller.sender)
 
     async def _needed(
-        self, tools: Sequence[Tool], found: Prepared
-    ) -> tuple[NeededGrammars, Prepared]:
+        self, tools: Sequence[Tool], found: PreparedRequest
+    ) -> tuple[NeededGrammars, PreparedRequest]:
         """Return the grammars of `tools`, and the request without those that are left out."""
         notes, owner = self.context.notes, self.context.caller.sender
         omit, optional = self.engine.settings.invalid_tools == "omit", found.request.optional_tools

@@ -29,8 +29,8 @@ from ..request.chat_request import ChatRequest
 from ..routing.deployments import Deployment
 from . import metrics
 from .constraints import ConstraintLoader
-from .generation import Generation, Unconstrained, begun, begun_unconstrained
-from .preparation import Engine, Prepared, fitted, prepared, with_images
+from .generation import Generation, UnconstrainedGeneration, begun, begun_unconstrained
+from .preparation import Engine, PreparedRequest, fitted, prepared, with_images
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
 
@@ -45,7 +45,7 @@ NO_VERDICT = (
 
 
 @dataclass(frozen=True)
-class Run:
+class EngineRun:
     """The engine for one request, at one backend."""
 
     engine: Engine
@@ -77,17 +77,14 @@ class Run:
         return ChatResponse(generation.prepared, check, self.engine.settings.resamples)
 
     @asked_again
-    async def unconstrained(self, request: ChatRequest) -> Unconstrained:
+    async def unconstrained(self, request: ChatRequest) -> UnconstrainedGeneration:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
         return await begun_unconstrained(await self._prepared(request), self.deployment)
 
     @asked_again
     async def generate(
-        self,
-        request: ChatRequest,
-        resample: Resample | None = None,
-        deadline: float | None = None,
+        self, request: ChatRequest, resample: Resample | None = None, deadline: float | None = None
     ) -> Generation:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
@@ -160,7 +157,7 @@ class Run:
         found = await self.constraints.offered(await self._prepared(request))
         return await self.deployment.backend.count(found.count_message())
 
-    async def _prepared(self, request: ChatRequest) -> Prepared:
+    async def _prepared(self, request: ChatRequest) -> PreparedRequest:
         request = await self.with_images(request)
         return prepared(request, await self.deployment.backend.info())
 

@@ -43,7 +43,7 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRequest:
     request: ChatRequest
     """In the terms of the model."""
     info: wire.Info
@@ -94,7 +94,7 @@ def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
     return prompt
 
 
-def prepared(request: ChatRequest, info: wire.Info) -> Prepared:
+def prepared(request: ChatRequest, info: wire.Info) -> PreparedRequest:
     """Return the request in the terms of the model. A request that is in these terms stays the
     same. Raise InvalidRequest and BackendFailed."""
     dialect = _dialect(info)
@@ -104,7 +104,7 @@ def prepared(request: ChatRequest, info: wire.Info) -> Prepared:
     if messages is not request.messages:
         request = replace(request, messages=messages)
     request = with_reasoning_switch(request, dialect)
-    return Prepared(request, info, dialect, make_plan(request, dialect))
+    return PreparedRequest(request, info, dialect, make_plan(request, dialect))
 
 
 def _dialect(info: wire.Info) -> Dialect:

@@ -31,7 +31,7 @@ CYCLE = 3
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledToken:
     """One token as the backend sent it."""
 
     id: int
@@ -77,7 +77,7 @@ class ResamplingState:
         """Ids of the tokens before the last call."""
         self._state: tuple[Segmenter, StopStrings | None] | None = None
         """State before the last call."""
-        self._call: list[Sampled] = []
+        self._call: list[SampledToken] = []
         """The tokens of the last call and those after it."""
         self._written: list[int] = []
         """Length of the call's arguments after each token of `_call`."""
@@ -90,7 +90,12 @@ class ResamplingState:
         self.attempts = 0
 
     def note(
-        self, sampled: Sampled, segmenter: Segmenter, stops: StopStrings | None, *, in_call: bool
+        self,
+        sampled: SampledToken,
+        segmenter: Segmenter,
+        stops: StopStrings | None,
+        *,
+        in_call: bool,
     ) -> None:
         """Record a token before it is fed. `in_call`: whether a call has begun, or such content."""
         # A call begins with the token that begins calls, or in a list, after the call before it.
@@ -130,13 +135,7 @@ class ResamplingState:
         excluded = tuple(self._excluded.get(kept, ()))
         accepted = self.accepted
         return Resample(
-            self._choice,
-            self.attempts,
-            accepted,
-            remaining,
-            failed,
-            kept > 0,
-            excluded,
+            self._choice, self.attempts, accepted, remaining, failed, kept > 0, excluded
         )
 
     def restored(self) -> tuple[Segmenter, StopStrings | None, list[Event]]:

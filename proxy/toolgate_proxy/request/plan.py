@@ -39,11 +39,7 @@ class EnforcementPlan:
         return (*self.candidates, self.content) if self.content else self.candidates
 
     def wire(
-        self,
-        grammar_keys: dict[str, str],
-        *,
-        earlier_calls: int = 0,
-        id_seed: str = "",
+        self, grammar_keys: dict[str, str], *, earlier_calls: int = 0, id_seed: str = ""
     ) -> wire.Enforcement:
         """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys.
         `earlier_calls` is the number of calls in the messages."""

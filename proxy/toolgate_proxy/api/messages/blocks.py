@@ -25,9 +25,9 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIds
+from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIdsEvent
 from ...chat.response import ChatResponse, ResponseEvent
-from .feature import CLIENTS, GATEWAYS, Block, Event, Output, Use
+from .feature import CLIENTS, GATEWAYS, Block, Event, MessagesOutput, Use
 from .opaque import shown_id
 
 MAX_DIGITS = 18
@@ -154,7 +154,7 @@ class Content:
     def __init__(
         self,
         response: ChatResponse,
-        features: list[Output],
+        features: list[MessagesOutput],
         eager: Container[str],
         thinking: Callable[[int], ThinkingBlock],
     ) -> None:
@@ -211,7 +211,7 @@ class Content:
                     for result in self._results(self._call_id(start), shown):
                         yield from self._begin(ResultBlock(len(self._blocks), result))
                     yield from self._close()
-                case TokenIds(ids):
+                case TokenIdsEvent(ids):
                     self.token_ids += ids
                 case FeatureEvent() as event:
                     for feature in self._features:

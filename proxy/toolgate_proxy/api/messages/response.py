@@ -92,7 +92,7 @@ class Message(ApiResponse):
         beyond Anthropic's, as in chat completions."""
         response, content = self._response, self._content
         answered, finish = content.stop_reason is None, content.finish or Finish("stop")
-        counted = with_iterations(response.counts, response.earlier, answered=answered)
+        counted = with_iterations(response.counts, response.summary_counts, answered=answered)
         fields = {"usage": {**usage, **counted, **content.usage()}, **content.members()}
         own: dict[str, Any] = {}
         if finish.call is not None:

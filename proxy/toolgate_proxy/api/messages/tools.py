@@ -11,7 +11,7 @@ from ...request.chat_request import NamedTool, ToolChoice
 from ...request_fields import DEFERRED, Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import WRITTEN, Mode, Taken, check_form, function_entry
+from ..shared.tools import WRITTEN, Mode, ReadTool, check_form, function_entry
 from ..surface import Client
 from .content import check_fields
 from .feature import MessagesFeature, check_entry
@@ -44,14 +44,14 @@ class MessagesReader(ApiReader[MessagesFeature]):
     CONSTRAINTS = ("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     WORDS = ((".function", ""), (".parameters", ".input_schema"))
 
-    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
+    def own(self, entry: Any, path: str, namespace: str = "") -> ReadTool:
         """The function is in OpenAI's form, as templates show it."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         check_form(entry, self.API, path)
         fields = Fields(entry, path)
         kind = fields.text("type")
-        feature = self.used.of_type(kind)
+        feature = self.features.of_type(kind)
         function = None if feature is None or kind is None else feature.function(fields, kind)
         if function is None:
             if kind not in self.CLIENTS:
@@ -63,7 +63,7 @@ class MessagesReader(ApiReader[MessagesFeature]):
         if entry.get("strict") is not None:
             function["strict"] = entry["strict"]
         fields.flag(EAGER)
-        return Taken([function_entry(path, function, deferred=fields.flag(DEFERRED) is True)])
+        return ReadTool([function_entry(path, function, deferred=fields.flag(DEFERRED) is True)])
 
 
 def eager_tools(tools: Iterable[Any], client: Client) -> frozenset[str]:

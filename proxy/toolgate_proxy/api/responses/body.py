@@ -17,16 +17,16 @@ from toolgate_core.deltas import (
 )
 from toolgate_core.tools import Tool
 
-from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIds
+from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIdsEvent
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ..shared.tools import Shown
-from .feature import Output
+from ..shared.tools import EchoedTool
+from .feature import ResponsesOutput
 from .output_items import (
     FUNCTION,
     MESSAGE,
-    Call,
     CallItem,
     CallKind,
+    ClientCallItem,
     Event,
     Item,
     TextItem,
@@ -45,7 +45,7 @@ class OutputItems:
     def __init__(
         self,
         response: ChatResponse,
-        features: list[Output],
+        features: list[ResponsesOutput],
         kind: TextKind,
         seal: Callable[[str], str] | None,
     ) -> None:
@@ -55,9 +55,9 @@ class OutputItems:
         self._items: list[Item] = []
         self._first = [item for each in self._features for item in each.first()]
         """The items that are before everything else."""
-        self._running: dict[int, Call] = {}
+        self._running: dict[int, CallItem] = {}
         """The calls that the gateway runs, by their indexes."""
-        self._open: TextItem | Call | None = None
+        self._open: TextItem | CallItem | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
@@ -80,10 +80,10 @@ class OutputItems:
                         self._running[start.index] = call
                     yield from self._begin(call)
                 case ArgumentsDelta() | InputDelta() as delta:
-                    assert isinstance(self._open, Call)
+                    assert isinstance(self._open, CallItem)
                     yield from self._open.add(delta)
                 case CallEnd():
-                    assert isinstance(self._open, Call)
+                    assert isinstance(self._open, CallItem)
                     yield from self._open.end()
                     self._open = None
                 case GatewayCallRan(start, shown) if start.index in self._running:
@@ -92,12 +92,12 @@ class OutputItems:
                     for feature in self._features:
                         if (item := feature.item(event)) is not None:
                             yield from self._add(item)
-                case TokenIds(ids):
+                case TokenIdsEvent(ids):
                     self.token_ids += ids
                 case Finish() as finish:
                     yield from self._finish(finish)
 
-    def _call(self, start: CallStart) -> Call:
+    def _call(self, start: CallStart) -> CallItem:
         call_id = self._response.call_id(start)
         for feature in self._features:
             if (call := feature.call(start, call_id)) is not None:
@@ -106,7 +106,7 @@ class OutputItems:
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""
-        if isinstance(self._open, Call) and not self._open.announced:
+        if isinstance(self._open, CallItem) and not self._open.announced:
             self._items.pop()  # no event has announced it
         elif self._open is not None:
             self._open.status = "incomplete"
@@ -114,7 +114,7 @@ class OutputItems:
 
     def _finish(self, finish: Finish) -> Iterator[Event]:
         self.finish = finish
-        if isinstance(self._open, Call):
+        if isinstance(self._open, CallItem):
             self.interrupt()  # cut: no event says that it ended
         if not self._items:
             yield from self._begin(TextItem(MESSAGE))
@@ -139,7 +139,7 @@ class OutputItems:
         for feature in self._features:
             yield from feature.annotations(text)
 
-    def _begin(self, item: TextItem | Call) -> Iterator[Event]:
+    def _begin(self, item: TextItem | CallItem) -> Iterator[Event]:
         self._open = item
         yield from self._add(item)
 
@@ -154,12 +154,14 @@ class OutputItems:
         self._open = None
 
 
-def call_item(response: ChatResponse, start: CallStart, call_id: str, kind: CallKind) -> CallItem:
+def call_item(
+    response: ChatResponse, start: CallStart, call_id: str, kind: CallKind
+) -> ClientCallItem:
     """Return the item of a call of a client's tool."""
     tools = response.sent.tools  # with those that a search has found
     namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
     name = start.name.removeprefix(f"{namespace}.") if namespace else start.name
-    return CallItem(kind, name, call_id, namespace)
+    return ClientCallItem(kind, name, call_id, namespace)
 
 
 def response_object(
@@ -206,7 +208,7 @@ def _summary(repeated: Mapping[str, Any]) -> str | None:
 
 
 def repeated(
-    given: Mapping[str, Any], shown: Iterable[Shown] = (), tools: Iterable[Tool] = ()
+    given: Mapping[str, Any], shown: Iterable[EchoedTool] = (), tools: Iterable[Tool] = ()
 ) -> dict[str, Any]:
     """Return what a response repeats of the parameters of its request, with the defaults of
     OpenAI's API. `shown`: the tools as the response repeats them, if they are among `tools`, which

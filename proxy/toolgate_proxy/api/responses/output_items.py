@@ -59,7 +59,7 @@ class Item:
 
 
 @dataclass
-class Call(Item):
+class CallItem(Item):
     """An item of a call, of whose arguments no event has a part."""
 
     announced: ClassVar[bool] = True
@@ -96,7 +96,7 @@ class Call(Item):
 
 
 @dataclass
-class RunCall(Call):
+class GatewayCallItem(CallItem):
     """A call that the gateway runs. It is completed by its result: one that is cut stays without
     its `done` event."""
 
@@ -271,7 +271,7 @@ FUNCTION = CallKind(
 
 
 @dataclass
-class CallItem(Call):
+class ClientCallItem(CallItem):
     """A call of a tool. A call that is cut stays without its `done` events: clients execute
     a call when they see the item's."""
 

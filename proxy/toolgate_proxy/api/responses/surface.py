@@ -10,7 +10,7 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParameter
 
 from ...features.all import RESPONSES
-from ...features.feature import Asked, Used
+from ...features.feature import ActiveFeatures, FeatureInput
 from ...request.chat_request import ChatRequest
 from ...request_fields import invalid_value
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_text_format
@@ -140,15 +140,15 @@ class Responses(Surface):
         self, body: Mapping[str, Any], reading: Reading
     ) -> tuple[ChatRequest, ResponsesWriter]:
         parsed = read_parameters(_own_forms(body), RESPONSES_TABLE)
-        values, seal = parsed.values, reading.client.seal
+        values, client = parsed.values, reading.client
         _check_options(values)
         _set_logprobs(parsed)
         given, recalled = values.get("input"), reading.recalled
-        used = Used(RESPONSES, Asked(reading.client, values, recalled=recalled))
-        reader = ResponsesReader(used, reading)
+        features = ActiveFeatures(RESPONSES, FeatureInput(client, values, recalled=recalled))
+        reader = ResponsesReader(features, reading)
         reader.read_tools(values.get("tools", ()))
         conversation = parse_input(
-            given, values.get("instructions"), used, reader.define_all, recalled=recalled
+            given, values.get("instructions"), features, reader.define_all, recalled=recalled
         )
         if values.get("truncation") == "auto":
             parsed.request["drop_oldest"] = True
@@ -160,10 +160,10 @@ class Responses(Surface):
         return request, self.writer(
             request,
             values,
-            used.asked.shown,
-            tuple(used),
+            features.input.shown,
+            tuple(features),
             _own_input(given, recalled),
-            partial(encrypt, seal) if seal is not None and is_encrypted else None,
+            partial(encrypt, client.seal) if client.seal is not None and is_encrypted else None,
             **reader.noted,
         )
 

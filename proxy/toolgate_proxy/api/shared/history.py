@@ -134,7 +134,7 @@ def _is_object(text: str) -> bool:
 
 
 Message = dict[str, Any]
-Placed = tuple[Message, str]
+PlacedMessage = tuple[Message, str]
 """A message and its path in the request's body."""
 Part = dict[str, Any]
 Content = str | list[Part]
@@ -149,7 +149,7 @@ def joined(parts: list[Part]) -> Content:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class PromptMessages:
     messages: tuple[Message, ...]
     paths: tuple[str, ...]
     """The path of each message in the request's body."""
@@ -252,7 +252,7 @@ class Turns:
             self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
             self.begin({**message}, path)
 
-    def finished(self) -> Conversation:
+    def finished(self) -> PromptMessages:
         """Return the messages with each result after its call. A result belongs to the call with
         its id, otherwise to a call before it that has no result: one of its name, or the first one.
         A last message with calls may have no results yet."""
@@ -260,13 +260,13 @@ class Turns:
             if turn.parts:
                 turn.message["content"] = joined(turn.parts)
         part_paths = {id(turn.message): turn.part_paths for turn in self._turns}
-        pairs: list[Placed] = [(turn.message, turn.path) for turn in self._turns]
+        pairs: list[PlacedMessage] = [(turn.message, turn.path) for turn in self._turns]
         if any(message["role"] == "tool" or message.get("tool_calls") for message, _ in pairs):
             pairing = _Pairing(self.history)
             for message, path in pairs:
                 pairing.add(message, path)
             pairs = [*pairing.finished()]
-        return Conversation(
+        return PromptMessages(
             messages=tuple(message for message, _ in pairs),
             paths=tuple(path for _, path in pairs),
             part_paths=tuple(part_paths.get(id(message), ()) for message, _ in pairs),
@@ -284,10 +284,10 @@ def tool_call(call_id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
 
 
 @dataclass
-class _Answered:
+class _AnsweredTurn:
     message: Message
     path: str
-    results: list[list[Placed]] = field(init=False)
+    results: list[list[PlacedMessage]] = field(init=False)
     """Of each call."""
 
     def __post_init__(self) -> None:
@@ -307,12 +307,12 @@ class _Pairing:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._turns: list[_Answered] = []
+        self._turns: list[_AnsweredTurn] = []
         """The messages that are no results."""
-        self._calls: dict[str, deque[tuple[_Answered, int]]] = {}
+        self._calls: dict[str, deque[tuple[_AnsweredTurn, int]]] = {}
         """By id: the calls of the latest turn that has it, until only one is left. Some services
         use an id again."""
-        self._unassigned: list[Placed] = []
+        self._unassigned: list[PlacedMessage] = []
         """Results since the last turn whose ids are not those of calls."""
 
     def add(self, message: Message, path: str) -> None:
@@ -327,7 +327,7 @@ class _Pairing:
         turn, at = calls.popleft() if len(calls) > 1 else calls[0]
         turn.add_result(at, message, path)
 
-    def finished(self) -> Iterator[Placed]:
+    def finished(self) -> Iterator[PlacedMessage]:
         self._assign()
         for turn in self._turns:
             yield turn.message, turn.path
@@ -340,10 +340,10 @@ class _Pairing:
                     yield missing, turn.path
                 yield from results
 
-    def _begin(self, message: Message, path: str) -> _Answered:
-        turn = _Answered(message, path)
+    def _begin(self, message: Message, path: str) -> _AnsweredTurn:
+        turn = _AnsweredTurn(message, path)
         self._turns.append(turn)
-        own: dict[str, deque[tuple[_Answered, int]]] = {}
+        own: dict[str, deque[tuple[_AnsweredTurn, int]]] = {}
         for at, call in enumerate(turn.calls):
             call_id = str(call.get("id") or "")
             calls = own.setdefault(call_id, deque())
@@ -357,7 +357,7 @@ class _Pairing:
     def _assign(self) -> None:
         """Assign results to the calls of the last turn that have none: the first one of the name of
         the result, or the first one. A result without such a call gets a call of its own."""
-        turn = self._turns[-1] if self._unassigned and self._turns else _Answered({}, "")
+        turn = self._turns[-1] if self._unassigned and self._turns else _AnsweredTurn({}, "")
         unanswered = OrderedDict(
             (at, call["function"]["name"])
             for at, (call, results) in enumerate(zip(turn.calls, turn.results, strict=True))

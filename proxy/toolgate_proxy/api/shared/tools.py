@@ -91,7 +91,7 @@ class HostedTools:
                 )
 
 
-class Entry(NamedTuple):
+class OfferedTool(NamedTuple):
     path: str
     """Of the tool in the request."""
     tool: Any
@@ -117,7 +117,7 @@ MISSED = 4
 not fit, and each replaced another one, none of them would be found in the next request."""
 
 
-class KnownTools:
+class ReadToolCache:
     """What was read of the tools of earlier requests. Clients send the same tools with every
     request, and to read one anew takes ten times as long as to find it here."""
 
@@ -148,34 +148,34 @@ class KnownTools:
         return known if written is None or written == entry else None
 
 
-KNOWN = KnownTools()
+READ_TOOLS = ReadToolCache()
 
 
-class Shown(NamedTuple):
+class EchoedTool(NamedTuple):
     """A tool as a response of the Responses API repeats it."""
 
     body: dict[str, Any]
     name: str | None = None
     """The name by which the model knows it; None: the response repeats it in any case."""
-    inner: tuple[Shown, ...] | None = None
+    inner: tuple[EchoedTool, ...] | None = None
     """The tools of a namespace."""
 
 
-class Taken(NamedTuple):
+class ReadTool(NamedTuple):
     """What an entry of `tools` is."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[OfferedTool] = ()
     """The tools that the model is offered."""
-    shown: Shown | None = None
+    shown: EchoedTool | None = None
     """None: the API does not repeat tools, or the entry is left out."""
 
 
-Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
+Parse = Callable[[Sequence[OfferedTool], OnInvalid], tuple[Tool, ...]]
 
 
-def function_entry(path: str, function: object, *, deferred: bool = False) -> Entry:
+def function_entry(path: str, function: object, *, deferred: bool = False) -> OfferedTool:
     """Return the entry of a function without an object around it."""
-    return Entry(path, {"type": "function", "function": function}, deferred)
+    return OfferedTool(path, {"type": "function", "function": function}, deferred)
 
 
 def typed(kind: str, description: str, **more: Any) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 
 def read_toolset(
-    entries: Sequence[Entry],
+    entries: Sequence[OfferedTool],
     parse: Parse,
     on_invalid: OnInvalid,
     hosted: HostedTools,
@@ -214,7 +214,7 @@ def read_toolset(
             on_invalid(name, error)
         left_out.add(name)
 
-    loaded, deferred = list[Entry](), dict[str, list[Entry]]()
+    loaded, deferred = list[OfferedTool](), dict[str, list[OfferedTool]]()
     defers = not hosted.has_search and any(entry.deferred for entry in entries)
     names = {entry.name for entry in entries if not entry.deferred} if defers else set()
     for entry in entries:
@@ -227,7 +227,7 @@ def read_toolset(
     if len(loaded) > MAX_LOADED:
         raise too_many(len(loaded))
 
-    def first(given: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
+    def first(given: Sequence[OfferedTool], on_invalid: OnInvalid) -> Tool | None:
         # Several entries of one name are refused, unless they are the same tool.
         return next(iter(parse(given, on_invalid)), None)
 

@@ -103,10 +103,7 @@ def _is_client_run(entry: Mapping[str, Any]) -> bool:
 
 
 def _to_member(arguments: dict[str, Any]) -> Member:
-    return {
-        "commands": arguments["commands"],
-        **{name: arguments.get(name) for name in LIMITS},
-    }
+    return {"commands": arguments["commands"], **{name: arguments.get(name) for name in LIMITS}}
 
 
 def _deltas(action: Member) -> Iterator[Event]:

@@ -10,11 +10,11 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest
 
 from ...api.messages.content import check_fields
-from ...api.messages.feature import Block, Event, MessagesFeature, Output
+from ...api.messages.feature import Block, Event, MessagesFeature, MessagesOutput
 from ...api.shared.history import Turns
 from ...api.shared.value_types import Anything, Choice, Flag, Integer, Object, Text, Texts
 from ...request_fields import Fields
-from .compacted import PAUSED, Compacted, opened, sealed
+from .compacted import PAUSED, Summary, opened, sealed
 from .edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
 from .respond import Compaction, Shortening
 
@@ -30,19 +30,19 @@ BLOCK_FIELDS = (
 )
 
 
-class _Output(Output):
+class MessagesCompactionOutput(MessagesOutput):
     feature: CompactionInMessages
 
     def block(self, event: object, index: int) -> Block | None:
-        if not isinstance(event, Compacted):
+        if not isinstance(event, Summary):
             return None
-        return CompactionBlock(index, event.summary, sealed(event, self.feature.asked.client.seal))
+        return CompactionBlock(index, event.summary, sealed(event, self.feature.input.client.seal))
 
     def stop_reason(self, reason: str) -> str | None:
         return "compaction" if reason == PAUSED else None
 
     def members(self) -> Mapping[str, Any]:
-        if CONTEXT not in self.feature.asked.values:
+        if CONTEXT not in self.feature.input.values:
             return {}
         applied = map(_shown, self.feature.shortening.applied)
         return {CONTEXT: {"applied_edits": list(applied)}}
@@ -50,13 +50,13 @@ class _Output(Output):
 
 class CompactionInMessages(MessagesFeature):
     ITEMS = (BLOCK,)
-    OUTPUT = _Output
+    OUTPUT = MessagesCompactionOutput
     PARAMETERS = (CONTEXT, "compaction")
     shortening = Shortening()
     """As the parameters ask for it."""
     _block: object = None
     """The last block with a summary. The messages before it are no part of the conversation."""
-    _made: Compacted | None = None
+    _made: Summary | None = None
     """The conversation before it."""
     _is_foreign = False
     """Whether another service or key has made the block, of which only the text is known."""
@@ -66,10 +66,10 @@ class CompactionInMessages(MessagesFeature):
             for block in reversed(_blocks(messages[at])):
                 if not isinstance(block, dict) or block.get("type") != BLOCK:
                     continue
-                made = opened(block.get("encrypted_content"), self.asked.client.seal)
+                made = opened(block.get("encrypted_content"), self.input.client.seal)
                 self._is_foreign, content = made is None, block.get("content")
                 if made is None and isinstance(content, str) and content:
-                    made = Compacted(content)
+                    made = Summary(content)
                 if made is None:
                     continue
                 if made.pauses and _role(messages, at + 1) == "user":
@@ -78,7 +78,7 @@ class CompactionInMessages(MessagesFeature):
                 return at
         return 0
 
-    def again(self, block: Fields, kind: str, turns: Turns) -> bool:
+    def read_back(self, block: Fields, kind: str, turns: Turns) -> bool:
         check_fields(block, BLOCK_FIELDS)
         if self._made is None or block.values is not self._block:
             if block.values.get("encrypted_content") is not None:
@@ -90,7 +90,7 @@ class CompactionInMessages(MessagesFeature):
         return True
 
     def fields(self) -> Mapping[str, Any]:
-        edits, rule = read_edits(self.asked.values)
+        edits, rule = read_edits(self.input.values)
         self.shortening = Shortening(rule, edits)
         return {"shortener": self.shortening if edits or rule else None}
 

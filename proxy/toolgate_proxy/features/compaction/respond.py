@@ -14,11 +14,11 @@ from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.errors import CompactionFailed, ContextLengthExceeded, InvalidRequest
 
 from ...chat import tool_loop
-from ...chat.engine import Run
+from ...chat.engine import EngineRun
 from ...chat.preparation import HEAD
 from ...chat.response import ChatResponse, ResponseEvent
 from ...request.chat_request import ChatRequest, Extras, Shortener
-from .compacted import PAUSED, Compacted, Division, Message, divided, divided_whole, text_after
+from .compacted import PAUSED, Division, Message, Summary, divided, divided_whole, text_after
 from .edits import AppliedEdit, ClearToolUses, ContextEdit, edited
 
 
@@ -188,7 +188,7 @@ class Shortening(Shortener):
     applied: Sequence[AppliedEdit] = ()
     """Those that shortened the prompt."""
 
-    async def edited(self, run: Run, request: ChatRequest) -> ChatRequest:
+    async def edited(self, run: EngineRun, request: ChatRequest) -> ChatRequest:
         request = await run.with_images(replace(request, shortener=None))
         if self.edits:
             context = (await run.deployment.backend.info()).limits.max_model_len
@@ -198,10 +198,10 @@ class Shortening(Shortener):
 
     @asynccontextmanager
     async def respond(
-        self, run: Run, request: ChatRequest
+        self, run: EngineRun, request: ChatRequest
     ) -> AsyncIterator[tuple[ChatResponse, Events]]:
         """Yield the response and its events in batches, as `tool_loop.respond` does. The first
-        event is Compacted if the conversation was compacted."""
+        event is a Summary if the conversation was compacted."""
         meter, rule, division = run.context.meter, self.rule, None
         request = await self.edited(run, request)
         if rule is not None:
@@ -219,14 +219,14 @@ class Shortening(Shortener):
             yield response, _alone(made)
             return
         meter.begin_generation()
-        used = response.earlier
+        used = response.summary_counts
         async with tool_loop.respond(run, _continued(request, made)) as (response, events):
-            response.earlier = used
+            response.summary_counts = used
             yield response, _preceded(made, events)
 
 
 async def _division(
-    rule: Compaction, run: Run, request: ChatRequest, limit: int | None
+    rule: Compaction, run: EngineRun, request: ChatRequest, limit: int | None
 ) -> Division | None:
     """Return the part that is replaced; None if the conversation stays as it is. `limit`: as
     `limit_of` returned it. Raise InvalidRequest if it must be compacted and has nothing to
@@ -254,8 +254,8 @@ async def _division(
 
 
 async def _compacted(
-    rule: Compaction, run: Run, request: ChatRequest, division: Division, tokens: int
-) -> tuple[Compacted, ChatResponse]:
+    rule: Compaction, run: EngineRun, request: ChatRequest, division: Division, tokens: int
+) -> tuple[Summary, ChatResponse]:
     """Return the compacted conversation, and a response without events and tokens of its own.
     `request`: its edits are applied. `tokens`: the budget of the summary. Raise ToolgateError if
     the summary fails."""
@@ -278,13 +278,13 @@ async def _compacted(
         if not (rule.keeps_users and request.messages[at]["role"] == "user")
     )
     summary = await run.context.guarded(summary_of(events, tokens), "user")
-    made = Compacted(summary, recent, rule.keeps_users, rule.pauses)
+    made = Summary(summary, recent, rule.keeps_users, rule.pauses)
     response = run.response(generation)
-    response.request, response.earlier = request, writing.counts
+    response.request, response.summary_counts = request, writing.counts
     return made, response
 
 
-def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:
+def _continued(request: ChatRequest, made: Summary) -> ChatRequest:
     """Return the request with the compacted conversation."""
     stays = made.remaining([message["role"] for message in request.messages])
     added = made.messages()
@@ -297,11 +297,11 @@ def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:
     )
 
 
-async def _alone(made: Compacted) -> Events:
+async def _alone(made: Summary) -> Events:
     yield [ResponseEvent(0, made), ResponseEvent(0, Finish(PAUSED))]
 
 
-async def _preceded(made: Compacted, events: Events) -> Events:
+async def _preceded(made: Summary, events: Events) -> Events:
     """Yield `made` with the first event, until which the request can still move."""
     waiting = [ResponseEvent(0, made)]
     async for batch in events:

@@ -42,14 +42,7 @@ from ...keys.access import Header
 from ...litellm_host.routing.long_term import module
 from ...request.gateway_tools import CallResult
 from ..litellm_part import FeaturePart
-from .litellm_credentials import (
-    EXTRA,
-    TOKENS,
-    EntrySecrets,
-    McpCredentials,
-    entries_of,
-    servers,
-)
+from .litellm_credentials import EXTRA, TOKENS, EntrySecrets, McpCredentials, entries_of, servers
 from .servers import MAX_RESULT, MCP, ListedTool, Listing, McpListings, McpOutcome, result_text
 
 logger = logging.getLogger(__name__)

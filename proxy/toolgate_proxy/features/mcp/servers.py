@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from ...api.shared.tools import Entry, function_entry
+from ...api.shared.tools import OfferedTool, function_entry
 from ...api.surface import Client, Provision
 from ...request.gateway_tools import CallResult, GatewayResult, ToolLabel
 from ...request_fields import Fields
@@ -180,7 +180,7 @@ class McpEntry:
             return False
         return [each.get("name") for each in given if isinstance(each, dict)] == names
 
-    def entries(self, path: str, *, deferred: bool) -> list[Entry]:
+    def entries(self, path: str, *, deferred: bool) -> list[OfferedTool]:
         """Return the tools that the model is offered. `path`: of the entry."""
         return [function_entry(path, each.function(), deferred=deferred) for each in self.allowed]
 

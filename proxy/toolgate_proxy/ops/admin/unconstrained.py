@@ -11,8 +11,8 @@ from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
 
 from ...api.chat_completions.output import DONE, server_sent
 from ...api.surfaces import COMPLETIONS
-from ...chat.engine import Run
-from ...chat.generation import Unconstrained
+from ...chat.engine import EngineRun
+from ...chat.generation import UnconstrainedGeneration
 from ...context import RequestContext
 from ...litellm_host.routing.router import placements
 from ...sealing import MASTER_KEY
@@ -20,7 +20,7 @@ from ...state import gateway
 from .judgement import judge
 
 
-async def begin(body: dict[str, Any]) -> Unconstrained:
+async def begin(body: dict[str, Any]) -> UnconstrainedGeneration:
     model = body.get("model")
     targets = placements(model) if isinstance(model, str) else []
     if not targets:
@@ -32,10 +32,10 @@ async def begin(body: dict[str, Any]) -> Unconstrained:
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")
     deployment = state.deployments.at(placement)
-    return await Run(state.engine, deployment, context).unconstrained(request)
+    return await EngineRun(state.engine, deployment, context).unconstrained(request)
 
 
-async def events(generation: Unconstrained) -> AsyncIterator[bytes]:
+async def events(generation: UnconstrainedGeneration) -> AsyncIterator[bytes]:
     text, ended, reason = "", "", "stop"
     prepared, ends = generation.prepared, generation.ends
     try:
