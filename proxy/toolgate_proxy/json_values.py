@@ -85,13 +85,13 @@ def check_texts(values: dict[str, Any]) -> None:
     values_left = MAX_VALUES
     waiting = [value for name, value in values.items() if name not in WITHOUT_TEXTS]
     while waiting:
-        each = waiting.pop()
-        if type(each) is dict:
-            if "arguments" in each or "input" in each or "json" in each:
-                values_left = _without_texts(each, values_left)
-            waiting += each.values()
-        elif type(each) is list:
-            waiting += each
+        inner = waiting.pop()
+        if type(inner) is dict:
+            if "arguments" in inner or "input" in inner or "json" in inner:
+                values_left = _without_texts(inner, values_left)
+            waiting += inner.values()
+        elif type(inner) is list:
+            waiting += inner
 
 
 def _without_texts(value: dict[str, Any], most: int) -> int:
@@ -150,15 +150,15 @@ def _without_long_integers(value: Any) -> Any:
     floats, and for values of an `enum` or `const` that no float is equal to."""
     waiting = [("", value)]
     while waiting:
-        name, each = waiting.pop()
-        named = each.items() if isinstance(each, dict) else ()
-        members = [*named, *(enumerate(each) if isinstance(each, list) else ())]
+        name, parent = waiting.pop()
+        named = parent.items() if isinstance(parent, dict) else ()
+        members = [*named, *(enumerate(parent) if isinstance(parent, list) else ())]
         for at, member in members:
             place = at if isinstance(at, str) else name
             if isinstance(member, dict | list):
                 waiting.append((place, member))
             elif isinstance(member, int) and not -(2**63) <= member < 2**64:
-                each[at] = _as_float(member, place)
+                parent[at] = _as_float(member, place)
     return value
 
 

@@ -79,9 +79,9 @@ class KeptReasoning:
         names: dict[int, str] = {}
         async for batch in events:
             ended: dict[str, str] = {}
-            for each in batch:
-                at = each.choice
-                match each.event:
+            for event in batch:
+                at = event.choice
+                match event.event:
                     case ReasoningDelta(text=text) if at not in names:
                         texts.setdefault(at, []).append(text)
                     case CallStart() as start if at not in names:

@@ -134,8 +134,8 @@ def _parts(message: wire.Message) -> Iterator[tuple[str, Any]]:
     if isinstance(message, wire.LoadGrammars):
         yield "tools", [source.parameters for source in message.grammars]
     if (prompt := _prompt(message)) is not None:
-        for at, each in enumerate(prompt.messages):
-            yield f"messages[{at}]", each
+        for at, entry in enumerate(prompt.messages):
+            yield f"messages[{at}]", entry
         yield "tools", [*(prompt.tools or ())]
         yield "chat_template_kwargs", prompt.template_kwargs
     if isinstance(message, wire.GenerateRequest):

@@ -114,20 +114,20 @@ def _collect(value: object, texts: list[str]) -> int:
     """Add all texts of content parts to `texts`. Return the tokens of its files."""
     tokens, left = 0, [value]
     while left:
-        each = left.pop()
-        if isinstance(each, str):
-            texts.append(each)
-        elif isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            file, size = _file_of(each)
+        part = left.pop()
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, dict):
+            file, size = _file_of(part)
             tokens += size
-            for name, inner in each.items():
+            for name, inner in part.items():
                 if name in ARGUMENTS and not isinstance(inner, str):
                     texts.append(_written(inner))
                 elif name != file:
                     left.append(inner)
-        elif each is not None:
+        elif part is not None:
             texts.append("0")
     return tokens
 

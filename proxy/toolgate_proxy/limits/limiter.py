@@ -119,9 +119,9 @@ class Lease:
         ]
         counted = self.counted
         request = Reservation(counted.key_id, counted.request_id, tuple(added))
-        for each in added:
-            alone = Amount(each.kind, each.limit, each.kind.unit.amount(needed))
-            if each.limit is not None and alone.amount > each.limit:
+        for amount in added:
+            alone = Amount(amount.kind, amount.limit, amount.kind.unit.amount(needed))
+            if amount.limit is not None and alone.amount > amount.limit:
                 request.refused, request.wait_ms = alone, -1
                 raise self.refusal(request)
         try:

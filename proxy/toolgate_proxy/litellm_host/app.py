@@ -56,11 +56,11 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
     therefore apply to our route. Pages of the origins that LiteLLM allows may send requests to a
     gateway in a private network, too: the key decides.
     """
-    for each in app.user_middleware:
-        if each.cls is CORSMiddleware:
-            each.kwargs["allow_private_network"] = True
-    inside = [each for each in app.user_middleware if each.cls.__name__ in PATH_ONLY]
-    outside = [each for each in app.user_middleware if each.cls.__name__ not in PATH_ONLY]
+    for layer in app.user_middleware:
+        if layer.cls is CORSMiddleware:
+            layer.kwargs["allow_private_network"] = True
+    inside = [layer for layer in app.user_middleware if layer.cls.__name__ in PATH_ONLY]
+    outside = [layer for layer in app.user_middleware if layer.cls.__name__ not in PATH_ONLY]
     app.user_middleware[:] = [*outside, Middleware(route), *inside]
 
 
@@ -89,9 +89,9 @@ def checks_key(route: Any) -> bool:
 
 
 def _calls(dependant: Any) -> Iterator[Any]:
-    for each in dependant.dependencies:
-        yield each.call
-        yield from _calls(each)
+    for dependency in dependant.dependencies:
+        yield dependency.call
+        yield from _calls(dependency)
 
 
 UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid provider: {PROVIDER}$")

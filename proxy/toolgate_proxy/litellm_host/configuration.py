@@ -122,9 +122,9 @@ def _guardrails(
 
 def _fallbacks(rules: Any, steps: Steps) -> Iterator[Fault]:
     """Yield the names in an array of fallbacks that no model has."""
-    for at, each in enumerate(rules if isinstance(rules, list) else ()):
-        model = each if isinstance(each, str) else _mapping(each).get("model")
-        entries = {} if isinstance(model, str) else _mapping(each)
+    for at, rule in enumerate(rules if isinstance(rules, list) else ()):
+        model = rule if isinstance(rule, str) else _mapping(rule).get("model")
+        entries = {} if isinstance(model, str) else _mapping(rule)
         for name in [model] if isinstance(model, str) else map(str, entries):
             if name != "*" and not rows_of(name) and alias_target(name) is None:
                 yield (*steps, at), f"there is no model {name!r}, so it has no effect.", False
@@ -181,6 +181,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def _entries(config: Mapping[str, Any], name: str) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
     """Yield the objects of an array with their places."""
     entries = config.get(name)
-    for at, each in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(each, Mapping):
-            yield (name, at), each
+    for at, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, Mapping):
+            yield (name, at), entry

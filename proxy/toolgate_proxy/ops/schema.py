@@ -52,9 +52,9 @@ def prewarm(files: Files, url: gateways.Url = gateways.DEFAULT_URL, model: Model
     Grammars that the gateways do not know are compiled. Requires TOOLGATE_MASTER_KEY. The exit
     status is 1 unless all tools are loaded."""
     all_ready = True
-    for each in map(BackendSchemas.model_validate, _ask(url, "prewarm", _tools(files), model)):
-        typer.echo(each.backend)
-        for tool in each.tools:
+    for backend in map(BackendSchemas.model_validate, _ask(url, "prewarm", _tools(files), model)):
+        typer.echo(backend.backend)
+        for tool in backend.tools:
             all_ready &= tool.status in ("masked", "checked")
             typer.echo(f"  {tool.title}")
     raise typer.Exit(0 if all_ready else 1)

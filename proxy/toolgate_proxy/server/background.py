@@ -154,9 +154,9 @@ class Place:
                 ("LLEN", self._events),
                 ("LRANGE", self._events, following, following + 63),
             )
-            for each in sealed:
+            for event in sealed:
                 following += 1
-                yield self._opened(each)
+                yield self._opened(event)
             if not sealed and lease != RUNS:
                 response = await self.find()
                 if response is None:

@@ -77,10 +77,10 @@ def set_up(*, as_json: bool) -> None:
             ours.propagate = False
     for handler in of_tools.handlers:
         handler.setFormatter(_ToolFormatter(as_json=as_json))
-    handlers = [each for name in LITELLM for each in logging.getLogger(name).handlers]
-    for each in (*handlers, logging.lastResort):
-        if each is not None:
-            each.setFormatter(EventFormatter(as_json=as_json))
+    handlers = [usual for name in LITELLM for usual in logging.getLogger(name).handlers]
+    for usual in (*handlers, logging.lastResort):
+        if usual is not None:
+            usual.setFormatter(EventFormatter(as_json=as_json))
     if not isinstance(sys.stdout, PrintedLines):
         logging.captureWarnings(True)
         sys.stdout = PrintedLines(sys.stdout, as_json=as_json)

@@ -134,9 +134,9 @@ def _provider(params: Mapping[str, Any]) -> str:
 def _providers_in(value: Any) -> Iterator[str]:
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, Mapping):
-            yield from (each[name] for name in FIELDS & each.keys() if isinstance(each[name], str))
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            yield from (part[name] for name in FIELDS & part.keys() if isinstance(part[name], str))
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)

@@ -119,9 +119,9 @@ def report_by_coverage(tool: Tool) -> SchemaReport:
 def _enforced(tool: Tool, residual: Iterable[Any]) -> SchemaReport:
     """`residual`: the places of keywords that masks cannot enforce."""
     keywords = []
-    for each in residual:
-        why, rewrite = advice_on(tool.parameters, each.pointer, each.keyword)
-        place = {"pointer": each.pointer, "keyword": each.keyword}
+    for keyword in residual:
+        why, rewrite = advice_on(tool.parameters, keyword.pointer, keyword.keyword)
+        place = {"pointer": keyword.pointer, "keyword": keyword.keyword}
         keywords.append({**place, "why": why, "rewrite": rewrite})
     return SchemaReport(
         name=tool.name,

@@ -43,9 +43,9 @@ def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
     judgement = events[-1].get("judgement") if events else None
     if judgement is None:
         raise httpx.ReadError("The stream ended with an error.")
-    for each in judgement["breaks"]:
-        value = text[each["begin"] : each["end"]] if each["pointer"] else ""
-        return text, f"{value}: {each['message']}".removeprefix(": ")
+    for broken in judgement["breaks"]:
+        value = text[broken["begin"] : broken["end"]] if broken["pointer"] else ""
+        return text, f"{value}: {broken['message']}".removeprefix(": ")
     return text, CUT if judgement["cut"] else ""
 
 
