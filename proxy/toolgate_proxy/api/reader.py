@@ -194,7 +194,7 @@ class ApiReader(Generic[F]):
 
 
 def _text_of_last(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The text of the last message, if it is the assistant's."""
+    """Return the text of the last message, if it is the assistant's."""
     last = messages[-1]
     content = last.get("content") if last["role"] == "assistant" else None
     if isinstance(content, list):

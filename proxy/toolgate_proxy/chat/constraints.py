@@ -87,7 +87,7 @@ class ConstraintLoader:
     context: RequestContext
 
     async def load(self, found: PreparedRequest, resample: Resample | None) -> Constraints:
-        """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
+        """Find what is known of the grammars. Tools whose schemas cannot be enforced are left out,
         if the settings omit them. Raise ToolgateError."""
         needed, found = await self._needed(found.plan.grammars, found)
         self.context.notes.note_grammars(len(needed.keys), new=bool(needed.unknown))

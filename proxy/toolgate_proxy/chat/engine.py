@@ -1,8 +1,8 @@
 """Runs one chat request at one backend: plan → grammars → backend → segment → validate.
 
 The engine is independent of API and host. A choice whose call failed validation is sampled again:
-masks can't enforce a few keywords of JSON Schema, so calls of tools with such keywords are held and
-validated before they are sent to the client. Decision 10 has the reasons.
+masks cannot enforce a few keywords of JSON Schema, so calls of tools with such keywords are held
+and validated before they are sent to the client. Decision 10 has the reasons.
 
 Three wrappers call the engine: tool_loop.py goes on after calls that the gateway runs,
 features/compaction/ shortens a conversation before its response, and failover.py moves a request if

@@ -54,7 +54,7 @@ class Resample:
     max_tokens: int | None
     """The rest of the choice's budget."""
     failed: ToolSchemaViolation
-    """The error of the request if the choice can't be sampled again."""
+    """The error of the request if the choice cannot be sampled again."""
     in_call: bool = False
     """Whether `accepted` ends inside the call."""
     excluded: tuple[int, ...] = ()
@@ -121,7 +121,7 @@ class ResamplingState:
 
     def after(self, invalid: InvalidCall, spent: int) -> Resample:
         """Return what to sample after an invalid call. `spent`: tokens of the choice in all
-        attempts. Raise ToolSchemaViolation if the choice can't be sampled again."""
+        attempts. Raise ToolSchemaViolation if the choice cannot be sampled again."""
         self.attempts += 1
         self._failures += 1
         remaining = None if self._budget is None else self._budget - spent
@@ -139,8 +139,8 @@ class ResamplingState:
         )
 
     def restored(self) -> tuple[Segmenter, StopStrings | None, list[Event]]:
-        """The state of the choice after the tokens that remain, and the events of those of the
-        call."""
+        """Return the state of the choice after the tokens that remain, and the events of those of
+        the call."""
         assert self._state is not None
         before, stops = self._state
         segmenter, stops = before.copy(), stops.copy() if stops is not None else None
@@ -174,7 +174,7 @@ def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation
     what = f"arguments of the call of {invalid.tool!r} still violate"
     return ToolSchemaViolation(
         f"After {times}, the {what if invalid.tool else 'content still violates'} "
-        f"{violation.keyword!r} at {where}. Masks can't enforce this keyword. Send the request "
+        f"{violation.keyword!r} at {where}. Masks cannot enforce this keyword. Send the request "
         # SDKs show the message alone of an error in a stream.
         f"again, or remove {violation.keyword!r} from the schema ({ToolSchemaViolation.code}).",
         pointer=violation.pointer,
@@ -183,7 +183,7 @@ def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation
 
 
 def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.GenerateRequest:
-    """The request that continues a choice, with the sampling parameters of `first`. It is
+    """Return the request that continues a choice, with the sampling parameters of `first`. It is
     deterministic if the sampling is seeded or greedy."""
     sampling = first.sampling
     seed, temperature = sampling.seed, sampling.temperature
@@ -212,7 +212,7 @@ def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.Ge
 
 
 def derived_seed(seed: int, choice: int, attempt: int) -> int:
-    """A seed of 63 bits, which all samplers accept."""
+    """Return a seed of 63 bits, which all samplers accept."""
     digest = hashlib.sha256(f"{seed}:{choice}:{attempt}".encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
 
@@ -281,7 +281,8 @@ def _located(text: str, pointer: str) -> int:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
-    """The names (indices in an array) and positions of the values inside the value at `at`."""
+    """Yield the names (indices in an array) and positions of the values inside the value at
+    `at`."""
     opened = text[at]
     if opened not in "{[":
         return
@@ -305,5 +306,6 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _start(text: str, at: int) -> ValueStart:
-    """A string's content begins behind its quotation mark, which most strings share."""
+    """Return where a value's content begins: in a string behind its quotation mark, which most
+    strings share."""
     return ValueStart(at + (text[at] == '"'), scalar=text[at] not in "{[")

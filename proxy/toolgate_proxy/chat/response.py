@@ -72,8 +72,8 @@ class ChatResponse:
     """The response to one request. `feed` takes the backend's events, in order, in lists of any
     length.
 
-    Raises EnforcementFailed if a choice contradicts the plan, and ToolSchemaViolation if a call is
-    invalid and its choice can't be sampled again.
+    Raise EnforcementFailed if a choice contradicts the plan, and ToolSchemaViolation if a call is
+    invalid and its choice cannot be sampled again.
     """
 
     def __init__(self, found: PreparedRequest, check: CallCheck, resamples: int = 0) -> None:
@@ -115,8 +115,8 @@ class ChatResponse:
         self._usage: wire.UsageEvent | None = None
 
     async def feed(self, events: Iterable[wire.StreamEvent]) -> list[ResponseEvent]:
-        """The events of one choice are in order. Adjacent tokens of a choice are read together, and
-        adjacent deltas of one type are merged."""
+        """Return the events of the choices. Those of one choice are in order. Adjacent tokens of a
+        choice are read together, and adjacent deltas of one type are merged."""
         fresh: dict[int, list[ChoiceEvent]] = {}
         for event in _joined(events):
             match event:
@@ -142,7 +142,7 @@ class ChatResponse:
         ]
 
     def call_id(self, start: CallStart) -> str:
-        """Returns the same id each time for the same event."""
+        """Return the same id each time for the same event."""
         if id(start) not in self._ids:
             self._ids[id(start)] = (start, self._call_ids.id_of(start))
         return self._ids[id(start)][1]
@@ -156,8 +156,8 @@ class ChatResponse:
         return ended_here and all(c.finished or c.resample for c in choices)
 
     def take_resample(self) -> Resample | None:
-        """Returns a choice that must be sampled again, or None. The next events that are fed must
-        be those of that choice."""
+        """Return a choice that must be sampled again, or None. The next events that are fed must be
+        those of that choice."""
         for choice in self._choices:
             if choice.resample is not None:
                 resample, choice.resample = choice.resample, None

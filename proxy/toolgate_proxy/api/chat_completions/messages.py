@@ -41,9 +41,9 @@ PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 def parse_messages(
     messages: object, features: ActiveFeatures[ChatFeature], define: Define
 ) -> PromptMessages:
-    """The messages in the order of the prompt. Unknown fields are passed on unchanged, because a
-    template may use them. `define` parses the definition of a tool. `features`: the features of the
-    request."""
+    """Return the messages in the order of the prompt. Unknown fields are passed on unchanged,
+    because a template may use them. `define` parses the definition of a tool. `features`: the
+    features of the request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
     turns = Turns(features.input.history, features.input.tools)
@@ -69,8 +69,8 @@ def parse_messages(
 
 
 def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    """The body of an error of a later step, which names messages by their place in the prompt, with
-    their `paths` in the request."""
+    """Return the body of an error of a later step, which names messages by their place in the
+    prompt, with their `paths` in the request."""
 
     def path_of(found: re.Match[str]) -> str:
         return paths[int(found[1])] if int(found[1]) < len(paths) else found[0]
@@ -90,7 +90,7 @@ class _MessageReader:
     define: Define
 
     def read(self, message: object, param: str) -> dict[str, Any] | None:
-        """The message; None for a system message of which nothing is part of the prompt."""
+        """Return the message; None for a system message of which nothing is part of the prompt."""
         fields = Fields.of(message, param)
         # The template defines the roles: some support more than OpenAI's five.
         role = fields.required_text("role")
@@ -214,7 +214,7 @@ class _MessageReader:
         yield message
 
     def _call(self, call: object, param: str) -> dict[str, Any] | None:
-        """The call of a function; None for one of another service, which has none."""
+        """Return the call of a function; None for one of another service, which has none."""
         fields = Fields.of(call, param)
         kind, rest = fields.values.get("type", "function"), {**fields.values, "type": "function"}
         feature = None if kind == "function" else self.features.of_type(kind)

@@ -160,7 +160,7 @@ class ChatCompletion(ApiResponse):
 
 
 def server_sent(chunks: Iterable[Chunk]) -> bytes:
-    """The chunks as server-sent events."""
+    """Return the chunks as server-sent events."""
     events = b"".join([b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks])
     return with_escaped_line_ends(events)
 
@@ -273,7 +273,7 @@ class _Choice:
         return {"finish_reason": finish.reason, **finish_fields(finish)}
 
     def _more(self, index: int, text: str) -> dict[str, Any]:
-        """A delta that adds text to a call."""
+        """Return a delta that adds text to a call."""
         number, form = self._calls[index].number, self._calls[index].form
         return {"tool_calls": [{"index": number, form.type: {form.text: text}}]}
 

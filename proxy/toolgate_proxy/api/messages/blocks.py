@@ -105,7 +105,7 @@ class ToolUseBlock(Block):
                 yield self.delta("input_json_delta", partial_json=text)
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
+        """End the call, which is complete and valid."""
         self.complete = True
         if not self.eager:
             yield self.start(self._block({}))
@@ -138,7 +138,7 @@ def _integer(text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """A number that a double would change keeps its spelling, as in a stream."""
+    """Return the number; one that a double would change keeps its spelling, as in a stream."""
     number = float(text)
     try:
         exact = not math.isinf(number) and Decimal(repr(number)) == Decimal(text)

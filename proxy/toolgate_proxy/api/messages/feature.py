@@ -110,7 +110,7 @@ class MessagesFeature(Feature[MessagesOutput]):
         return False
 
     def content(self, block: Fields, kind: str) -> Content:
-        """Return what the model sees of a result in the conversation; "" for one that can't be
+        """Return what the model sees of a result in the conversation; "" for one that cannot be
         read."""
         return ""
 

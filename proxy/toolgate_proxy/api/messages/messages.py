@@ -59,7 +59,7 @@ BLOCK_FIELDS = {
 def parse_messages(
     given: object, system: object, features: ActiveFeatures[MessagesFeature], define: Define
 ) -> PromptMessages:
-    """`features`: the features of the request. `define` parses the definition of a tool. Raises
+    """`features`: the features of the request. `define` parses the definition of a tool. Raise
     InvalidRequest, UnknownTool and UnsupportedParameter, which name the path of the field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
@@ -123,7 +123,7 @@ class _BlockReader:
             self.turns.begin({"role": "system"}, path).extend((part, path) for part in parts)
 
     def require_results(self, path: str) -> None:
-        """Raises InvalidRequest if calls have no result."""
+        """Raise InvalidRequest if calls have no result."""
         for call_id, where in self._open.items():
             raise InvalidRequest(
                 f"The call {call_id!r} at {where!r} has no result. Send a tool_result block for "

@@ -82,7 +82,7 @@ class Message(ApiResponse):
             **ended,
             "usage": {
                 **usage_of(self._response.counts),
-                "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+                "cache_creation": {**CREATED},
                 "service_tier": "standard",
             },
         }
@@ -106,6 +106,10 @@ class Message(ApiResponse):
         return fields | prompt_fields(response)
 
 
+CREATED = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+"""Tokens that were written to the cache, which is not billed."""
+
+
 def usage_of(counts: TokenCounts) -> dict[str, Any]:
     """Anthropic's `input_tokens` are those that were not read from the cache."""
     return {**_tokens(counts), "output_tokens_details": {"thinking_tokens": counts.reasoning}}
@@ -126,8 +130,7 @@ def with_iterations(
 
 
 def _iteration(counts: TokenCounts) -> dict[str, Any]:
-    created = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
-    return {**_tokens(counts), "cache_creation": created}
+    return {**_tokens(counts), "cache_creation": {**CREATED}}
 
 
 def _tokens(counts: TokenCounts) -> dict[str, Any]:

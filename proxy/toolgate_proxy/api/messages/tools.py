@@ -45,7 +45,7 @@ class MessagesReader(ApiReader[MessagesFeature]):
     WORDS = ((".function", ""), (".parameters", ".input_schema"))
 
     def own(self, entry: Any, path: str, namespace: str = "") -> ReadTool:
-        """The function is in OpenAI's form, as templates show it."""
+        """Read a tool as a function in OpenAI's form, as templates show it."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         check_form(entry, self.API, path)
@@ -74,7 +74,7 @@ def eager_tools(tools: Iterable[Any], client: Client) -> frozenset[str]:
 
 
 def _own_function(fields: Fields) -> dict[str, Any]:
-    """The function of a tool that the client defines."""
+    """Return the function of a tool that the client defines."""
     name = fields.text("name")
     if not name:
         raise fields.refusal("name", "is required.", InvalidTools)

@@ -105,7 +105,7 @@ class OutputItems:
         return call_item(self._response, start, call_id, FUNCTION)
 
     def interrupt(self) -> None:
-        """Marks the open item as incomplete, after an error."""
+        """Mark the open item as incomplete, after an error."""
         if isinstance(self._open, CallItem) and not self._open.announced:
             self._items.pop()  # no event has announced it
         elif self._open is not None:
@@ -197,7 +197,7 @@ def failure(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_summarized(repeated: Mapping[str, Any]) -> bool:
-    """Whether the request asks for a summary of the reasoning."""
+    """Return whether the request asks for a summary of the reasoning."""
     return _summary(repeated) is not None
 
 

@@ -22,7 +22,7 @@ def check_entry(entry: Fields, known: Sequence[str]) -> None:
     entry.check_known((*known, *IGNORED_FIELDS))
     callers = entry.values.get("allowed_callers")
     if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
-        problem = "must contain 'direct'. Programs of the model can't call tools here."
+        problem = "must contain 'direct'. Programs of the model cannot call tools here."
         raise entry.refusal("allowed_callers", problem)
 
 
@@ -81,7 +81,7 @@ class ResponsesFeature(Feature[ResponsesOutput]):
         return False
 
     def own(self, entry: Fields, namespace: str) -> ReadTool | None:
-        """Read a tool of a client that may be in a namespace; None if its type can't be."""
+        """Read a tool of a client that may be in a namespace; None if its type cannot be."""
         return None
 
     def chosen(self, choice: Fields) -> str | None:

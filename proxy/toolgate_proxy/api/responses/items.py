@@ -48,10 +48,10 @@ def parse_input(
     *,
     recalled: int = 0,
 ) -> PromptMessages:
-    """The messages. `features`: the features of the request. `define`: parses tools in items.
-    `recalled`: number of items at the beginning that are not the request's own.
+    """Return the messages. `features`: the features of the request. `define`: parses tools in
+    items. `recalled`: number of items at the beginning that are not the request's own.
 
-    Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
+    Raise InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     turns = ItemTurns(features, define)
     if instructions:
         turns.message("system", instructions, "instructions")
@@ -122,7 +122,7 @@ def _check(fields: Fields, known: Sequence[str], history: History, *, any_status
 
 
 def called_name(fields: Fields, tools: Toolset) -> str:
-    """The name of a call's tool that the model sees."""
+    """Return the name of a call's tool that the model sees."""
     name, namespace = fields.required_text("name"), fields.text("namespace")
     if not namespace:
         return name
@@ -132,8 +132,8 @@ def called_name(fields: Fields, tools: Toolset) -> str:
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
-    """The encrypted text, unless it was changed, or encrypted for another key or service. Otherwise
-    the text of the reasoning, or of its summary if it has none."""
+    """Return the encrypted text, unless it was changed, or encrypted for another key or service.
+    Otherwise the text of the reasoning, or of its summary if it has none."""
     encrypted = fields.text("encrypted_content")
     if encrypted is not None:
         text = None if seal is None else seal.open_text(encrypted, purpose=PURPOSE)

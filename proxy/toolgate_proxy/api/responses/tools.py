@@ -75,13 +75,13 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
             raise fields.refusal(
                 "type",
                 f"must be 'function', 'custom' or one of {others}, but is {kind!r}. Other tools "
-                "can't be called here.",
+                "cannot be called here.",
             )
         return function_name(fields.values) or fields.required_text("name", "the name of a tool")
 
     def _in_namespace(self, entry: OfferedTool) -> OfferedTool:
-        """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
-        that is its name."""
+        """Return the entry with its namespace. The Agents SDK knows the calls of a deferred
+        function without a namespace by a namespace that is its name."""
         is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return entry._replace(namespace=entry.name or "") if is_alone else entry
 
@@ -155,13 +155,13 @@ def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter
 
 
 def full_name(namespace: str, name: str) -> str:
-    """The name of a tool of a namespace that the model sees."""
+    """Return the name of a tool of a namespace that the model sees."""
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
 def offered(shown: Iterable[EchoedTool], names: Container[str]) -> list[dict[str, Any]]:
-    """The tools of a response, without invalid ones that the model is not offered. Deferred ones
-    stay: a search can find them."""
+    """Return the tools of a response, without invalid ones that the model is not offered. Deferred
+    ones stay: a search can find them."""
     return chosen_of(
         shown, lambda tool: DEFERRED in tool.body or tool.name is None or tool.name in names
     )

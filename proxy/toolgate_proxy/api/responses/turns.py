@@ -104,7 +104,8 @@ FOREIGN_ROLES = ("assistant", "tool")
 
 
 def read_content(fields: Fields, name: str, role: str, features: ActiveFeatures[Any]) -> Content:
-    """The content in the form of chat templates. Raises InvalidRequest and UnsupportedParameter."""
+    """Return the content in the form of chat templates. Raise InvalidRequest and
+    UnsupportedParameter."""
     content = fields.values.get(name)
     if isinstance(content, str):
         return content
@@ -128,11 +129,10 @@ def _parts(part: object, path: str, role: str, features: ActiveFeatures[Any]) ->
         except UnsupportedParameter:  # a file that is not in the request, or of another type
             if role != "tool":
                 raise
-    if role == "tool":
-        return [text_part(history.result_text(fields.values, path))]
-    if role == "assistant":
-        shown = history.text(fields.values, path)
-        return [text_part(shown)] if shown else []
+    if role in FOREIGN_ROLES:
+        read_text = history.result_text if role == "tool" else history.text
+        text = read_text(fields.values, path)
+        return [text_part(text)] if text else []
     raise UnsupportedParameter(
         f"A content part of the type {kind!r} is not supported in a message of the role "
         f"{role}. Use {' or '.join(KINDS[role][:2])}.",

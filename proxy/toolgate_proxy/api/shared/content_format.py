@@ -51,7 +51,7 @@ def content_format(
     if len(given) > 1:
         first, second, *_ = given
         raise UnsupportedParameter(
-            f"{second!r} can't be combined with {first!r}. Remove one of them.", param=second
+            f"{second!r} cannot be combined with {first!r}. Remove one of them.", param=second
         )
     if structured is not None:
         return read_structured_outputs(structured, open_objects)
@@ -73,7 +73,7 @@ def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool
             raise fields.wrong("json_schema", "an object with a name and a schema")
         return read_format(given, path, open_objects, named=False)
     if "schema" in given:
-        problem = "can't be combined with 'json_schema'. Remove one of them."
+        problem = "cannot be combined with 'json_schema'. Remove one of them."
         raise fields.refusal("schema", problem)
     within = {**inner, "type": "json_schema"}
     return read_format(within, fields.path("json_schema"), open_objects)
@@ -88,8 +88,9 @@ def read_text_format(given: Mapping[str, Any], path: str, open_objects: bool) ->
 def read_format(
     given: Mapping[str, Any], path: str, open_objects: bool, *, named: bool = True
 ) -> Tool | None:
-    """A format of the type text, json_object or json_schema, with its schema beside the type. None
-    for text. Every schema is enforced, strict or not. `named`: whether a schema needs a name."""
+    """Return a format of the type text, json_object or json_schema, with its schema beside the
+    type. None for text. Every schema is enforced, strict or not. `named`: whether a schema needs a
+    name."""
     fields, kind, schema = Fields(given, path), given["type"], given.get("schema")
     if kind == "text":
         return None

@@ -62,8 +62,9 @@ class History:
             places[path] = None
 
     def arguments(self, call: Fields, name: str = "arguments") -> str:
-        """The arguments in a field of a call, as the text of a JSON object. Templates iterate over
-        the members, so they can't show anything else, such as the arguments of a cut call."""
+        """Return the arguments in a field of a call, as the text of a JSON object. Templates
+        iterate over the members, so they cannot show anything else, such as the arguments of a cut
+        call."""
         given = call.values.get(name)
         if isinstance(given, dict):
             return json.dumps(given, ensure_ascii=False)
@@ -81,30 +82,31 @@ class History:
                 self.note("left_out", fields.path(name))
 
     def system(self, text: str, path: str) -> str:
-        """A text of a system message, without the lines that are no part of the prompt."""
+        """Return a text of a system message, without the lines that are no part of the prompt."""
         if (shown := without_billing(text)) != text:
             self.note("left_out", path)
         return shown
 
     def system_parts(self, parts: Iterable[Part], path: str) -> list[Part]:
-        """The same of parts. One that has nothing else is left out."""
+        """Return the parts of a system message without such lines. A part that has nothing else is
+        left out."""
         texts = [(part["text"], self.system(part["text"], path)) for part in parts]
         return [{"type": "text", "text": text} for given, text in texts if text or not given]
 
     def text(self, entry: Mapping[str, Any], path: str) -> str:
-        """The text of an entry of another service; empty if it is left out."""
+        """Return the text of an entry of another service; empty if it is left out."""
         text = "" if entry.get("type") in THINKING else text_of(entry)
         self.note("as_text" if text else "left_out", path)
         return text
 
     def result_text(self, part: Mapping[str, Any], path: str) -> str:
-        """The text that stands for a part of the result of a call. The model should know of a part
-        that it can't see."""
+        """Return the text that stands for a part of the result of a call. The model should know of
+        a part that it cannot see."""
         return self.text(part, path) or f"[{part['type']} left out]"
 
 
 def tool_of(kind: str) -> str:
-    """The name of the tool of which an entry of another service is shown as a result."""
+    """Return the name of the tool of which an entry of another service is shown as a result."""
     return re.sub(r"(?:_call|_call_output|_tool_result)$|[^A-Za-z0-9_-]", "", kind)[:60] or UNKNOWN
 
 
@@ -141,7 +143,7 @@ Content = str | list[Part]
 
 
 def joined(parts: list[Part]) -> Content:
-    """The content of a message: one text, or the parts."""
+    """Return the content of a message: one text, or the parts."""
     if len(parts) == 1 and parts[0]["type"] == "text":
         text: str = parts[0]["text"]
         return text

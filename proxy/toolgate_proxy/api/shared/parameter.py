@@ -205,14 +205,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 def unknown(name: str, known: Collection[str] = ()) -> UnsupportedParameter:
     """`known`: the names of the API's parameters."""
-    shown = name.encode(errors="replace").decode()  # JSON can't hold half a surrogate pair
+    shown = name.encode(errors="replace").decode()  # JSON cannot hold half a surrogate pair
     return UnsupportedParameter(f"Unknown parameter {shown!r}. {_advice(name, known)}", param=shown)
 
 
 def without_unknown(
     body: Mapping[str, Any], known: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The body without unknown parameters, and their names as far as a header can list them."""
+    """Return the body without unknown parameters, and their names as far as a header can list
+    them."""
     kept = {name: value for name, value in body.items() if name in known}
     dropped = [name for name, value in body.items() if name not in known and value is not None]
     shown = [name if _PLAIN.fullmatch(name) else "?" for name in dropped[:MAX_LISTED]]

@@ -29,7 +29,7 @@ def check_combination(values: Mapping[str, Any], constraints: Iterable[str]) -> 
     for name in filter(values.__contains__, PLAIN_ONLY):
         for other in filter(values.get, constraints):
             raise UnsupportedParameter(
-                f"{name!r} can't be combined with {other!r}. Remove one of them.", param=name
+                f"{name!r} cannot be combined with {other!r}. Remove one of them.", param=name
             )
 
 
@@ -47,7 +47,7 @@ def make_sampling(parsed: ParsedParameters) -> wire.Sampling:
         sampling |= {"top_p": None, "top_k": 1}
     if sampling.get("bad_words") and "allowed_token_ids" in sampling:
         raise UnsupportedParameter(
-            "'allowed_token_ids' can't be combined with 'bad_words', because the two could "
+            "'allowed_token_ids' cannot be combined with 'bad_words', because the two could "
             "exclude every token. Remove one of them.",
             param="allowed_token_ids",
         )
@@ -115,8 +115,9 @@ to reason without a budget, so the higher efforts have none."""
 
 
 def reasoning_mode(values: Mapping[str, Any]) -> wire.ReasoningMode:
-    """The first of these decides: `enable_thinking` in `chat_template_kwargs`, `enable_thinking`,
-    `reasoning_effort` (this order is vLLM's), `thinking`."""
+    """Return whether the model reasons. The first of these decides: `enable_thinking` in
+    `chat_template_kwargs`, `enable_thinking`, `reasoning_effort` (this order is vLLM's),
+    `thinking`."""
     enabled = None
     if kwargs := values.get("chat_template_kwargs"):
         enabled = Fields(kwargs, "chat_template_kwargs").flag("enable_thinking")
@@ -132,7 +133,7 @@ def reasoning_mode(values: Mapping[str, Any]) -> wire.ReasoningMode:
 
 
 def reasoning_budget(values: Mapping[str, Any]) -> int | None:
-    """The maximum number of reasoning tokens."""
+    """Return the maximum number of reasoning tokens."""
     budget: int | None = values.get("reasoning_budget", values.get("thinking_token_budget"))
     if budget is not None:
         return budget if budget >= 0 else None
@@ -156,12 +157,12 @@ RESERVED_TEMPLATE_KWARGS = frozenset(
 
 
 def template_kwargs(values: Mapping[str, Any], mode: wire.ReasoningMode) -> dict[str, Any] | None:
-    """The arguments of the chat template besides messages and tools."""
+    """Return the arguments of the chat template besides messages and tools."""
     given = values.get("chat_template_kwargs", {})
     for name in RESERVED_TEMPLATE_KWARGS.intersection(given):
         path = f"chat_template_kwargs.{name}"
         raise UnsupportedParameter(
-            f"{path!r} is set by the gateway and can't be set by a request. Remove it.", param=path
+            f"{path!r} is set by the gateway and cannot be set by a request. Remove it.", param=path
         )
     kwargs = {name: value for name, value in given.items() if name != "enable_thinking"}
     if (effort := values.get("reasoning_effort")) is not None:
@@ -180,7 +181,7 @@ def _prompt_end(values: Mapping[str, Any]) -> dict[str, Any]:
     if values.get("continue_final_message"):
         if generation:
             raise InvalidRequest(
-                "'continue_final_message' and 'add_generation_prompt' can't both be true. Remove "
+                "'continue_final_message' and 'add_generation_prompt' cannot both be true. Remove "
                 "'add_generation_prompt'.",
                 param="continue_final_message",
             )

@@ -65,7 +65,7 @@ class HostedTools:
         return any(kind.startswith("tool_search") for kind in self.types)
 
     def leaves_out(self, entry: object, path: str) -> bool:
-        """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
+        """Raise UnsupportedParameter for a hosted tool if such tools are refused."""
         kind = entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(kind, str) or not HOSTED.fullmatch(kind):
             return False
@@ -79,7 +79,7 @@ class HostedTools:
         return True
 
     def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
-        """Raises InvalidTools if the choice names a tool that was left out."""
+        """Raise InvalidTools if the choice names a tool that was left out."""
         if not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in offered):
             return
         for each in self._left_out:
@@ -288,14 +288,15 @@ def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolCh
 
 
 def function_name(entry: object) -> str | None:
-    """The name in `{"function": {"name": …}}`, `{"custom": {"name": …}}` or `{"name": …}`."""
+    """Return the name in `{"function": {"name": …}}`, `{"custom": {"name": …}}` or `{"name":
+    …}`."""
     function = function_of(entry) if isinstance(entry, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else None
 
 
 def function_of(entry: Mapping[str, Any]) -> Any:
-    """The function or custom tool of an entry, which may be without an object around it."""
+    """Return the function or custom tool of an entry, which may be without an object around it."""
     return entry.get("custom" if entry.get("type") == "custom" else "function", entry)
 
 
@@ -318,7 +319,7 @@ WRITTEN: dict[Form, str] = {
 
 
 def form_of(tool: Mapping[str, object]) -> Form | None:
-    """The API whose form a tool has; None for a tool of no known form."""
+    """Return the API whose form a tool has; None for a tool of no known form."""
     if isinstance(tool.get("function"), dict):
         return "chat completions"
     if "name" not in tool:

@@ -104,7 +104,7 @@ class BuiltinCall(CallItem):
         return item_id(self.tool.prefix, self.response_id, self.index)
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
+        """End the call, which is complete and valid."""
         tool = self.tool
         self._member = tool.to_member(json.loads(self.arguments))
         begun = {**self.body(), tool.member: tool.begun(self._member)}

@@ -175,7 +175,7 @@ def read_edits(values: Mapping[str, Any]) -> tuple[tuple[ContextEdit, ...], Comp
     if (demanded := values.get("compaction")) is not None:
         if rules:
             raise InvalidRequest(
-                f"'compaction' can't be combined with a {COMPACT}… edit. Remove one of them.",
+                f"'compaction' cannot be combined with a {COMPACT}… edit. Remove one of them.",
                 param="compaction",
             )
         rules = [Compaction(pauses=True, instructions=demanded.get("instructions", ""))]

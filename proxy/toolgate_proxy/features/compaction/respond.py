@@ -145,7 +145,7 @@ def check_coverage(asked: ChatRequest, sent: ChatRequest) -> None:
     dropped = len(sent.messages) < len(asked.messages)
     if dropped and all(message["role"] in HEAD for message in sent.messages[:-1]):
         raise CompactionFailed(
-            "The conversation can't be compacted: its turns are longer than the context. Shorten "
+            "The conversation cannot be compacted: its turns are longer than the context. Shorten "
             "them in the client."
         )
 
@@ -170,7 +170,7 @@ def summary_of(events: Iterable[ResponseEvent], tokens: int) -> str:
 
 def _failed(reason: str) -> CompactionFailed:
     return CompactionFailed(
-        f"The conversation can't be compacted: the model wrote a summary, but {reason}. Send the "
+        f"The conversation cannot be compacted: the model wrote a summary, but {reason}. Send the "
         "request again, or shorten the conversation in the client."
     )
 
@@ -236,7 +236,7 @@ async def _division(
         found = divided_whole(messages)
         if found is None:
             raise InvalidRequest(
-                "The conversation can't be compacted, because 'messages' has nothing that a "
+                "The conversation cannot be compacted, because 'messages' has nothing that a "
                 "summary could replace. Send the conversation.",
                 param="messages",
             )

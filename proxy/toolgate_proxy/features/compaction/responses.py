@@ -41,7 +41,8 @@ class CompactionInResponses(ResponsesFeature):
     OUTPUT = ResponsesCompactionOutput
 
     def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
-        """An item that was changed, or sealed for another key or service, is left out."""
+        """Read an item of this type. An item that was changed, or sealed for another key or
+        service, is left out."""
         if kind == ITEM:
             made = opened(item.text("encrypted_content"), self.input.client.seal)
             if made is None:

@@ -31,8 +31,7 @@ KIND = CallKind(
     type=CALL,
     prefix="ctc",
     text="input",
-    text_delta="response.custom_tool_call_input.delta",
-    text_done="response.custom_tool_call_input.done",
+    event="response.custom_tool_call_input",
     named=False,
 )
 

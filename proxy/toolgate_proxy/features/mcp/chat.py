@@ -55,8 +55,7 @@ class ChatMcpOutput(ChatOutput):
                 self._running[index].arguments.append(text)
             case InputDelta(index) | CallEnd(index) if index in self._running:
                 pass
-            case GatewayCallRan(start, shown):
-                outcome: McpOutcome = shown
+            case GatewayCallRan(start, McpOutcome() as outcome):
                 call = self._running.pop(start.index)
                 call.result = outcome.text
                 self._ran.append(call)

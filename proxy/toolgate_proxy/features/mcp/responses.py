@@ -275,7 +275,7 @@ class McpCallItem(GatewayCallItem):
             yield self.event("response.mcp_call_arguments.delta", delta=event.text)
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid, and the server runs it."""
+        """End the call, which is complete and valid: the server runs it."""
         yield self.event("response.mcp_call_arguments.done", arguments=self.arguments)
 
     def ending(self, shown: McpOutcome) -> str:

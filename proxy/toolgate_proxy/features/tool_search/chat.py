@@ -96,7 +96,7 @@ class SearchInChat(ChatFeature):
 def with_search(body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
     """Return the body with all tools after the first `listed` ones deferred, and with a search.
     Tools that say whether they are deferred stay as they are. So does a body without deferred
-    tools, with a search of its own, or whose response can't have a search."""
+    tools, with a search of its own, or whose response cannot have a search."""
     tools = body.get("tools")
     if not isinstance(tools, list) or not _is_possible(body):
         return body

@@ -82,7 +82,8 @@ class SearchInResponses(ResponsesFeature):
         return {NAME: ToolSearch("bm25", self.input.tools, self.input.client.owner)}
 
     def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
-        """A search that another service ran has no id: its output is the next one."""
+        """Read a search or its output. A search that another service ran has no id: its output is
+        the next one."""
         if kind == CALL:
             arguments = turns.history.arguments(item)
             turns.call(item.text("call_id") or "", NAME, arguments, item.place)
@@ -165,5 +166,5 @@ def _integer(text: str) -> int | float:
 
 
 def _number(text: str) -> float:
-    """The nearest number that JSON can write."""
+    """Return the nearest number that JSON can write."""
     return max(-sys.float_info.max, min(sys.float_info.max, float(text)))

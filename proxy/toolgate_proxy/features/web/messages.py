@@ -130,8 +130,8 @@ class WebInMessages(MessagesFeature):
         return ""
 
     def _pages(self, content: list[object], path: str) -> str:
-        """The texts of pages are encrypted for their owner. Those of another service are left
-        out."""
+        """Return the pages as text. The texts of pages are encrypted for their owner. Those of
+        another service are left out."""
         pages = []
         for each in content:
             if not isinstance(each, dict) or not isinstance(each.get("url"), str):

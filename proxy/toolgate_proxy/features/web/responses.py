@@ -83,8 +83,8 @@ class WebInResponses(ResponsesFeature):
         return {} if self._search is None else {NAME: self._search}
 
     def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
-        """What was found is encrypted for its owner; otherwise the addresses of the sources are all
-        that is known."""
+        """Read a search with its result. What was found is encrypted for its owner; otherwise the
+        addresses of the sources are all that is known."""
         action = item.mapping("action") or {}
         text = opened(self.input.client.seal, item.values.get("encrypted_content"))
         if text is None:
@@ -116,7 +116,7 @@ class WebSearchCall(GatewayCallItem):
     _results: SearchResults | None = None
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid, and the search runs."""
+        """End the call, which is complete and valid: the search runs."""
         self._query = json.loads(self.arguments)[QUERY]
         yield self.event("response.web_search_call.searching")
 
