@@ -268,9 +268,9 @@ def session_of(message: wire.GenerateRequest) -> str:
     if not isinstance(prompt, wire.ChatPrompt):
         return ""
     begin = [str(message.cache_salt), message.model]
-    for each in prompt.messages:
-        begin += _texts(each.get("content"))
-        if each.get("role") == "user":
+    for entry in prompt.messages:
+        begin += _texts(entry.get("content"))
+        if entry.get("role") == "user":
             break
     text = repr(begin)[:SESSION_TEXT]
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()

@@ -106,13 +106,13 @@ def without_provider(scope: Scope, body: bytes = b"") -> ToolgateError | None:
     does not name. LiteLLM would take the provider's address and key from its defaults and the
     environment."""
     path = route_path(scope)
-    found = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
-    if found is None or passed_through(path):
+    route = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
+    if route is None or passed_through(path):
         return None
-    kind = found.groupdict().get("kind") or ""
+    kind = route.groupdict().get("kind") or ""
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     asked = [
-        found["provider"],
+        route["provider"],
         *query.get("custom_llm_provider", ()),
         *query.get("provider", ()),
         Headers(scope=scope).get("custom-llm-provider"),

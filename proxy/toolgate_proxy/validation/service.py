@@ -110,8 +110,8 @@ class _Walk:
 def _pattern(pattern: str) -> int:
     if _LOOKAROUND.search(pattern):
         return UNBOUNDED
-    for each in _SHORT:
-        pattern = pattern.replace(each, ".")
+    for short in _SHORT:
+        pattern = pattern.replace(short, ".")
     size = len(pattern)
     for count in _COUNT.finditer(pattern):
         if size > MAX_PATTERN or len(count.group()) > MAX_COUNT:

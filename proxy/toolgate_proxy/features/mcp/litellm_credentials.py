@@ -115,8 +115,8 @@ class McpCredentials:
 
     def of_entry(self, entry: Mapping[str, Any]) -> EntrySecrets:
         """Return the credentials of an entry in OpenAI's form."""
-        secrets = self._given(entry)
-        headers: dict[str, str] = secrets.get(HEADERS, {})
+        fields = self._given(entry)
+        headers: dict[str, str] = fields.get(HEADERS, {})
         of_servers = {alias: {**sent} for alias, sent in self._of_servers.items()}
         for name, value in headers.items():
             if (match := OF_SERVER.fullmatch(name)) is not None:
@@ -124,7 +124,7 @@ class McpCredentials:
         url = str(entry.get("server_url", ""))
         named = url.rpartition("/")[2].lower()
         for name in TOKENS:
-            if token := secrets.get(name):
+            if token := fields.get(name):
                 value = f"Bearer {token.removeprefix('Bearer ')}"
                 of_servers.setdefault(named, {})["Authorization"] = value
         token = None if url == ALL_SERVERS else self._token
@@ -166,10 +166,10 @@ class McpCredentials:
 
     def _given(self, entry: Mapping[str, Any]) -> Body:
         """Return the fields of an entry that were hidden."""
-        known, made = self._values, {}
+        known, fields = self._values, {}
         if isinstance(headers := entry.get(HEADERS), dict):
-            made[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
-        return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
+            fields[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
+        return fields | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
 
 
 def _host(url: str) -> str:
@@ -191,8 +191,8 @@ def credential_headers(headers: Collection[Header]) -> frozenset[str]:
         return frozenset()
     # LiteLLM hides `authorization` only from log events.
     hidden = {AUTHORIZATION} & _forwarded_names(headers)
-    found: frozenset[str] = upstream_credential_headers(names)
-    return found - _key_headers(headers) | hidden
+    secrets: frozenset[str] = upstream_credential_headers(names)
+    return secrets - _key_headers(headers) | hidden
 
 
 SECRET_HEADERS.append(credential_headers)
@@ -207,12 +207,12 @@ def _forwarded_names(headers: Iterable[Header]) -> frozenset[str]:
 def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
     """Return the names of the headers in which a request may have a key of the gateway."""
     known = frozenset(name.decode() for name in KEY_HEADERS)
-    own = litellm_proxy().general_settings.get("litellm_key_header_name")
-    if own or litellm_proxy().user_custom_auth not in (None, auth.authenticate):
-        return known | {str(own).lower()}  # the others may be read, too
+    configured = litellm_proxy().general_settings.get("litellm_key_header_name")
+    if configured or litellm_proxy().user_custom_auth not in (None, auth.authenticate):
+        return known | {str(configured).lower()}  # the others may be read, too
     key = key_of(headers)
-    given = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
-    sent = [(name, text) for name, text in given if text]
+    pairs = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
+    sent = [(name, text) for name, text in pairs if text]
     keys = {name for name, text in sent if text == key or _is_key(text)}
     return known - ({name for name, _ in sent} - keys)
 

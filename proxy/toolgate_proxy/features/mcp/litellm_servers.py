@@ -84,7 +84,7 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {
         f"{name}[{at}]": entry
         if name == "tools"
-        else {"type": MCP, **{member: entry.get(own) for member, own in of_openai.items()}}
+        else {"type": MCP, **{member: entry.get(theirs) for member, theirs in of_openai.items()}}
         for name, at, entry in entries_of(body)
     }
 
@@ -116,24 +116,21 @@ class LiteLLMMcp(FeaturePart):
         if not (entries := mcp_entries(values)):
             return client
         # Others have none: nothing is sent to an address that the operator did not configure.
-        by_path = {
+        ours = {
             path: served[0]
             for path, entry in entries.items()
             if self._credentials.names_gateway(entry)
             and (served := (await Handler.split_mcp_tools([entry]))[0])
         }
         listings = await asyncio.gather(
-            *(
-                _listed(entry, caller, self._credentials.of_entry(entry))
-                for entry in by_path.values()
-            )
+            *(_listed(entry, caller, self._credentials.of_entry(entry)) for entry in ours.values())
         )
-        return client.given(McpListings, McpListings(dict(zip(by_path, listings, strict=True))))
+        return client.given(McpListings, McpListings(dict(zip(ours, listings, strict=True))))
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntrySecrets) -> Listing:
     unlisted = LiteLLMServers(caller, {}, sent)
-    named = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
+    asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
         process = Handler.process_mcp_tools_without_openai_transform
         with noted_failures() as failed:
@@ -141,7 +138,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryS
                 LIST_SECONDS,
                 process(
                     caller,
-                    [named],
+                    [asked],
                     mcp_auth_header=sent.token,
                     mcp_server_auth_headers=sent.server_headers,
                     raw_headers=sent.forwarded,
@@ -156,7 +153,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryS
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
     listed = tuple(_tools(tools, servers_of))
-    names = {tool.name: given.name for tool, given in zip(listed, tools, strict=True)}
+    names = {tool.name: original.name for tool, original in zip(listed, tools, strict=True)}
     return Listing(LiteLLMServers(caller, servers_of, sent, names), listed)
 
 
@@ -196,8 +193,8 @@ class LiteLLMServers:
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
-        own_name = self.names.get(name, name)
-        call = {"name": own_name, "arguments": arguments, "call_id": own_name}
+        server_tool = self.names.get(name, name)
+        call = {"name": server_tool, "arguments": arguments, "call_id": server_tool}
         try:
             with noted_failures() as failed:
                 results = await within(
