@@ -232,7 +232,7 @@ class ResponseHooks:
         if after is None or set(self._form.calls(after)) != set(self._streamed(sent)):
             raise HostRefused(
                 f"The guardrail {guardrail.guardrail_name!r} changed the response, which it cannot "
-                "do in a stream. Send the request without `stream`.",
+                "do in a stream. Send the request without 'stream'.",
                 400,
             )
 
