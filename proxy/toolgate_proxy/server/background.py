@@ -67,7 +67,7 @@ TOO_LARGE = errors.RequestTooLarge(
 
 
 class Place:
-    """Each method raises ResponsesUnavailable."""
+    """The entries of one background response in Redis. Each method raises ResponsesUnavailable."""
 
     lease = 15.0
     """Seconds after which a process that writes nothing counts as gone."""
@@ -184,8 +184,9 @@ class Place:
 
 
 class BackgroundRun:
-    """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
-    on its own: limits, log and metrics are those of that request."""
+    """ASGI app that generates a response in the background. `app` serves the request with the body
+    `values`, of `size` bytes, a second time and on its own: limits, log and metrics are those of
+    that request."""
 
     def __init__(
         self, app: ASGIApp, scope: Scope, context: RequestContext, values: record.Json, size: int

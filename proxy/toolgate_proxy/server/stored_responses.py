@@ -66,7 +66,7 @@ MAX_PAGE, PAGE = 100, 20
 
 
 class _Query:
-    """Each method raises InvalidRequest for an invalid value."""
+    """The parameters of a query. Each method raises InvalidRequest for an invalid value."""
 
     def __init__(self, scope: Scope) -> None:
         self._given = QueryParams(scope["query_string"])
