@@ -152,6 +152,8 @@ def joined(parts: list[Part]) -> Content:
 
 @dataclass(frozen=True)
 class PromptMessages:
+    """The messages of the prompt, with their places in the request."""
+
     messages: tuple[Message, ...]
     paths: tuple[str, ...]
     """The path of each message in the request's body."""
@@ -305,7 +307,7 @@ class _AnsweredTurn:
 
 
 class _Pairing:
-    """Takes time in proportion to the number of messages and calls, whatever their ids are."""
+    """Assigns results to calls, in time proportional to the number of both, whatever their ids."""
 
     def __init__(self, history: History) -> None:
         self._history = history
