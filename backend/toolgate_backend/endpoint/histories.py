@@ -176,10 +176,10 @@ class TemplateForm:
     gaps: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Roles of messages that are added, by the kinds of the messages before and after them."""
 
-    def tools(self, given: Tools | None) -> Tools | None:
-        if given and self.completes_tools:
-            return [*map(_completed, given)]
-        return given or ([] if self.lists_tools else None)
+    def tools(self, tools: Tools | None) -> Tools | None:
+        if tools and self.completes_tools:
+            return [*map(_completed, tools)]
+        return tools or ([] if self.lists_tools else None)
 
     def messages(self, given: Sequence[Message]) -> tuple[list[Message], tuple[Change, ...]]:
         """Return the messages as the template accepts them, and which of them are changed."""
@@ -255,14 +255,14 @@ CALLS = [
 def conversation(letters: str) -> list[Message]:
     """Return the conversation of a rule. Its texts are marks; some templates show no calls."""
     roles = {"s": "system", "u": "user", "r": "tool"}
-    made: list[Message] = []
-    for at, each in enumerate(letters):
-        made.append({"role": roles.get(each, "assistant"), "content": f"mark{at}"})
-        if each == "r":
-            made[at]["tool_call_id"] = CALLS[letters[at - 1] == "r"]["id"]
-        elif each in "c2":
-            made[at] |= {"content": None, "tool_calls": CALLS[: 1 + (each == "2")]}
-    return made
+    messages: list[Message] = []
+    for at, letter in enumerate(letters):
+        messages.append({"role": roles.get(letter, "assistant"), "content": f"mark{at}"})
+        if letter == "r":
+            messages[at]["tool_call_id"] = CALLS[letters[at - 1] == "r"]["id"]
+        elif letter in "c2":
+            messages[at] |= {"content": None, "tool_calls": CALLS[: 1 + (letter == "2")]}
+    return messages
 
 
 async def learnt(render: RenderText) -> TemplateForm:
@@ -289,7 +289,7 @@ async def learnt(render: RenderText) -> TemplateForm:
 
 
 def _one_by_one(turns: Sequence[Turn]) -> list[Turn]:
-    shown: list[list[Turn]] = []
+    groups: list[list[Turn]] = []
     by_id: dict[str, list[Turn]] = {}
     for at, message, _ in turns:
         if message["role"] == "tool" and message["tool_call_id"] in by_id:
@@ -299,8 +299,8 @@ def _one_by_one(turns: Sequence[Turn]) -> list[Turn]:
         for call in message.get("tool_calls") or ():
             by_id[call["id"]] = [Turn(at, {**message, "tool_calls": [call]})]
             message = {"role": "assistant", "content": None}
-        shown += by_id.values() or [[Turn(at, message)]]
-    return [*chain(*shown)]
+        groups += by_id.values() or [[Turn(at, message)]]
+    return [*chain(*groups)]
 
 
 def _as_text(message: Message) -> Message:

@@ -137,10 +137,10 @@ class _Walk:
 
     def _shortens(self, name: str) -> bool:
         self._visited.add(name)
-        found, known = self._of(self._definitions[name]), self._defined.get(name)
-        if found is None or (known is not None and known.tokens <= found.tokens):
+        shortest, known = self._of(self._definitions[name]), self._defined.get(name)
+        if shortest is None or (known is not None and known.tokens <= shortest.tokens):
             return False
-        self._defined[name] = found
+        self._defined[name] = shortest
         return True
 
     def _of(self, node: nodes.Node) -> _Short | None:
@@ -150,10 +150,10 @@ class _Walk:
                     self._shortens(name)
                 return self._defined.get(name)
             case nodes.Union(options):
-                found = filter(None, map(self._of, options))
+                shorts = filter(None, map(self._of, options))
                 return _least(
                     each if each.length > MAX_UNION_LENGTH else self._short(each.value)
-                    for each in found
+                    for each in shorts
                 )
             case nodes.Object():
                 return self._object(node)
@@ -181,12 +181,12 @@ class _Walk:
             values |= dict(sorted(known, key=lambda each: each[1].tokens)[:missing])
         return _together(
             [*values.values(), *map(self._short, values)],
-            lambda found: dict(zip(values, found, strict=False)),
+            lambda texts: dict(zip(values, texts, strict=False)),
         )
 
 
-def _least(found: Iterable[_Short]) -> _Short | None:
-    return min(found, key=lambda each: each.tokens, default=None)
+def _least(shorts: Iterable[_Short]) -> _Short | None:
+    return min(shorts, key=lambda each: each.tokens, default=None)
 
 
 def _together(shorts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _Short | None:
@@ -250,8 +250,8 @@ class LeastTokens:
 
     def _fewest(self, encoded: str) -> int:
         text = units(encoded, self._form.marks)
-        found = self._index.fewest(text)
-        return len(text if found is None else found)
+        tokens = self._index.fewest(text)
+        return len(text if tokens is None else tokens)
 
     def _cost_of(self, value: str) -> int:
         """Return the number of tokens by which an argument with a value, given as JSON, is longer

@@ -103,10 +103,10 @@ class _UnionTags:
         apart."""
         seen = set[str]()
         for arm in arms:
-            found = {sign for leaf in arm if leaf is not False for sign in self._signs(leaf, tag)}
-            if not seen.isdisjoint(found):
+            signs = {sign for leaf in arm if leaf is not False for sign in self._signs(leaf, tag)}
+            if not seen.isdisjoint(signs):
                 return False
-            seen |= found
+            seen |= signs
         return tag is None or "object" not in seen
 
     def _signs(self, leaf: Any, tag: str | None) -> Iterable[str]:
