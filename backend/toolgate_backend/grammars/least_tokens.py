@@ -133,7 +133,7 @@ class _Walk:
         self._definitions, self._visited = structure.definitions, set[str]()
         while sum(map(self._shortens, self._definitions)):
             pass
-        self.found = self._of(structure.root)
+        self.least = self._of(structure.root)
 
     def _shortens(self, name: str) -> bool:
         self._visited.add(name)
@@ -190,8 +190,7 @@ def _least(shorts: Iterable[_Short]) -> _Short | None:
 
 
 def _together(shorts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _Short | None:
-    """Return the container that `make` makes of values; None if one is not known, or it is too
-    long."""
+    """Return what `make` makes of the values; None if one is not known, or it is too long."""
     known = [each for each in shorts if each is not None]
     length = sum(each.length for each in known)
     if len(known) < len(shorts) or length > MAX_LENGTH:
@@ -229,10 +228,11 @@ class LeastTokens:
             text = short_match(grammar.definition, "") if grammar.syntax == "regex" else ""
             return self._count(name, {INPUT: text})
         try:
-            found = _Walk(nodes.structure_of(close_objects(schema)), self._cost, self._word).found
+            structure = nodes.structure_of(close_objects(schema))
+            short = _Walk(structure, self._cost, self._word).least
         except (GrammarRefused, RecursionError):
             return None
-        return None if found is None else self._count(name, found.value)
+        return None if short is None else self._count(name, short.value)
 
     def _count(self, name: str, value: dict[str, Any]) -> int:
         before, after = self._form.grammar_texts(name)

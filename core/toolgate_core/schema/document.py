@@ -242,11 +242,11 @@ class _Document:
 def _translate_patterns(node: dict[str, Any]) -> int:
     """Translate the patterns of one schema, without those inside it, in place. Return the number of
     characters that had to be translated."""
-    given, named = node.get("pattern"), node.get("patternProperties")
+    single, named = node.get("pattern"), node.get("patternProperties")
     count = 0
-    if isinstance(given, str):
-        count += _translated(given)
-        node["pattern"] = portable(given)
+    if isinstance(single, str):
+        count += _translated(single)
+        node["pattern"] = portable(single)
     if isinstance(named, dict):
         count += sum(map(_translated, named))
         translated = {portable(pattern): schema for pattern, schema in named.items()}

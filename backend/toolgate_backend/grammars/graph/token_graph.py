@@ -264,9 +264,9 @@ class TokenGraphs:
         """Return the graph of a grammar, in the generation of now."""
         graph = self._graphs.get(grammar.compiled)
         if graph is None:
-            made = TokenGraph(grammar, self.shared)
+            new = TokenGraph(grammar, self.shared)
             with self._lock:
-                graph = self._graphs.setdefault(grammar.compiled, made)
+                graph = self._graphs.setdefault(grammar.compiled, new)
         graph.renew()
         return graph
 
