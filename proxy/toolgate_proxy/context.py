@@ -73,8 +73,7 @@ class Caller:
     identity: str | None = None
     """Who sent the request, if LiteLLM's or another authentication is configured."""
     authenticated: bool = False
-    """Toolgate authenticated the request. False if LiteLLM's configuration uses another
-    authentication."""
+    """Toolgate authenticated the request, and not another authentication of LiteLLM's settings."""
     sent_key: str = field(default="", repr=False)
     """The API key in the request's headers, which nobody may have checked; "" without one."""
 
@@ -216,8 +215,7 @@ class Meter:
         self.prompt_admitted = False
 
     def await_counts(self) -> None:
-        """Note that another provider gets the prompt now, whose tokens LiteLLM reports at the
-        end."""
+        """Note that another provider gets the prompt. LiteLLM reports its tokens at the end."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.begin_counting()
         self.uncounted = NO_TOKENS if self.lease is None else self.lease.reserved
@@ -282,8 +280,7 @@ class Notes:
         self.corrected = other.corrected
 
     def note_changes(self, changes: Iterable[HistoryChange]) -> None:
-        """Note changes of a later step. A step that is repeated at another backend notes the
-        same."""
+        """Note changes of a later step. One that is repeated elsewhere notes the same."""
         self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
 
     def note_enforcement(
@@ -392,8 +389,7 @@ class RequestContext:
         return replace(request, messages=tuple(await self.guard(request.messages)))
 
     def release_body(self) -> None:
-        """End the reservation of memory for the body: the request has ended. Later calls do
-        nothing."""
+        """End the reservation of memory for the body, when the request ends. May be repeated."""
         release, self.free_memory = self.free_memory, None
         if release is not None:
             release()

@@ -16,8 +16,7 @@ MAX_VALUES = 500_000
 """Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
 a hundred bytes of memory once it is parsed, and the parser does not let other requests continue."""
 MAX_DEPTH = 200
-"""Maximum nesting of a body, in levels of JSON, as pydantic's parser has it. Schemas have a lower
-limit of their own."""
+"""Maximum nesting of a body, in levels, as pydantic's parser has it. Schemas have a lower limit."""
 JSON_TEXTS = ("arguments", "input", "json")
 """Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
 values count as the body's."""
@@ -40,7 +39,7 @@ class Excess(Exception):
 
 
 def exceeds(content: bytes | bytearray, most: int) -> bool:
-    """Whether a JSON text has more than `most` values.
+    """Return whether a JSON text has more than `most` values.
 
     Each value except the first one in an array or object follows a comma, so commas and opening
     brackets bound the number of values. Those inside strings are left out only if there are too
@@ -61,8 +60,8 @@ def exceeds(content: bytes | bytearray, most: int) -> bool:
 
 
 def _has_more(content: bytes | bytearray, most: int) -> bool:
-    """Whether there are more than `most` separators. They are counted from one to the end of its
-    window, because `find` passes a long text without any much faster than `count`."""
+    """Return whether there are more than `most` separators. They are counted from one to the end of
+    its window, because `find` passes a long text without any much faster than `count`."""
     found = 0
     for separator in SEPARATORS:
         at = content.find(separator)
@@ -73,8 +72,7 @@ def _has_more(content: bytes | bytearray, most: int) -> bool:
 
 
 def read_object(content: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body within all bounds. Raise InvalidRequest and
-    RequestTooLarge."""
+    """Return the JSON object of a body, within bounds. Raise InvalidRequest, RequestTooLarge."""
     values = _read(content)
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")
@@ -111,7 +109,7 @@ def _without_texts(value: dict[str, Any], most: int) -> int:
 
 
 def _read(content: bytes) -> Any:
-    """The JSON value of a body. Raise InvalidRequest and RequestTooLarge."""
+    """Return the JSON value of a body. Raise InvalidRequest and RequestTooLarge."""
     if exceeds(content, MAX_VALUES):
         raise RequestTooLarge(
             f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
@@ -147,8 +145,8 @@ def check_nesting(value: object) -> None:
 
 
 def _without_long_integers(value: Any) -> Any:
-    """The value with floats in place of integers of more than 64 bits, which orjson cannot write.
-    Bounds of a schema become no wider. Raise InvalidRequest for those that are too large for
+    """Return the value with floats in place of integers of more than 64 bits, which orjson cannot
+    write. Bounds of a schema become no wider. Raise InvalidRequest for those that are too large for
     floats, and for values of an `enum` or `const` that no float is equal to."""
     waiting = [("", value)]
     while waiting:

@@ -107,8 +107,7 @@ class KeptReasoning:
 
 
 def _missing(messages: Sequence[Message], model: str, seal: OwnerSeal) -> dict[int, str]:
-    """Return the names in the store of turns with calls and without reasoning, by their
-    positions."""
+    """Return the names in the store of turns with calls, but no reasoning, by their positions."""
     names: dict[int, str] = {}
     turns = TurnNames(model, messages)
     for at, message in enumerate(messages):

@@ -19,8 +19,7 @@ MEMORY_BYTES = 64_000_000
 
 
 class RedisValues:
-    """`toolgate:kept:<name>`: a sealed value with a time to live. Values are missing while Redis is
-    unavailable."""
+    """`toolgate:kept:<name>`: a sealed value with a time to live. Without Redis there are none."""
 
     def __init__(self, settings: Settings) -> None:
         assert settings.redis_url is not None

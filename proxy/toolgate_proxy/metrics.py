@@ -125,7 +125,7 @@ begin_at_zero(AFFINITY, ("preferred", "other"))
 CUSTOM_CALLS = Counter(
     "toolgate_custom_calls",
     "Calls of custom tools that were read again: `valid`, `invalid`, `not_read` (RE2 and Lark "
-    "can't read the grammar) or `too_long`.",
+    "cannot read the grammar) or `too_long`.",
     ["result"],
 )
 begin_at_zero(CUSTOM_CALLS, ("valid", "invalid", "not_read", "too_long"))

@@ -133,7 +133,7 @@ def _copied(value: Any) -> Any:
 
 
 def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
-    """The error for a value of the wrong type or out of its range. `expected` is a noun phrase."""
+    """Return the error for a value of the wrong type or out of its range. `expected`: a noun."""
     if value is None:
         return InvalidRequest(f"{path!r} is required. It must be {expected}.", param=path)
     if isinstance(value, str) and value and expected.startswith('"'):
@@ -147,8 +147,8 @@ def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
 def unknown_value(
     path: str, expected: str, value: object, known: Iterable[str], *, suggestion: str = ""
 ) -> InvalidRequest:
-    """The error for a value that must be one of the strings `known`. It repeats a short string, and
-    names the most similar one. `suggestion`: how that one is written, with `{}` for it."""
+    """Return the error for a value that must be one of the strings `known`. It repeats a short
+    string, and names the most similar one. `suggestion`: its form, with `{}`."""
     if not isinstance(value, str):
         return invalid_value(path, expected, value)
     is_shown = len(value) <= MAX_SHOWN_LENGTH and value.isprintable()

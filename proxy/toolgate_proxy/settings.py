@@ -68,8 +68,8 @@ class ToolSettings(Section):
     """Tools"""
 
     invalid_tools: Literal["omit", "refuse"] = "refuse"
-    """Tools with an invalid name or schema, a schema that can't be enforced, or the name of another
-    one. `refuse`: a 400. `omit`: the model is not offered them, and the header
+    """Tools with an invalid name or schema, a schema that cannot be enforced, or the name of
+    another one. `refuse`: a 400. `omit`: the model is not offered them, and the header
     `x-toolgate-invalid-tools` lists them. A `tool_choice` that requires one is a 400."""
     web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
     """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,

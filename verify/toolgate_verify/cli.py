@@ -104,7 +104,7 @@ def verify(
 ) -> None:
     """Verify that an endpoint keeps the rules of its API.
 
-    Sends requests to the URL, and nothing anywhere else. Each check is one rule of OpenAI's or
+    Send requests to the URL, and nothing anywhere else. Each check is one rule of OpenAI's or
     Anthropic's specification. The exit status is 0 if no check failed, 1 if one did, and 2 if the
     endpoint could not be verified."""
     from rich.console import Console
@@ -170,7 +170,7 @@ def main() -> None:
 
 
 def _judged(given: str, session: Any) -> tuple[str, Any]:
-    """The name and the run of an option `NAME=REPORT`. Raises ValueError, NotAReport."""
+    """Return the name and the run of an option `NAME=REPORT`. Raise ValueError, NotAReport."""
     from .report.record import replay
 
     name, is_given, path = given.partition("=")

@@ -32,8 +32,7 @@ class Bound:
 
     bytes: int
     values: int
-    """JSON values in one parsed part. A value of two bytes takes some hundred bytes of memory once
-    it is parsed."""
+    """JSON values in one parsed part. A value of two bytes takes some hundred bytes of memory."""
 
     def __add__(self, other: Bound) -> Bound:
         return Bound(self.bytes + other.bytes, self.values + other.values)
@@ -155,8 +154,7 @@ class GenerationBound:
 
 
 def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.GenerateRequest:
-    """Return the request, streamed by the backend if the response could be too large for one
-    message."""
+    """Return the request, streamed if the response could be too large for one message."""
     if request.stream or info is None:
         return request
     body = _unlimited(request, info).body

@@ -65,8 +65,7 @@ def encoded(
 
 
 def _check_text(message: wire.Message | None, limits: wire.Limits, size: float) -> None:
-    """Raise ContextLengthExceeded for a prompt whose text cannot fit. `size`: that of the message,
-    in bytes."""
+    """Raise ContextLengthExceeded for a prompt that cannot fit. `size`: the message's, in bytes."""
     prompt, context, longest = _prompt(message), limits.max_model_len, limits.max_token_bytes
     if prompt is not None and longest is not None and size > context * longest:
         texts = (prompt.messages, prompt.tools, prompt.template_kwargs)

@@ -27,15 +27,13 @@ GRAMMAR_TTL = 7 * 86_400
 """Seconds for which a grammar is known to be enforceable. A verdict that is not known is asked for
 with the next request."""
 FIRST_TTL = 86_400
-"""Seconds for which Redis has the record of a grammar that was used once. Most are used every day,
-or never."""
+"""Seconds for which Redis has the record of a grammar that was used once. Most are used daily."""
 MAX_RECORDS = 10_000
 """Most records of one key in Redis, beyond which its oldest ones are dropped."""
 REFUSAL_TTL = 600
 """Seconds for which a refusal is believed. A new version of the backend may accept it."""
 LIMIT_TTL = 60
-"""The same, where the schema exceeded the limits on compile time or memory: it may compile on a
-less busy machine."""
+"""Seconds after the limits on compile time or memory were exceeded: it may compile later."""
 MAX_VERDICTS = 100_000
 
 
@@ -47,7 +45,7 @@ def verdict_ttl(verdict: wire.GrammarVerdict) -> float:
 
 
 @dataclass
-class _Known:
+class _KnownVerdict:
     verdict: wire.GrammarVerdict
     until: float
     """The time until which it is believed."""
@@ -58,11 +56,10 @@ class _Known:
 
 
 class MemoryCache:
-    """The verdicts that were used last: ready or refused, with the reason of a refusal, and the
-    residual keywords."""
+    """The verdicts that were used last: ready or refused, with the reason and residual keywords."""
 
     def __init__(self) -> None:
-        self._verdicts: OrderedDict[str, _Known] = OrderedDict()
+        self._verdicts: OrderedDict[str, _KnownVerdict] = OrderedDict()
 
     def verdicts(self, keys: Iterable[str]) -> dict[str, wire.GrammarVerdict]:
         """Return the verdicts that are known, by key."""
@@ -97,7 +94,7 @@ class MemoryCache:
     def remember(self, verdict: wire.GrammarVerdict) -> None:
         # Rewritten schemas and compiled grammars are large, and only of use to a backend.
         kept = verdict.model_copy(update={"rewritten": None, "blob": None})
-        self._verdicts[verdict.key] = _Known(kept, time.monotonic() + verdict_ttl(verdict))
+        self._verdicts[verdict.key] = _KnownVerdict(kept, time.monotonic() + verdict_ttl(verdict))
         self._verdicts.move_to_end(verdict.key)
         if len(self._verdicts) > MAX_VERDICTS:
             self._verdicts.popitem(last=False)

@@ -188,8 +188,7 @@ class Hasher:
         return self._digest(b"toolgate key\n", key.encode("utf-8", "surrogatepass"))
 
     def seal(self, key_id: str, record: bytes) -> bytes:
-        """Return the record after its MAC. Write access to Redis is not enough to change a
-        record."""
+        """Return the record after its MAC. Write access to Redis cannot change a record."""
         return self._mac(key_id, record) + b"\n" + record
 
     def open(self, key_id: str, sealed: bytes) -> bytes | None:

@@ -84,8 +84,7 @@ def seal(hasher: Hasher, key: Key, version: int) -> bytes:
 
 
 def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[VersionedKey]:
-    """Return the keys in records, by their ids. Records that are not valid are logged and left
-    out."""
+    """Return the keys in records, by their ids. Invalid ones are logged and left out."""
     keys = []
     for key_id, sealed in records:
         name = key_id.decode(errors="replace")
@@ -267,8 +266,7 @@ EVICTED = "Redis may evict virtual keys: its maxmemory-policy is %s. Set it to n
 
 async def warn_of_lost_keys(settings: Settings) -> None:
     """Log a warning if Redis has keys that no gateway accepts, because TOOLGATE_KEY_SECRET is not
-    set, and if it may evict keys. Does nothing if Redis does not respond: other code reports
-    that."""
+    set, and if it may evict keys. If Redis does not respond, others report that."""
     if settings.redis_url is None:
         return
     async with _client(settings.redis_url) as client:

@@ -60,8 +60,7 @@ class KeyCache:
         self._fresh_until: float | None = None
 
     def find(self, sent: str) -> Key:
-        """Return the key of a request. Raise InvalidKey, RetiredKey, and KeysUnavailable if the
-        cache is stale."""
+        """Return the key of a request. Raise InvalidKey, RetiredKey and KeysUnavailable."""
         if len(sent) > MAX_LENGTH:
             raise InvalidKey(WRONG_KEY)
         cached = self._by_hash.get(self._hasher.hash(sent))
@@ -265,7 +264,7 @@ class KeySync:
         return True
 
     async def _read(self, redis: SharedRedis, mark: Mark) -> bool:
-        """Read the records of keys with new versions. Return False if Redis did not respond. Raises
+        """Read the records of keys with new versions. Return False if Redis did not respond. Raise
         BadKeyData."""
         for key_id, version in mark.keys.items():
             if version < self._versions.get(key_id, 0):
@@ -315,8 +314,7 @@ class KeySync:
 
 
 def _checked(name: str, reply: object, kind: type) -> Any:
-    """Return the reply to a command for one entry of Redis; None if there is no such entry. Raises
-    BadKeyData."""
+    """Return the reply to a command for one entry of Redis; None without one. Raise BadKeyData."""
     if reply is None or isinstance(reply, kind):
         return reply
     reason = str(reply) if isinstance(reply, Exception) else f"{type(reply).__name__} as reply"

@@ -108,7 +108,7 @@ MAX_KEYS = 10_000
 
 
 @dataclass
-class _Timed:
+class _WindowCounter:
     """What a key used of one limit. `now`: milliseconds since 1970."""
 
     window: Window
@@ -176,7 +176,7 @@ class _InFlight:
 class MemoryCounter:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._keys: OrderedDict[str, dict[str, _Timed | _InFlight]] = OrderedDict()
+        self._keys: OrderedDict[str, dict[str, _WindowCounter | _InFlight]] = OrderedDict()
         """By key id and name of the limit's kind."""
 
     async def admit(self, request: Reservation) -> None:
@@ -207,12 +207,12 @@ class MemoryCounter:
     def _now(self) -> int:
         return math.floor(self._clock() * 1000)
 
-    def _counter(self, key_id: str, kind: LimitKind) -> _Timed | _InFlight:
+    def _counter(self, key_id: str, kind: LimitKind) -> _WindowCounter | _InFlight:
         counters = self._keys.setdefault(key_id, {})
         self._keys.move_to_end(key_id)
         if len(self._keys) > MAX_KEYS:
             self._keys.popitem(last=False)
         if kind.name not in counters:
             in_flight = kind.window.type == "in_flight"
-            counters[kind.name] = _InFlight() if in_flight else _Timed(kind.window)
+            counters[kind.name] = _InFlight() if in_flight else _WindowCounter(kind.window)
         return counters[kind.name]

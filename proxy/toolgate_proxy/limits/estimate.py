@@ -52,14 +52,12 @@ ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
 OUTPUT = 1024
 """Tokens reserved for the response to a request without a maximum, but at most a quarter of the
-smallest limit, so that a small limit can be used at all. What was too much is given back at its
-end."""
+smallest limit, so that a small limit can be used at all. The rest is given back at its end."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
 def estimate(body: Mapping[str, Any], limits: Limits, *, output: bool) -> Tokens:
-    """Estimate the tokens of a request, at least one. `output`: whether the response has output
-    tokens."""
+    """Estimate the tokens of a request, at least one. `output`: for a response with tokens."""
     prompt = _prompt(body)
     if not output:
         return Tokens(max(1, prompt))
@@ -157,8 +155,7 @@ def _file_of(part: Mapping[str, Any]) -> tuple[str | None, int]:
 
 
 def files_beyond_estimate(texts: Sequence[str]) -> int:
-    """Return the tokens of the texts of files beyond those that were estimated before they were
-    read."""
+    """Return the tokens of files' texts beyond those that were estimated before they were read."""
     return max(0, text_tokens(texts) - TOKENS_PER_FILE * len(texts))
 
 

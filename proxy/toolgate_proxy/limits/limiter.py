@@ -44,11 +44,9 @@ logger = logging.getLogger(__name__)
 
 ROUNDS_PER_LEASE = 3
 CONCURRENT_UPDATES = 64
-"""Requests updated in one exchange. One at a time, the leases of many requests would expire during
-a round."""
+"""Requests updated in one exchange. One at a time, leases would expire during a round of many."""
 MAX_PENDING = 100_000
-"""Ended requests that are kept until they are settled. If Redis does not respond for long, the
-oldest are dropped."""
+"""Ended requests that are kept until they are settled. The oldest are dropped first."""
 MAX_REFUSALS = 20
 """Updates of an ended request that Redis may refuse before it is dropped."""
 
@@ -277,8 +275,7 @@ class Limiter:
 
     @property
     def counted(self) -> Literal["fleet", "process", "unavailable"]:
-        """Whether limits are now counted across all gateways, by this process alone, or not at
-        all."""
+        """Whether limits are counted across all gateways, by this process alone, or not at all."""
         if self._redis is None:
             return "process"
         if self._redis.available:

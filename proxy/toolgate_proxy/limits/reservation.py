@@ -38,8 +38,7 @@ class Amount:
     used: int = 0
     """All that the counter has after the request was admitted or refused."""
     reset_ms: int = 0
-    """Milliseconds until none of it counts any more; 0 if nothing is used, or for requests in
-    flight."""
+    """Milliseconds until none of it counts any more; 0 without use, and for requests in flight."""
 
 
 @dataclass(slots=True)
@@ -158,8 +157,7 @@ RETRY_AFTER_IN_FLIGHT = 1
 
 
 def refusal(alias: str, refused: Amount, wait_ms: int) -> RateLimited:
-    """Return the error for a request that was refused. `alias`: of its key; `wait_ms`: as the
-    counter replied."""
+    """Return the error for a refused request. `alias`: of its key; `wait_ms`: the counter's."""
     kind, limit = refused.kind, refused.limit
     if wait_ms < 0:
         return kind.error(

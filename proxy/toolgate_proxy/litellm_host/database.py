@@ -35,8 +35,7 @@ async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise GatewayMisconfigured for a setting that our own route does not support and that differs
-    from the router's."""
+    """Raise GatewayMisconfigured for an unsupported setting that differs from the router's."""
     if not settings:
         return
     held = router_settings()

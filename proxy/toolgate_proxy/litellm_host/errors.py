@@ -77,8 +77,7 @@ def errors_raised(model: str) -> Iterator[None]:
 
 
 def proxy_exception(error: ToolgateError) -> ProxyException:
-    """Return the ProxyException for an authentication error. Body, status and headers are
-    `error`'s."""
+    """Return the ProxyException for an authentication error, with its body, status and headers."""
     headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
     made = ProxyException(error.message, error.type, error.param, error.status, headers=headers)
     return carry(made, error)

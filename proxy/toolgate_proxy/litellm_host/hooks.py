@@ -64,8 +64,7 @@ for parameters only that requests and deployments on our own route cannot have (
 
 
 def unsupported_callback() -> str | None:
-    """Return the description of a callback that needs LiteLLM's route, with its hook; None: there
-    is none."""
+    """Return the description of a callback that needs LiteLLM's route, with its hook, or None."""
     for callback in _active():
         for hook in () if _is_for_others(callback) else UNSUPPORTED:
             if _overrides(callback, hook):

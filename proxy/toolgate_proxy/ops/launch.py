@@ -36,7 +36,7 @@ MAX_RESERVE = 20_000
 
 
 @dataclass(frozen=True)
-class Target:
+class AgentModel:
     """What a client is to use: a gateway (its URL without a path), a model, and the lengths of the
     model's context and of a response, in tokens. Both are None if they are not to be set."""
 
@@ -46,7 +46,7 @@ class Target:
     output: int | None = None
 
     @classmethod
-    def of_model(cls, url: str, model: str, shown: dict[str, Any]) -> Target:
+    def of_model(cls, url: str, model: str, shown: dict[str, Any]) -> AgentModel:
         """`shown`: by `GET /v1/models/{id}`. It has no lengths if no backend has responded yet. A
         context below MIN_WINDOW is not to be set."""
         tokens, output = shown.get("max_model_len"), shown.get("max_output_tokens")
@@ -108,12 +108,12 @@ class LaunchedClient:
     arguments: list[list[Any]] = field(default_factory=list)
     file: Any = None
 
-    def variables_for(self, target: Target) -> dict[str, str]:
+    def variables_for(self, target: AgentModel) -> dict[str, str]:
         """Return environment variables, without those of the key."""
         found = _filled(self.variables, target.values(self.command))
         return {n: json.dumps(v) if isinstance(v, dict) else str(v) for n, v in found.items()}
 
-    def arguments_for(self, target: Target) -> list[str]:
+    def arguments_for(self, target: AgentModel) -> list[str]:
         """Return the arguments before those of the user."""
         values, found = target.values(self.command), []
         for group in self.arguments:
@@ -122,7 +122,7 @@ class LaunchedClient:
                 found += [f"{n}={json.dumps(v)}" for n, v in pairs] or [part]
         return found
 
-    def content(self, target: Target) -> Any:
+    def content(self, target: AgentModel) -> Any:
         """Return the content of the client's file, or None if it needs none."""
         return target.tokens and _filled(self.file, target.values(self.command))
 
@@ -168,7 +168,7 @@ def launch(
         shown = gateways.ask(url, key, f"/v1/models/{quote(model)}")
     except CommandFailed:  # LiteLLM answers, for example, if the gateway has another authentication
         shown = {}
-    chosen, target = CLIENTS[client], Target.of_model(url, model, shown)
+    chosen, target = CLIENTS[client], AgentModel.of_model(url, model, shown)
     if target.tokens is None:
         small = (
             f"The context of the model has {shown.get('max_model_len', 0):,} tokens. Clients need "
@@ -183,7 +183,7 @@ def launch(
     run(chosen, target, key, context.args)
 
 
-def file_lines(client: LaunchedClient, target: Target) -> list[str]:
+def file_lines(client: LaunchedClient, target: AgentModel) -> list[str]:
     """Return shell commands that write the client's file, if it has one."""
     content, path = client.content(target), target.file(client.command)
     folder, file = shlex.quote(str(path.parent)), shlex.quote(str(path))
@@ -191,7 +191,7 @@ def file_lines(client: LaunchedClient, target: Target) -> list[str]:
     return lines if content is not None else []
 
 
-def shell_lines(client: LaunchedClient, target: Target, arguments: Sequence[str]) -> list[str]:
+def shell_lines(client: LaunchedClient, target: AgentModel, arguments: Sequence[str]) -> list[str]:
     """Return what `run` does as shell commands, with the variable of the key instead of the key."""
     variables = client.variables_for(target)
     return [
@@ -202,9 +202,9 @@ def shell_lines(client: LaunchedClient, target: Target, arguments: Sequence[str]
     ]
 
 
-def run(client: LaunchedClient, target: Target, key: str, arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by the client. Raises CommandFailed if it is not installed, or if its
-    file can't be written."""
+def run(client: LaunchedClient, target: AgentModel, key: str, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the client. Raise CommandFailed if it is not installed, or if its
+    file cannot be written."""
     program = shutil.which(client.command)
     if program is None:
         raise CommandFailed(
@@ -226,6 +226,6 @@ def _write(path: Path, content: object) -> None:
         partial.replace(path)
     except OSError as error:
         raise CommandFailed(
-            f"The file {path} can't be written ({type(error).__name__}). Set XDG_CACHE_HOME to a "
+            f"The file {path} cannot be written ({type(error).__name__}). Set XDG_CACHE_HOME to a "
             "folder that you can write to."
         ) from error

@@ -112,7 +112,7 @@ def reports_without_gateway(
     entries: Sequence[object], settings: Settings, dialect: str | None
 ) -> tuple[list[SchemaReport], str]:
     """Return the reports, for a dialect or for all forms of calls, and a note about them, which is
-    empty if there is none. Raises CommandFailed."""
+    empty if there is none. Raise CommandFailed."""
     tools, invalid = reports.read_entries(entries, settings)
     with_calls = sorted(name for name, each in DIALECTS.items() if each.calls is not None)
     if dialect is not None and dialect not in with_calls:
@@ -180,7 +180,7 @@ def _tools(files: Sequence[Path]) -> list[dict[str, Any]]:
 def read_tools(paths: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     """Read the tools in JSON files. A file has a tool, a list of tools, a request with `tools`, the
     result of MCP's `tools/list`, a list of these, or one of them on each line. Return them in the
-    form of chat completions, and a sentence on each hosted tool. Raises CommandFailed, which names
+    form of chat completions, and a sentence on each hosted tool. Raise CommandFailed, which names
     the file and the place of an unknown form."""
     tools: list[dict[str, Any]] = []
     skipped: list[str] = []
@@ -225,6 +225,6 @@ def _parsed(path: Path, name: str, parse: Callable[[str], Any]) -> Any:
     try:
         return parse(sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise CommandFailed(f"{name} can't be read: {error.strerror}.") from error
+        raise CommandFailed(f"{name} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise CommandFailed(f"{name} is not valid JSON: {error}.") from error

@@ -118,7 +118,7 @@ class RecordTooLarge(Exception):
 def open_record(
     sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int
 ) -> tuple[StoredResponse, int]:
-    """Return the response, and the size of its JSON in bytes, which is at most `most`. Raises
+    """Return the response, and the size of its JSON in bytes, which is at most `most`. Raise
     RecordTooLarge, and SealBroken, also if the record is another response's."""
     data = sealer.open(sealed, purpose=PURPOSE, owner=owner)
     text = data[1:]

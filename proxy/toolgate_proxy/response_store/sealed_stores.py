@@ -158,7 +158,7 @@ MEMORY_BYTES = 64_000_000
 
 
 @dataclass
-class _Owned:
+class _OwnerResponses:
     """One owner's responses, the least recently used first, each with its time of expiry."""
 
     responses: OrderedDict[str, tuple[SealedResponse, float]] = field(default_factory=OrderedDict)
@@ -185,7 +185,7 @@ class MemoryResponses:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._owners: OrderedDict[str, _Owned] = OrderedDict()
+        self._owners: OrderedDict[str, _OwnerResponses] = OrderedDict()
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
         if not self._settings.responses_quota:
@@ -229,8 +229,8 @@ class MemoryResponses:
         """Most bytes of one owner."""
         return min(self._settings.responses_quota_bytes, MEMORY_BYTES)
 
-    def _of(self, owner: str) -> _Owned:
-        owned = self._owners.setdefault(owner, _Owned())
+    def _of(self, owner: str) -> _OwnerResponses:
+        owned = self._owners.setdefault(owner, _OwnerResponses())
         self._owners.move_to_end(owner)
         return owned
 

@@ -187,16 +187,14 @@ class Deployments:
         return self._deployments[name]
 
     def replicas_of(self, placement: Placement) -> list[Placement]:
-        """Return the placements of the replicas of a name; the placement itself for any other
-        address."""
+        """Return the placements of the replicas of a name; for any other address, the placement."""
         url = placement.api_base or self._settings.backend_url
         if not is_name(url):
             return [placement]
         return [replace(placement, api_base=each) for each in self.discovery.replicas(url)]
 
     async def forget_left(self, current: Collection[Deployment]) -> None:
-        """Close the replicas that have left, once their requests have ended. `current`: those that
-        have not."""
+        """Close the replicas that are not `current` any more, once their requests have ended."""
         for name, deployment in [*self._deployments.items()]:
             gone = is_discovered(name[0]) and deployment not in current
             if gone and not deployment.load.requests:

@@ -119,8 +119,7 @@ class Readiness:
         return None
 
     def serves(self, places: Sequence[Placement]) -> bool:
-        """Return whether a backend of a model responds now. True for a model of another
-        provider."""
+        """Return whether a backend of a model responds now. Models of others count as up."""
         states = [self._deployments.at(place).state for place in places]
         return not states or any(state.up and state.has_responded for state in states)
 

@@ -1,5 +1,5 @@
-"""A response of the background: its process generates it (`Run`), and every gateway reads it in
-Redis (`Place`).
+"""A response of the background: its process generates it (`BackgroundRun`), and every gateway reads
+it in Redis (`Place`).
 
 `<record>`         as of every stored response: written once, by whoever ends the response
 `<record>:queued`  list: the queued response without its input, which polls do not read, and with it
@@ -45,8 +45,7 @@ MOST_RUNNING, MOST_BYTES = 64, 16_000_000
 """Most responses of one owner that a process generates at once, since each counts as at least this
 part of the bytes of bodies, and bytes of the events of one."""
 PATIENCE, PAUSE = 60.0, 1.0
-"""Seconds for which the end of a response is kept while Redis does not respond, and between two
-attempts."""
+"""Seconds to keep the end of a response while Redis does not respond, and between two attempts."""
 WRITE_SECONDS, READ_SECONDS = 0.05, 0.1
 """Between two writes of events, and between two attempts to read more."""
 LIFE_MS, ENDED_MS = 86_400_000, 600_000
@@ -182,7 +181,7 @@ class Place:
             raise NOT_KEPT from None
 
 
-class Run:
+class BackgroundRun:
     """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
     on its own: limits, log and metrics are those of that request."""
 
@@ -308,7 +307,7 @@ class Run:
         return record.failed(queued, json.loads(refused)["error"] if refused else record.STOPPED)
 
 
-RUNNING: set[Run] = set()
+RUNNING: set[BackgroundRun] = set()
 """Those of this process."""
 
 

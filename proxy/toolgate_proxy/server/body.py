@@ -60,8 +60,7 @@ class RequestBody:
         return body
 
     async def parsed(self, scope: Scope) -> dict[str, Any]:
-        """The body's JSON object within bounds. Accepts no forms. Raise InvalidRequest and
-        RequestTooLarge."""
+        """Return the body's JSON object. Refuse forms. Raise InvalidRequest and RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -82,8 +81,8 @@ class RequestBody:
         self._content, self._values = b"", None
 
     def again(self, receive: Receive) -> Receive:
-        """A `receive` that replays the body and then continues with the client's next messages. The
-        body can be replayed once."""
+        """Return a `receive` that replays the body and then continues with the client's next
+        messages. The body can be replayed once."""
         replayed = False
 
         async def read_again() -> Message:
@@ -137,7 +136,7 @@ async def read(
 
 
 def _length(scope: Scope, limit: int) -> int | None:
-    """The `content-length`. Raise RequestTooLarge and UnsupportedEncoding."""
+    """Return the `content-length`. Raise RequestTooLarge and UnsupportedEncoding."""
     length = None
     for name, value in scope["headers"]:
         if name == b"content-encoding" and value.strip().lower() not in PLAIN:

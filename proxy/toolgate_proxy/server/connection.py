@@ -117,8 +117,7 @@ class Reply:
             await self._end(content)
 
     async def forward(self, message: Message) -> None:
-        """Send a message of another app. If a comment has begun the response, an error of that app
-        becomes an event."""
+        """Send a message of another app. After a comment, an error of that app becomes an event."""
         async with self._lock:
             self._busy = True
             if message["type"] == "http.response.start":

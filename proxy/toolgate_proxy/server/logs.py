@@ -107,7 +107,7 @@ def server_config(*, as_json: bool) -> dict[str, Any]:
 
 
 def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> None:
-    """Writes the line of a request. Values that a request does not have are left out. `probe`: the
+    """Write the line of a request. Values that a request does not have are left out. `probe`: the
     request is a health probe, whose 503 is no error but its result."""
     caller, meter = context.caller, context.meter
     outcome, notes = context.outcome, context.notes
@@ -262,8 +262,7 @@ class _Uncaught(logging.Filter):
 
 
 def note_cause(outcome: Outcome, error: BaseException) -> None:
-    """Set the request's cause, unless the error is the client's or one of Toolgate's, whose code
-    says enough."""
+    """Set the request's cause, unless it is an error of the client or of Toolgate, with a code."""
     from ..litellm_host.errors import HostRefused, own_error  # imports LiteLLM
 
     known = own_error(error) if isinstance(error, Exception) else None

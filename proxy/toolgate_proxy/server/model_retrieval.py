@@ -56,8 +56,7 @@ CREATED = 1677610602
 STARTED = int(time.time())
 """The time of Toolgate models: when this process started to serve them."""
 WINDOW = ("max_model_len", "context_length", "context_window", "max_input_tokens")
-"""The names that clients read the context length from: vLLM's, OpenRouter's, Groq's and
-LiteLLM's."""
+"""The names of the context length that clients read: vLLM's, OpenRouter's, Groq's, LiteLLM's."""
 OUTPUT_SHARE = 8
 MAX_OUTPUT = 32_000
 """`max_output_tokens` is an eighth of the context, at most this number of tokens. Some clients
@@ -90,8 +89,7 @@ async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> 
 
 
 async def info(litellm: Forwarding, scope: Scope, context: RequestContext) -> Response:
-    """Return LiteLLM's list of deployments or model groups, as far as the key may use them. Raise
-    ToolgateError."""
+    """Return LiteLLM's deployments or model groups that the key may use. Raise ToolgateError."""
     await authorize(scope, context)
     response = await litellm.answered(scope, context)
     listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
@@ -139,8 +137,7 @@ async def _names(model: str | None, key: Key | None) -> list[str]:
 async def _of_litellm(
     litellm: Forwarding, scope: Scope, context: RequestContext, model: str | None
 ) -> Response:
-    """Return LiteLLM's list with the context length of our models, or one model of it. Raise
-    ModelNotFound."""
+    """Return LiteLLM's list, or one model of it, with our context lengths. Raise ModelNotFound."""
     if model is not None:
         path = scope["path"][: -len(model) - 1]
         scope = {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}

@@ -33,8 +33,7 @@ MAX_NAME = 200
 
 
 async def answer(scope: Scope, context: RequestContext) -> Response | None:
-    """Answer a request at one of PATHS, or return None if LiteLLM answers it. Raise
-    ModelNotFound."""
+    """Answer a request at one of PATHS. Return None for LiteLLM's. Raise ModelNotFound."""
     path = route_path(scope)
     if path.startswith(READY_MODELS):
         return _of_model(path.removeprefix(READY_MODELS))

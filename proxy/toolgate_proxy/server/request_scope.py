@@ -131,8 +131,7 @@ class RequestScope:
 
 
 def without_slash(path: str) -> str:
-    """Return the path of an API without a slash at its end, which some clients add. Return others
-    as they are."""
+    """Return a path, without a slash at its end that some clients add to those of an API."""
     short = path.rstrip("/")
     is_api = surface_of(short, ()) or may_open("POST", short) or may_open("GET", short)
     return short if is_api else path
@@ -153,8 +152,7 @@ def _is_last(message: Message) -> bool:
 
 
 def _ends_stream(body: bytes) -> bool:
-    """Return whether a line of `body` is the end marker. Inside JSON strings newlines are
-    escaped."""
+    """Return whether a line of `body` is the end marker. JSON strings have no newlines."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body
 
 
@@ -178,8 +176,7 @@ HIDDEN = {b"x-litellm-model-api-base"}
 EXPOSED = b"access-control-expose-headers"
 """Names of headers that scripts of other origins may read. All of a response are exposed."""
 COSTS = (b"x-litellm-response-cost", b"x-litellm-classifier-cost", b"x-litellm-key-spend")
-"""Beginnings of headers that are hidden if they are zero, as LiteLLM reports them of models without
-prices."""
+"""Beginnings of headers that are hidden if they are zero, as they are without prices."""
 ZERO = re.compile(rb"0(\.0*)?")
 MAX_OWN = 1_024
 """Maximum length of a value of our own, in bytes. A longer one is cut."""

@@ -58,14 +58,12 @@ class Sending:
     host: HostSide
     reply: Reply
     disconnect: Disconnect
-    """It is ignored once the response is complete: a client that leaves then must not cancel what
-    is being stored."""
+    """It is ignored once the response is complete, so that leaving then cancels no storing."""
     first: Placement
     """If it fails, another deployment responds."""
 
     async def respond(self, writer: Writer, values: Mapping[str, Any], client: Client) -> None:
-        """Generate the response and send it. `values`: the body that the request is of. Raise
-        ToolgateError."""
+        """Generate and send the response to the body `values`. Raise ToolgateError."""
         here, host, request = gateway(), self.host, writer.request
         observer, model = host.observer, host.fallbacks.model
         await writer.accepted(model, client)

@@ -53,7 +53,7 @@ def read_grammar(grammar: Grammar) -> Matches | None:
         if grammar.syntax == "regex":
             pattern = _compiled(grammar.definition)
             return _trusted(lambda text: pattern.fullmatch(text) is not None, grammar.definition)
-        reader = _Reader(grammar.definition)
+        reader = _Recognizer(grammar.definition)
     except (*_UNREADABLE, _NotRead):
         return None
     return _trusted(reader.matches, " ".join(reader.patterns))
@@ -111,7 +111,7 @@ _Item = tuple[int, int, int]
 """A rule's number, the position in it, and the position in the text at which it began."""
 
 
-class _Reader:
+class _Recognizer:
     """A recognizer by Earley's algorithm, without a lexer: the text of a terminal is any match of
     its pattern. It first tries the longest match of each terminal only, as the lexer of the masks
     does, which is fast, and then all of them."""

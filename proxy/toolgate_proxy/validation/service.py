@@ -132,8 +132,7 @@ WALL_SECONDS = 10.0
 MAX_STEPS = 1_000_000
 """Maximum number of steps of one validation on the event loop. A step takes about 10 ns."""
 MAX_COMPILED = 20_000
-"""Maximum number of steps of a schema that is compiled on the event loop, which takes a few
-milliseconds."""
+"""Maximum number of steps of a schema that is compiled on the event loop, in a few milliseconds."""
 REASON_LENGTH = 200
 TOO_EXPENSIVE = (
     "cannot be compiled within the limits of this gateway. Simplify the references and patterns of "

@@ -51,8 +51,7 @@ _COMPLETE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
 
 
 class Violation(BaseModel):
-    """The first violation in arguments. Pointers are JSON Pointers (RFC 6901). It contains no value
-    of the arguments."""
+    """The first violation in arguments, without their values. Pointers are those of RFC 6901."""
 
     model_config = ConfigDict(frozen=True)
 

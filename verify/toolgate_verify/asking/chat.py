@@ -8,7 +8,7 @@ from typing import Any
 
 from ..exchange import Body
 from ..tools.tool import Tool
-from .ask import Ask, Result, Turn, User
+from .ask import Ask, ToolResult, Turn, User
 
 
 def body(ask: Ask) -> Body:
@@ -68,7 +68,7 @@ def _messages(ask: Ask) -> Iterator[Body]:
 def message(turn: Turn) -> Body:
     if isinstance(turn, User):
         return {"role": "user", "content": turn.text}
-    if isinstance(turn, Result):
+    if isinstance(turn, ToolResult):
         content: Any = [{"type": "text", "text": turn.text}] if turn.parts else turn.text
         return {"role": "tool", "tool_call_id": turn.id, "content": content}
     made: Body = {"role": "assistant", "content": turn.text or None}

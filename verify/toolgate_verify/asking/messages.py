@@ -6,7 +6,7 @@ from typing import Any
 
 from ..exchange import Body
 from ..tools.tool import Tool
-from .ask import Ask, Result, Turn, User
+from .ask import Ask, ToolResult, Turn, User
 
 THINKING_TOKENS = 1024
 """The smallest budget that the specification allows."""
@@ -72,7 +72,7 @@ def _messages(turns: tuple[Turn, ...]) -> list[Body]:
     """Results are blocks of the user's next message."""
     made: list[Body] = []
     for turn in turns:
-        role = "assistant" if not isinstance(turn, User | Result) else "user"
+        role = "assistant" if not isinstance(turn, User | ToolResult) else "user"
         blocks = _blocks(turn)
         if made and made[-1]["role"] == role and isinstance(made[-1]["content"], list):
             made[-1]["content"] += blocks
@@ -84,7 +84,7 @@ def _messages(turns: tuple[Turn, ...]) -> list[Body]:
 def _blocks(turn: Turn) -> list[Body]:
     if isinstance(turn, User):
         return [{"type": "text", "text": turn.text}]
-    if isinstance(turn, Result):
+    if isinstance(turn, ToolResult):
         content: Any = [{"type": "text", "text": turn.text}] if turn.parts else turn.text
         return [{"type": "tool_result", "tool_use_id": turn.id, "content": content}]
     text = [{"type": "text", "text": turn.text}] if turn.text else []

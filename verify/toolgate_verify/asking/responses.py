@@ -8,7 +8,7 @@ from typing import Any
 
 from ..exchange import Body
 from ..tools.tool import Tool
-from .ask import Ask, Result, Turn, User
+from .ask import Ask, ToolResult, Turn, User
 
 
 def body(ask: Ask) -> Body:
@@ -58,7 +58,7 @@ def _items(turn: Turn) -> Iterator[Body]:
     if isinstance(turn, User):
         yield {"type": "message", "role": "user", "content": turn.text}
         return
-    if isinstance(turn, Result):
+    if isinstance(turn, ToolResult):
         parts: Any = [{"type": "input_text", "text": turn.text}] if turn.parts else turn.text
         yield {"type": "function_call_output", "call_id": turn.id, "output": parts}
         return

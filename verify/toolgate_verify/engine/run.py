@@ -43,7 +43,7 @@ class Run:
 
 
 async def run(client: Client, checks: Sequence[Check], progress: Progress | None = None) -> Run:
-    """Runs each scenario once, those that are `alone` after all others, and confirms failures that
+    """Run each scenario once, those that are `alone` after all others, and confirm failures that
     rounding may cause."""
     made = Run()
     scenarios = scenarios_of(checks)
@@ -66,7 +66,7 @@ async def run(client: Client, checks: Sequence[Check], progress: Progress | None
 
 
 def scenarios_of(checks: Iterable[Check]) -> list[Scenario]:
-    """The scenarios of the checks, each once."""
+    """Return the scenarios of the checks, each once."""
     found: dict[str, Scenario] = {}
     for check in checks:
         found.setdefault(check.scenario.name, check.scenario)
@@ -74,7 +74,7 @@ def scenarios_of(checks: Iterable[Check]) -> list[Scenario]:
 
 
 async def perform(client: Client, scenario: Scenario, *, one_by_one: bool = False) -> Evidence:
-    """The answers of a scenario. Empty if the limit of requests was reached before its end."""
+    """Return the answers of a scenario. Empty if its end would exceed the limit of requests."""
     evidence = Evidence(scenario)
     if not client.target.key and any(each.key is not None for each in scenario.requests):
         return Evidence(scenario, reason=NO_KEY)
@@ -107,7 +107,7 @@ async def _send_all(
 
 
 def _follow(evidence: Evidence) -> list[Sequence[Request]]:
-    """The further requests. None if the first answers can't be used; the checks then state why."""
+    """Return the further requests. None if the first answers cannot be used, as checks state."""
     assert evidence.scenario.follow is not None
     try:
         requests = evidence.scenario.follow(evidence)
@@ -121,7 +121,7 @@ def judge_all(checks: Iterable[Check], evidence: dict[str, Evidence]) -> list[Re
 
 
 def judge(check: Check, evidence: Evidence | None) -> Result:
-    """The verdict of one check on the answers."""
+    """Return the verdict of one check on the answers."""
     if evidence is None or not evidence.exchanges:
         reason = "" if evidence is None else evidence.reason
         return Result(check, Verdict.SKIP, reason or NOT_RUN)
@@ -136,7 +136,7 @@ def judge(check: Check, evidence: Evidence | None) -> Result:
         return _result(check, Verdict.SKIP, error, evidence)
     except (Unreadable, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         # The answer lacks a member that the judgement reads.
-        problem = Failed(f"the answer can't be read: {type(error).__name__}: {error}")
+        problem = Failed(f"the answer cannot be read: {type(error).__name__}: {error}")
         return _result(check, Verdict.FAIL, problem, evidence)
     return Result(check, Verdict.PASS)
 
@@ -146,7 +146,7 @@ def _result(check: Check, verdict: Verdict, error: Exception, evidence: Evidence
 
 
 async def _confirm(client: Client, made: Run) -> None:
-    """Runs the scenarios of failed checks with `confirm` again, one request after another."""
+    """Run the scenarios of failed checks with `confirm` again, one request after another."""
     for scenario in scenarios_of(result.check for result in _unconfirmed(made)):
         evidence = await perform(client, scenario, one_by_one=True)
         if evidence.exchanges:
@@ -155,7 +155,7 @@ async def _confirm(client: Client, made: Run) -> None:
 
 
 def judge_again(made: Run) -> None:
-    """Replaces results that a second run of the scenario has to confirm by those of that run."""
+    """Replace results that a second run of the scenario has to confirm by those of that run."""
     for result in _unconfirmed(made):
         evidence = made.again.get(result.check.scenario.name)
         if evidence is not None:
@@ -171,7 +171,7 @@ def _unconfirmed(made: Run) -> list[Result]:
 async def _limited(
     scenarios: Sequence[Scenario], one: Callable[[Scenario], Awaitable[None]], width: int
 ) -> None:
-    """Runs the scenarios in order, a few at a time, so that a limit of requests ends with whole
+    """Run the scenarios in order, a few at a time, so that a limit of requests ends with whole
     scenarios."""
     waiting = iter(scenarios)
 

@@ -37,9 +37,9 @@ OPTIONAL = {
 
 
 async def probe(client: Client, apis: Iterable[Api]) -> dict[Api, str]:
-    """Sends a short request to each API, and again without optional fields if it is refused.
-    Fields that were refused are removed from all requests. Returns the APIs that do not answer,
-    with the reason."""
+    """Send a short request to each API, and again without optional fields if it is refused. Fields
+    that were refused are removed from all requests. Return the APIs that do not answer, with the
+    reason."""
     missing: dict[Api, str] = {}
     for api in apis:
         exchange = await _short(client, api)
@@ -90,15 +90,13 @@ class Session:
         return Target(base_url(self.url), model, self.key, self.extra or {}, self.seed)
 
     def checks(self) -> list[Check]:
-        """The selected checks, and those of the user's tools. Raises ValueError, NoTools."""
-        chosen = [] if self.samples is not None and not self.only else self._selected()
+        """Return the selected checks, and those of the user's tools. Raise ValueError, NoTools."""
+        only_samples = self.samples is not None and not self.only
+        chosen = [] if only_samples else select(self.apis, Suite(self.suite), self.only)
         return [*chosen, *self._own(self.apis)]
 
-    def _selected(self) -> list[Check]:
-        return select(self.apis, Suite(self.suite), self.only)
-
     def _own(self, apis: tuple[Api, ...]) -> list[Check]:
-        """The checks of the user's tools and samples."""
+        """Return the checks of the user's tools and samples."""
         made = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
         if self.samples is not None:
             made += checks_of_samples(read_samples(self.samples))
@@ -108,7 +106,7 @@ class Session:
         return [*all_checks(), *self._own(ALL)]
 
     def check(self, name: str) -> Check:
-        """A check by its ID. Raises ValueError."""
+        """Return a check by its ID. Raise ValueError."""
         found = next((each for each in self.every_check() if each.id == name), None)
         if found is None:
             raise ValueError(f"no check is named {name!r}; --list lists them")
@@ -123,7 +121,7 @@ class Session:
 
 
 def verified(session: Session, console: Console) -> tuple[Run, Target]:
-    """Runs the session with a progress display. Raises NotVerified."""
+    """Run the session with a progress display. Raise NotVerified."""
     return asyncio.run(_verified(session, console))
 
 
@@ -147,7 +145,7 @@ def _rest(target: Target) -> tuple[str, Mapping[str, Any], int | None]:
 
 
 async def _usable(session: Session, client: Client, console: Console) -> list[Check]:
-    """The checks of the APIs that answer."""
+    """Return the checks of the APIs that answer."""
     missing = await probe(client, session.apis)
     if len(missing) == len(session.apis):
         reasons = "; ".join(f"{api}: {reason}" for api, reason in missing.items())

@@ -62,7 +62,8 @@ def usage(value: Any) -> Usage | None:
 
 
 def _called(message: Any) -> list[Any]:
-    """The calls of a message or a delta. `function_call` is the earlier form of a single call."""
+    """Return the calls of a message or a delta. `function_call` is the earlier form of a single
+    call."""
     call = optional(message, "function_call")
     return [{"index": 0, "function": call}] if call else list(optional(message, "tool_calls") or ())
 

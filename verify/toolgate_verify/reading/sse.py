@@ -11,7 +11,7 @@ from .answer import Unreadable
 
 @lru_cache(maxsize=64)
 def events(text: str) -> tuple[Event, ...]:
-    """The events, without comments. An event without data is none."""
+    """Return the events, without comments. An event without data is none."""
     found: list[Event] = []
     for block in text.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         name, data = "", list[str]()
@@ -28,7 +28,8 @@ def events(text: str) -> tuple[Event, ...]:
 
 
 def data_of(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
-    """The data of events, without `[DONE]` and pings. Raises Unreadable, also for an error."""
+    """Return the data of events, without `[DONE]` and pings. Raise Unreadable, also for an
+    error."""
     found: list[dict[str, Any]] = []
     for event in sent:
         if event.text.strip() == "[DONE]":

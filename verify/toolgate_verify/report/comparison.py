@@ -37,8 +37,8 @@ def _of_api(results: Iterable[Result]) -> str:
 
 
 def _broken(name: str, run: Run) -> str:
-    """The broken rules of a server, the most severe first. A rule that several APIs have is one
-    row."""
+    """Return the broken rules of a server, the most severe first. A rule that several APIs have is
+    one row."""
     rules: dict[tuple[str, str], list[str]] = {}
     for each in failures(run.results):
         rules.setdefault((each.check.severity, each.check.title), []).append(f"`{each.check.id}`")

@@ -51,7 +51,7 @@ details { margin: .4em 0 } summary { cursor: pointer }
 
 
 def bars(run: Run) -> str:
-    """The results of each family as a bar of the four verdicts."""
+    """Return the results of each family as a bar of the four verdicts."""
     key = "".join(
         f'<span><i style="background:{colour}"></i>{NAMES.get(kind, kind)}</span>'
         for kind, colour in COLOURS.items()
@@ -72,7 +72,7 @@ def _verdicts(name: str, found: Count) -> str:
 
 
 def latencies(run: Run) -> str:
-    """A histogram of the seconds that requests took."""
+    """Return a histogram of the seconds that requests took."""
     seconds = sorted(
         exchange.seconds
         for evidence in run.evidence.values()
@@ -102,7 +102,7 @@ def latencies(run: Run) -> str:
 
 
 def histogram(values: Sequence[float]) -> list[int]:
-    """The numbers of values up to each edge, and of those above the last one."""
+    """Return the numbers of values up to each edge, and of those above the last one."""
     counts = [0] * (len(EDGES) + 1)
     for value in values:
         counts[next((at for at, edge in enumerate(EDGES) if value <= edge), len(EDGES))] += 1
@@ -198,5 +198,5 @@ def _line(result: Result) -> str:
 
 
 def _prose(text: str) -> str:
-    """The text with its `code` as HTML."""
+    """Return the text with its `code` as HTML."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

@@ -11,7 +11,7 @@ from ..terms import Verdict
 from .summary import count
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML can't represent."""
+"""Characters that XML cannot represent."""
 
 
 def junit(run: Run, target: Target) -> str:

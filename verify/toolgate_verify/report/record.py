@@ -27,7 +27,7 @@ class NotAReport(Exception):
 
 
 def report(run: Run, target: Target, settings: dict[str, Any]) -> dict[str, Any]:
-    """The report as a JSON value. `settings` are those of the run."""
+    """Return the report as a JSON value. `settings` are those of the run."""
     total = count(run.results)
     return {
         "format": FORMAT,
@@ -84,7 +84,7 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
 
 
 def replay(path: Path, checks: Sequence[Check]) -> tuple[Run, Target]:
-    """Judges the exchanges of a report again, with the checks that ran. Raises NotAReport."""
+    """Judge the exchanges of a report again, with the checks that ran. Raise NotAReport."""
     try:
         data = json.loads(path.read_text())
         if data["format"] != FORMAT:

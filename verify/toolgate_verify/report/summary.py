@@ -40,7 +40,7 @@ def count(results: Iterable[Result]) -> Count:
 
 
 def groups(results: Iterable[Result], by_api: bool = False) -> dict[str, list[Result]]:
-    """The results by family, or by API, in the order of the checks."""
+    """Return the results by family, or by API, in the order of the checks."""
     made: dict[str, list[Result]] = {}
     for result in results:
         check = result.check
@@ -49,6 +49,6 @@ def groups(results: Iterable[Result], by_api: bool = False) -> dict[str, list[Re
 
 
 def failures(results: Iterable[Result]) -> list[Result]:
-    """The failures, the most severe first."""
+    """Return the failures, the most severe first."""
     failed = [result for result in results if result.verdict == Verdict.FAIL]
     return sorted(failed, key=lambda result: ORDER.index(result.check.severity))

@@ -45,8 +45,7 @@ HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
 OTHER_KEY = {KEY_HEADERS[0].decode(): "[hidden]"}
-"""Tells LiteLLM's manager that `authorization` is not the key of the gateway, which it would not
-hand on."""
+"""Tells LiteLLM's manager to hand `authorization` on: it is not the key of the gateway."""
 PLACES = (("tools", MCP), ("mcp_servers", "url"))
 """Where a body has entries, and their types."""
 EXTRA = "extra_body"
@@ -250,8 +249,7 @@ def _with_entries(body: Mapping[str, Any], change: Callable[[Body, str], Body]) 
 
 
 def _unlogged(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers, by lower-case names, without those that LiteLLM's log events would
-    show."""
+    """Return the headers, by lower-case names, that LiteLLM's log events would not show."""
     logged = {name.lower(): value for name, value in logging_safe_mcp_headers(headers).items()}
     named = {name.lower(): value for name, value in headers.items()}
     return {name: value for name, value in named.items() if logged.get(name) != value}

@@ -72,8 +72,7 @@ OTHERS, MAX_NAME = re.compile(r"[^A-Za-z0-9_.-]"), 100
 
 
 class ToolCallFailed(Exception):
-    """Stands for an exception whose message is for the log. The text of a result begins with the
-    name of this class."""
+    """Stands for an exception whose message is for the log. Results begin with its name."""
 
 
 FAILED = (

@@ -71,8 +71,7 @@ class LiteLLMSearches(FeaturePart):
 
 
 async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
-    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
-    LiteLLM cannot tell."""
+    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError."""
     if name in _own_search_tools(caller):
         return True
     team = caller.team_object_permission

@@ -52,8 +52,7 @@ class LaterTexts:
         """Those of all texts that were seen, and the names of members."""
 
     async def guarded(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return messages of the prompt as the guardrails leave their texts. Raise
-        ToolgateError."""
+        """Return messages of the prompt with the guardrails' texts. Raise ToolgateError."""
         changed = copied({PROMPT: [*messages]})
         shown, unseen = await asyncio.to_thread(self._unseen, changed)
         added = [message for *_, message in unseen]
@@ -79,8 +78,7 @@ class LaterTexts:
         return [*changed[PROMPT]]
 
     def _unseen(self, prompt: dict[str, Any]) -> tuple[GuardrailInput, list[Unseen]]:
-        """Return the texts and calls of the prompt, and the messages of those that were not seen,
-        with their places."""
+        """Return the prompt's texts and calls, and the messages of those not seen, with places."""
         if self._unread is not None:
             self._note(GuardrailInput(None, dict(self._unread), None).inputs)
             self._unread = None

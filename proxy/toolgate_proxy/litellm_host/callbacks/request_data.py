@@ -259,8 +259,7 @@ class RequestData:
         return response
 
     async def with_cost(self, events: bytes, model: str) -> bytes:
-        """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
-        it."""
+        """Return events of a stream, with the cost in their usage if LiteLLM is set so."""
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
             return events
         await self.describe(model, stream=True)

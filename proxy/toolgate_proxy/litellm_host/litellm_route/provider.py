@@ -29,8 +29,7 @@ from .refused import unsupported
 
 
 class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
-    """Provider of models configured as `toolgate/<model on the backend>`, with `api_base` and
-    `api_key`."""
+    """Provider of the models `toolgate/<model on the backend>`, with `api_base` and `api_key`."""
 
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call, context = read_call(kwargs, stream=False), current()
@@ -112,8 +111,7 @@ toolgate = register(Toolgate())
 
 @dataclass(frozen=True)
 class ProviderCall:
-    """One call of our provider by LiteLLM. `body`: the request's body in the form in which the
-    client sent it."""
+    """One call of our provider by LiteLLM. `body`: the request's body as the client sent it."""
 
     placement: Placement
     group: str | None

@@ -37,7 +37,7 @@ class SchemaReport(BaseModel):
     pointer: str | None = None
     compile_ms: float | None = None
     residual: list[dict[str, str]] = []
-    """Keywords that masks can't enforce: `pointer` in the tool's `parameters`, `keyword`, `why`,
+    """Keywords that masks cannot enforce: `pointer` in the tool's `parameters`, `keyword`, `why`,
     and how to `rewrite` it."""
     forms: list[str] = []
     """The forms of calls for which this holds, if several were asked for."""
@@ -117,7 +117,7 @@ def report_by_coverage(tool: Tool) -> SchemaReport:
 
 
 def _enforced(tool: Tool, residual: Iterable[Any]) -> SchemaReport:
-    """`residual`: the places of keywords that masks can't enforce."""
+    """`residual`: the places of keywords that masks cannot enforce."""
     keywords = []
     for each in residual:
         why, rewrite = advice_on(tool.parameters, each.pointer, each.keyword)

@@ -130,8 +130,7 @@ async def unconstrained_route(request: Request) -> Response:
 async def report_by_backends(
     deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
 ) -> list[BackendSchemas]:
-    """Load `entries`, tools in the form of OpenAI's `tools`, into all deployments and report the
-    results."""
+    """Load `entries`, tools in OpenAI's form, into all deployments, and report the results."""
     tools, invalid = read_entries(entries, settings)
 
     async def report(deployment: Deployment) -> BackendSchemas:
@@ -162,7 +161,7 @@ def _json(content: object) -> Response:
 
 
 async def _read(request: Request, kind: type[Model]) -> Model:
-    """Read the body of a request. Raises InvalidRequest."""
+    """Read the body of a request. Raise InvalidRequest."""
     try:
         return kind.model_validate_json(await request.body())
     except ValidationError as error:
@@ -173,7 +172,7 @@ async def _read(request: Request, kind: type[Model]) -> Model:
 
 
 def _targets(model: str | None) -> list[Deployment]:
-    """Return the Toolgate backends of a model, or of all models, without duplicates. Raises
+    """Return the Toolgate backends of a model, or of all models, without duplicates. Raise
     ModelNotFound if there is none."""
     all_deployments = map(gateway().deployments.at, placements(model))
     found = list(dict.fromkeys(all_deployments))

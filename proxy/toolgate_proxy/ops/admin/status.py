@@ -1,5 +1,4 @@
-"""`GET /toolgate/status` and `/toolgate/keys`: the state of this gateway process, and its virtual
-keys."""
+"""`GET /toolgate/status` and `/toolgate/keys`: the state of this process, and its virtual keys."""
 
 from __future__ import annotations
 

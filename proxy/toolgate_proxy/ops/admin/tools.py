@@ -23,8 +23,7 @@ COPIED = ("name", "description", "strict")
 
 
 def as_chat_tool(entry: object) -> dict[str, Any] | None:
-    """Return the tool in the form of chat completions, with its errors, or None if the form is
-    unknown."""
+    """Return the tool as chat completions have it, with its errors, or None for an unknown form."""
     if not isinstance(entry, dict):
         return None
     kind = entry.get("type")
@@ -52,8 +51,7 @@ def is_hosted(entry: object) -> bool:
 
 
 def _custom(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the custom tool of the Responses API, whose grammar is beside the type of its
-    format."""
+    """Return the custom tool of the Responses API, whose format has the grammar beside its type."""
     custom = {name: entry[name] for name in ("name", "description", "format") if name in entry}
     given = custom.get("format")
     if isinstance(given, dict) and given.get("type") == "grammar" and "grammar" not in given:
@@ -87,7 +85,7 @@ class Tools:
 
 
 def read_document(document: object) -> Tools:
-    """Read the tools of a JSON document. Raises UnknownForm."""
+    """Read the tools of a JSON document. Raise UnknownForm."""
     found = Tools()
     for place, entry in _entries(document, ""):
         tool = as_chat_tool(entry)

@@ -1,5 +1,4 @@
-"""`POST /toolgate/unconstrained`: a response without enforcement, and where it breaks its
-request."""
+"""`POST /toolgate/unconstrained`: an unenforced response, and where it breaks its request."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ NUMBER = len(REQUESTS) * SAMPLES
 CUT = "max_tokens ended the response"
 
 Samples = dict[str, list[list[tuple[str, str]]]]
-"""Of each request, `alone` and with `Toolgate`: what was answered, and where its calls break, or ""
-if they are valid."""
+"""Of each request, `alone` and with `Toolgate`: the output, and where its calls break, or ""."""
 
 
 def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:

@@ -91,7 +91,7 @@ class Demo:
         return self._count(found)
 
     def loop(self) -> int:
-        """A conversation of two turns: the model's calls, then its response to their results."""
+        """Run a conversation of two turns: the model's calls, then its response to the results."""
         self._console.rule("[bold]A tool loop: calls, their results, and a response to these")
         messages: list[Any] = [{"role": "user", "content": TWO_CITIES}]
         request = self._common | {"messages": messages, "tools": [WEATHER]} | cases.NO_THINKING

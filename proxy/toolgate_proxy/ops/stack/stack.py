@@ -58,8 +58,7 @@ class Stack:
     """Context manager: inside it the gateway serves requests."""
 
     def __init__(self, options: StackOptions, console: Console) -> None:
-        """Raises CommandFailed for a model that does not exist, or a bad file with the master
-        key."""
+        """Raise CommandFailed if the model does not exist, or the master key's file is bad."""
         check_model(options.model)
         self._options = options
         self._console = console
