@@ -57,8 +57,8 @@ class Form(Protocol):
         """Return the body of an error response to a request that was not read. `request_id`: the
         value of `x-request-id`."""
 
-    def error_event(self, shown: Mapping[str, Any]) -> bytes:
-        """Return the event that reports an error in a stream that has no other events. `shown` is
+    def error_event(self, body: Mapping[str, Any]) -> bytes:
+        """Return the event that reports an error in a stream that has no other events. `body` is
         what `error` returned."""
 
 
@@ -373,8 +373,7 @@ class RequestContext:
         )
 
     async def guarded(self, content: Content, role: str) -> Content:
-        """Return the content of a message that comes into the prompt late, as the guardrails leave
-        it. Raise ToolgateError."""
+        """Return the content of a late message as the guardrails leave it. Raise ToolgateError."""
         if self.guard is None:
             return content
         [message] = await self.guard([{"role": role, "content": content}])
@@ -403,7 +402,7 @@ class RequestContext:
 
 def keywords_note(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
     """Return the number of tools, and their keywords; "" for none."""
-    names = {each.keyword for found in tools for each in found}
+    names = {each.keyword for residual in tools for each in residual}
     safe = sorted(name for name in names if KEYWORD.fullmatch(name))
     return f"{len(tools)}; keywords={','.join(safe)}" if tools else ""
 
@@ -418,8 +417,8 @@ def route_path(scope: MutableMapping[str, Any]) -> str:
 
 def model_in_path(scope: MutableMapping[str, Any]) -> str:
     """Return the model that the path of a request names, or "" if it names none."""
-    found = scope.get(MATCH)
-    return "" if found is None else found.groupdict().get("model") or ""
+    match = scope.get(MATCH)
+    return "" if match is None else match.groupdict().get("model") or ""
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

@@ -138,10 +138,8 @@ def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
         return InvalidRequest(f"{path!r} is required. It must be {expected}.", param=path)
     if isinstance(value, str) and value and expected.startswith('"'):
         return unknown_value(path, expected, value, QUOTED.findall(expected))
-    shown = _shown(value, expected)
-    return InvalidRequest(
-        f"{path!r} must be {expected}{shown and f', but is {shown}'}.", param=path
-    )
+    text = _shown(value, expected)
+    return InvalidRequest(f"{path!r} must be {expected}{text and f', but is {text}'}.", param=path)
 
 
 def unknown_value(
@@ -153,9 +151,9 @@ def unknown_value(
         return invalid_value(path, expected, value)
     is_shown = len(value) <= MAX_SHOWN_LENGTH and value.isprintable()
     near = nearest(value, known, NEAR) if is_shown else ""
-    shown = f'"{value}"' if is_shown else "a string"
+    text = f'"{value}"' if is_shown else "a string"
     hint = f" Did you mean {suggestion.replace('{}', near) or _quoted(near)}?" if near else ""
-    return InvalidRequest(f"{path!r} must be {expected}, but is {shown}.{hint}", param=path)
+    return InvalidRequest(f"{path!r} must be {expected}, but is {text}.{hint}", param=path)
 
 
 def nearest(text: str, known: Iterable[str], similarity: float = 0.75) -> str:

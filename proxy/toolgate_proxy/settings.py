@@ -221,10 +221,10 @@ class Settings(
 
     @field_validator("open_routes", "keep_reasoning", "web_fetch", mode="before")
     @classmethod
-    def _names(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        return tuple(each.strip() for each in given.split(",") if each.strip())
+    def _names(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return tuple(each.strip() for each in value.split(",") if each.strip())
 
     @field_validator("redis_url", "responses_redis_url")
     @classmethod

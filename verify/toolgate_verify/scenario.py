@@ -86,9 +86,9 @@ class Evidence:
     def body(self, index: int = 0) -> dict[str, Any]:
         """Return the body of a readable answer."""
         self.answer(index)
-        found = self.ok(index).body
-        assert isinstance(found, dict)
-        return found
+        body = self.ok(index).body
+        assert isinstance(body, dict)
+        return body
 
     def events(self, index: int = 1) -> list[dict[str, Any]]:
         """Return the data of the events of a stream."""

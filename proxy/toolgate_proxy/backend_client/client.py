@@ -68,11 +68,7 @@ class Backend:
     """Client of the backend at `base_url`. Use it within one event loop."""
 
     def __init__(
-        self,
-        base_url: str,
-        key: SecretStr | None,
-        settings: Settings,
-        model: str = "",
+        self, base_url: str, key: SecretStr | None, settings: Settings, model: str = ""
     ) -> None:
         """`model`: its name at the backend, for routers that choose a backend by it. It is used
         until the backend has reported its own."""
@@ -268,9 +264,9 @@ def session_of(message: wire.GenerateRequest) -> str:
     if not isinstance(prompt, wire.ChatPrompt):
         return ""
     begin = [str(message.cache_salt), message.model]
-    for each in prompt.messages:
-        begin += _texts(each.get("content"))
-        if each.get("role") == "user":
+    for entry in prompt.messages:
+        begin += _texts(entry.get("content"))
+        if entry.get("role") == "user":
             break
     text = repr(begin)[:SESSION_TEXT]
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()

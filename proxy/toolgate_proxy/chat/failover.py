@@ -19,7 +19,7 @@ from ..request.chat_request import ChatRequest
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
 from . import metrics, tool_loop
-from .engine import Run
+from .engine import EngineRun
 from .preparation import Engine
 from .response import ChatResponse, ResponseEvent
 
@@ -69,7 +69,7 @@ class Failover:
 
         @asynccontextmanager
         async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
-            run = Run(self._engine, deployment, context)
+            run = EngineRun(self._engine, deployment, context)
             if request.shortener is not None:
                 request = await request.shortener.edited(run, request)
             yield await run.count(request)
@@ -123,15 +123,12 @@ class Failover:
 
 @asynccontextmanager
 async def _begin(
-    engine: Engine,
-    context: RequestContext,
-    request: ChatRequest,
-    deployment: Deployment,
+    engine: Engine, context: RequestContext, request: ChatRequest, deployment: Deployment
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
     respond = tool_loop.respond if request.shortener is None else request.shortener.respond
-    async with respond(Run(engine, deployment, context), request) as (response, events):
+    async with respond(EngineRun(engine, deployment, context), request) as (response, events):
         arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.
         at_once = request.stream or request.gateway_tools or request.pending_calls

@@ -24,8 +24,7 @@ from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 
 GRAMMAR_TTL = 7 * 86_400
-"""Seconds for which a grammar is known to be enforceable. A verdict that is not known is asked for
-with the next request."""
+"""Seconds for which a grammar is known to be enforceable. Later, the next request asks for it."""
 FIRST_TTL = 86_400
 """Seconds for which Redis has the record of a grammar that was used once. Most are used daily."""
 MAX_RECORDS = 10_000
@@ -63,14 +62,14 @@ class MemoryCache:
 
     def verdicts(self, keys: Iterable[str]) -> dict[str, wire.GrammarVerdict]:
         """Return the verdicts that are known, by key."""
-        found, now = dict[str, wire.GrammarVerdict](), time.monotonic()
+        verdicts, now = dict[str, wire.GrammarVerdict](), time.monotonic()
         for key in keys:
             known = self._verdicts.pop(key, None)
             if known is not None and known.until > now:
                 self._verdicts[key] = known  # as the last one
                 known.uses += 1
-                found[key] = known.verdict
-        return found
+                verdicts[key] = known.verdict
+        return verdicts
 
     def reused(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of enforceable grammars that a second request has just used. The request
@@ -82,14 +81,14 @@ class MemoryCache:
         """Return the keys whose records a replica of an address may lack, which count as sent. A
         router chooses the replica, so after one has joined each record is sent as often as there
         are replicas."""
-        found, joined, count = list[str](), replicas.joined, replicas.count
+        lacked, joined, count = list[str](), replicas.joined, replicas.count
         for known in filter(None, map(self._verdicts.get, keys)):
             if known.joined != joined:
                 known.joined, known.sends = joined, 0
             if known.sends < count:
                 known.sends += 1
-                found.append(known.verdict.key)
-        return found
+                lacked.append(known.verdict.key)
+        return lacked
 
     def remember(self, verdict: wire.GrammarVerdict) -> None:
         # Rewritten schemas and compiled grammars are large, and only of use to a backend.
@@ -138,7 +137,7 @@ class RedisCache:
         names = {key: f"{operator}:{key}" for key in keys}
         replies = await self.redis.run([("MGET", *(PREFIX + name for name in names.values()))])
         values = replies[-1] if replies else None
-        found = dict[str, GrammarVerdict]()
+        verdicts = dict[str, GrammarVerdict]()
         read = zip(names.items(), values if isinstance(values, list) else (), strict=False)
         for (key, name), value in read:
             if not isinstance(value, bytes):
@@ -149,8 +148,8 @@ class RedisCache:
                 metrics.RECORDS_DROPPED.inc()
                 continue
             with suppress(ValidationError):  # of another release
-                found[key] = GrammarVerdict.model_validate_json(data)
-        return found
+                verdicts[key] = GrammarVerdict.model_validate_json(data)
+        return verdicts
 
     def put(
         self,

@@ -132,15 +132,15 @@ class Key(BaseModel):
 
     def shown(self, now: datetime) -> dict[str, Any]:
         """Return all fields except the hashes, flat, for output."""
-        shown = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
-        shown |= shown.pop("terms")
-        shown |= shown.pop("limits")
-        shown["status"] = self.status(now)
-        shown["keys"] = [
+        fields = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
+        fields |= fields.pop("terms")
+        fields |= fields.pop("limits")
+        fields["status"] = self.status(now)
+        fields["keys"] = [
             each.model_dump(mode="json", exclude={"hash"}, exclude_none=True)
             for each in self.secrets
         ]
-        return shown
+        return fields
 
 
 def new_id() -> str:

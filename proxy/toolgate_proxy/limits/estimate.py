@@ -114,20 +114,20 @@ def _collect(value: object, texts: list[str]) -> int:
     """Add all texts of content parts to `texts`. Return the tokens of its files."""
     tokens, left = 0, [value]
     while left:
-        each = left.pop()
-        if isinstance(each, str):
-            texts.append(each)
-        elif isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            file, size = _file_of(each)
+        part = left.pop()
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, dict):
+            file, size = _file_of(part)
             tokens += size
-            for name, inner in each.items():
+            for name, inner in part.items():
                 if name in ARGUMENTS and not isinstance(inner, str):
                     texts.append(_written(inner))
                 elif name != file:
                     left.append(inner)
-        elif each is not None:
+        elif part is not None:
             texts.append("0")
     return tokens
 
@@ -146,12 +146,12 @@ def _file_of(part: Mapping[str, Any]) -> tuple[str | None, int]:
     """Return the field of a content part that has an image or a file, and the tokens of that; None
     and 0 if the part is text."""
     kind = part.get("type")
-    found = FILE_PARTS.get(kind) if isinstance(kind, str) else None
-    source = None if found is None else part.get(found[0])
+    reader = FILE_PARTS.get(kind) if isinstance(kind, str) else None
+    source = None if reader is None else part.get(reader[0])
     is_text = isinstance(source, dict) and source.get("type") in TEXT_SOURCES
-    if found is None or source is None or is_text:
+    if reader is None or source is None or is_text:
         return None, 0
-    return found[0], found[1](source)
+    return reader[0], reader[1](source)
 
 
 def files_beyond_estimate(texts: Sequence[str]) -> int:

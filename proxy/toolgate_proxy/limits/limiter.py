@@ -119,9 +119,9 @@ class Lease:
         ]
         counted = self.counted
         request = Reservation(counted.key_id, counted.request_id, tuple(added))
-        for each in added:
-            alone = Amount(each.kind, each.limit, each.kind.unit.amount(needed))
-            if each.limit is not None and alone.amount > each.limit:
+        for amount in added:
+            alone = Amount(amount.kind, amount.limit, amount.kind.unit.amount(needed))
+            if amount.limit is not None and alone.amount > amount.limit:
                 request.refused, request.wait_ms = alone, -1
                 raise self.refusal(request)
         try:
@@ -136,7 +136,7 @@ class Lease:
 
 
 class Leases:
-    """`lease`: seconds after which a request without an update no longer counts as in flight."""
+    """Updates the leases of requests in flight, which end after `lease` seconds without it."""
 
     def __init__(self, lease: float) -> None:
         self._pause = lease / ROUNDS_PER_LEASE
@@ -167,9 +167,9 @@ class Leases:
     async def _update_forever(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
-            held = list(self._held.values())
-            for at in range(0, len(held), CONCURRENT_UPDATES):
-                batch = held[at : at + CONCURRENT_UPDATES]
+            leases = list(self._held.values())
+            for at in range(0, len(leases), CONCURRENT_UPDATES):
+                batch = leases[at : at + CONCURRENT_UPDATES]
                 if not all(await asyncio.gather(*map(self._update, batch))):
                     break  # Redis does not respond: one attempt a round is enough
             for request_id in list(self._held)[: max(0, len(self._held) - MAX_PENDING)]:

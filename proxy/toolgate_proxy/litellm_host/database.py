@@ -26,12 +26,12 @@ ALIASES = "model_group_alias"
 async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:
     """Return the settings of a key and its team."""
     here = litellm_proxy()
-    found: Mapping[str, Any] | None = await here.proxy_config.get_hierarchical_router_settings(
+    values: Mapping[str, Any] | None = await here.proxy_config.get_hierarchical_router_settings(
         user_api_key_dict=caller,
         prisma_client=here.prisma_client,
         proxy_logging_obj=here.proxy_logging_obj,
     )
-    return found or {}
+    return values or {}
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

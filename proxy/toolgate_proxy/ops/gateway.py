@@ -111,11 +111,11 @@ def find_master_key(url: str) -> str | None:
 
 def master_key(url: str) -> str:
     """Return the key of `find_master_key`. Raise typer.BadParameter if there is none."""
-    if (found := find_master_key(url)) is None:
+    if (key := find_master_key(url)) is None:
         raise typer.BadParameter(
             "TOOLGATE_MASTER_KEY is not set. Set it to the master key of the gateway."
         )
-    return found
+    return key
 
 
 def request(url: str, key: str | None, content: object = None) -> tuple[int, Any]:

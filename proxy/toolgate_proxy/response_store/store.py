@@ -91,8 +91,8 @@ class ResponseStore:
         """Return a conversation. `most`: of its responses, if not MAX_TURNS. Raise
         ResponsesUnavailable."""
         most = most or MAX_TURNS
-        found = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
-        return await self.opened(owner, response_id, found, most)
+        records = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
+        return await self.opened(owner, response_id, records, most)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Return whether there was such a response. Raise ResponsesUnavailable."""

@@ -25,12 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class Health:
-    """`placements` returns all placements that are currently configured."""
+    """Probes the backends of `placements()`, which are all that are configured now."""
 
     def __init__(
-        self,
-        deployments: Deployments,
-        placements: Callable[[], Sequence[Placement]],
+        self, deployments: Deployments, placements: Callable[[], Sequence[Placement]]
     ) -> None:
         self._deployments = deployments
         self._placements = placements

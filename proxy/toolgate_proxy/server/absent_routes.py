@@ -103,16 +103,15 @@ async def without_database(scope: Scope, context: RequestContext) -> None:
 
 def without_provider(scope: Scope, body: bytes = b"") -> ToolgateError | None:
     """Return the error for a route of LiteLLM that would reach a provider which the configuration
-    does not name. LiteLLM would take the provider's address and key from its defaults and the
-    environment."""
+    does not name. LiteLLM would take its address and key from defaults and the environment."""
     path = route_path(scope)
-    found = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
-    if found is None or passed_through(path):
+    route = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
+    if route is None or passed_through(path):
         return None
-    kind = found.groupdict().get("kind") or ""
+    kind = route.groupdict().get("kind") or ""
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     asked = [
-        found["provider"],
+        route["provider"],
         *query.get("custom_llm_provider", ()),
         *query.get("provider", ()),
         Headers(scope=scope).get("custom-llm-provider"),

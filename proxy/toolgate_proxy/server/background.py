@@ -57,17 +57,17 @@ RUNS = b""
 LAST = tuple(f"event: {kind}\n".encode() for kind in ENDS.values())
 NOT_KEPT = errors.InvalidRequest(
     "The events of this response are not kept: they were too large, or it ended more than ten "
-    "minutes ago. Retrieve the response without `stream`.",
+    "minutes ago. Retrieve the response without 'stream'.",
     param="stream",
 )
 TOO_LARGE = errors.RequestTooLarge(
     "The response is too large to be stored (8 MB, compressed), so it cannot be generated in the "
-    "background. Shorten `input`."
+    "background. Shorten 'input'."
 )
 
 
 class Place:
-    """Each method raises ResponsesUnavailable."""
+    """The entries of one background response in Redis. Each method raises ResponsesUnavailable."""
 
     lease = 15.0
     """Seconds after which a process that writes nothing counts as gone."""
@@ -88,7 +88,7 @@ class Place:
         if max(map(len, records)) > self._redis.most:
             raise TOO_LARGE
         if not await self._write(self._queued, 0, records):
-            message = "There is a response with this ID. Send another `request_id`."
+            message = "There is a response with this ID. Send another 'request_id'."
             raise errors.InvalidRequest(message, param="request_id")
 
     async def add(self, events: Sequence[bytes], first: int) -> bool:
@@ -130,13 +130,15 @@ class Place:
 
     async def cancel(self) -> record.StoredResponse | None:
         """End a response that has not ended as cancelled. Return it as it is stored."""
-        found = await self.find(whole=True)
-        if found is not None and record.is_active(found):
-            found = await self.end(replace(found, body={**found.body, "status": "cancelled"}))
+        response = await self.find(whole=True)
+        if response is not None and record.is_active(response):
+            response = await self.end(
+                replace(response, body={**response.body, "status": "cancelled"})
+            )
         for run in RUNNING:
             if run.place is not None and run.place.record == self.record:
                 run.stopped.set()  # other processes find it when they write
-        return found
+        return response
 
     async def has_events(self) -> bool:
         """Return whether there are events, or will be."""
@@ -152,9 +154,9 @@ class Place:
                 ("LLEN", self._events),
                 ("LRANGE", self._events, following, following + 63),
             )
-            for each in sealed:
+            for event in sealed:
                 following += 1
-                yield self._opened(each)
+                yield self._opened(event)
             if not sealed and lease != RUNS:
                 response = await self.find()
                 if response is None:
@@ -182,8 +184,9 @@ class Place:
 
 
 class BackgroundRun:
-    """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
-    on its own: limits, log and metrics are those of that request."""
+    """ASGI app that generates a response in the background. `app` serves the request with the body
+    `values`, of `size` bytes, a second time and on its own: limits, log and metrics are those of
+    that request."""
 
     def __init__(
         self, app: ASGIApp, scope: Scope, context: RequestContext, values: record.Json, size: int
@@ -290,11 +293,11 @@ class BackgroundRun:
     def _add(self, data: bytes) -> None:
         """Keep events until they are written. The last one is that of the record."""
         for event in data.split(b"\n\n")[:-1]:
-            found = NUMBER.search(event)
+            match = NUMBER.search(event)
             if event.startswith(LAST):
                 self._last = event
-            elif found and int(found[1]) >= self._next and self._bytes <= MOST_BYTES:
-                self._next, self._bytes = int(found[1]) + 1, self._bytes + len(event)
+            elif match and int(match[1]) >= self._next and self._bytes <= MOST_BYTES:
+                self._next, self._bytes = int(match[1]) + 1, self._bytes + len(event)
                 # An empty one is in place of all further events.
                 self._events.append(event + b"\n\n" if self._bytes <= MOST_BYTES else b"")
 

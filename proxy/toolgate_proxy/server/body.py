@@ -187,12 +187,12 @@ def check_bounds(values: dict[str, Any]) -> None:
 def _parts(entries: list[Any]) -> int:
     """Return the number of entries in the arrays of `entries`, and in the arrays of those: parts
     and calls of messages, and parts of results."""
-    found = 0
+    number = 0
     for _ in range(2):
         members = chain.from_iterable(each.values() for each in entries if isinstance(each, dict))
         entries = [*chain.from_iterable(each for each in members if isinstance(each, list))]
-        found += len(entries)
-    return found
+        number += len(entries)
+    return number
 
 
 def check_model_name(model: str) -> None:

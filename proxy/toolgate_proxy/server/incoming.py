@@ -182,8 +182,8 @@ async def chat_request(
         request, writer = await asyncio.to_thread(convert) if is_long else convert()
     if request.part_types - {"text"}:
         request = await here.reader.completed(request, client.owner, context)
-    own = {**body, "input": body["input"][recalled:]} if recalled else body
-    context.guard = await host.observer.guard(own)
+    new_body = {**body, "input": body["input"][recalled:]} if recalled else body
+    context.guard = await host.observer.guard(new_body)
     request = await context.guarded_request(request)
     if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)

@@ -51,11 +51,11 @@ async def methods(scope: Scope, _: RequestContext) -> Response:
 
 
 def _of_model(name: str) -> Response:
-    shown = repr(name[:MAX_NAME])
+    quoted = repr(name[:MAX_NAME])
     if not rows_of(name):
-        raise ModelNotFound(f"The gateway has no model {shown}.", param="model")
+        raise ModelNotFound(f"The gateway has no model {quoted}.", param="model")
     if not gateway().readiness.serves(placements(name)):
-        return _not_ready(f"No backend of the model {shown} responds.")
+        return _not_ready(f"No backend of the model {quoted} responds.")
     return JSONResponse({"status": "ready"})
 
 

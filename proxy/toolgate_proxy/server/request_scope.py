@@ -189,12 +189,12 @@ _UNSAFE = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 _NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
-def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[Header]:
-    """`given`: as the app sent them; `own`: those that Toolgate adds, which replace them."""
-    added = {name.encode(): own_value(value) for name, value in own.items()}
+def response_headers(sent: Iterable[Header], ours: Mapping[str, str]) -> list[Header]:
+    """`sent`: as the app sent them; `ours`: those that Toolgate adds, which replace them."""
+    added = {name.encode(): own_value(value) for name, value in ours.items()}
     headers = [
         (name, _UNSAFE.sub(b"?", value))
-        for name, value in given
+        for name, value in sent
         if name not in added and name not in HIDDEN and len(value) <= MAX_OTHER
     ]
     headers += added.items()
@@ -216,7 +216,7 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         headers[REQUEST_ID] = context.request_id
         if context.form is not None and context.form.request_id_header:
             headers[context.form.request_id_header] = context.request_id
-    given = {
+    values = {
         "x-toolgate-omitted-tools": ",".join(notes.omitted_tools),
         "x-toolgate-history": _history(notes),
         "x-toolgate-invalid-tools": _invalid_tools(notes),
@@ -232,7 +232,7 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         "x-toolgate-resamples": enforced and str(notes.resamples or ""),
     }
     headers |= {**notes.host_headers, **notes.headers}
-    return headers | {name: value for name, value in given.items() if value}
+    return headers | {name: value for name, value in values.items() if value}
 
 
 def _history(notes: Notes) -> str:

@@ -73,16 +73,16 @@ class Sending:
             await self._answers(stream=request.stream)
             if here.settings.keep_reasoning:
                 events = here.kept_reasoning.keeping(events, answer, model, client.seal)
-            made = writer.response(answer, model, client)
-            observer.begin(made)
+            response = writer.response(answer, model, client)
+            observer.begin(response)
             if not request.stream:
-                await self._whole(made, events, request)
+                await self._whole(response, events, request)
                 return
-            self.reply.stream = made
+            self.reply.stream = response
             if observer.reads:
-                last = await self._read_stream(made, events, request)
+                last = await self._read_stream(response, events, request)
             else:
-                last = await self._stream(made, events)
+                last = await self._stream(response, events)
         await self.reply.end(await observer.with_cost(last))
 
     async def count(self, counting: Counting, request: ChatRequest) -> None:
@@ -106,9 +106,9 @@ class Sending:
         async for pieces in events:
             whole.add(pieces)
         self.host.context.meter.complete = True
-        shown = await self.host.observer.show_whole(whole, request)
+        answer = await self.host.observer.show_whole(whole, request)
         self.disconnect.ignore()
-        await self.reply.json(shown)
+        await self.reply.json(answer)
 
     async def _stream(self, stream: ApiResponse, events: Events) -> bytes:
         """Send all events but the last ones, which are returned."""

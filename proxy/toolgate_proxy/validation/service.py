@@ -66,8 +66,7 @@ class _Walk:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._weights: dict[str, int | None] = {}
-        """Weights by reference. None while a weight is computed, which means a cycle if it is read
-        then."""
+        """Weights by reference. None while one is computed: reading it then means a cycle."""
 
     def weight(self, value: Any, keyword: str) -> int:
         """Weigh a subschema recursively. The depth of a schema is limited
@@ -110,8 +109,8 @@ class _Walk:
 def _pattern(pattern: str) -> int:
     if _LOOKAROUND.search(pattern):
         return UNBOUNDED
-    for each in _SHORT:
-        pattern = pattern.replace(each, ".")
+    for short in _SHORT:
+        pattern = pattern.replace(short, ".")
     size = len(pattern)
     for count in _COUNT.finditer(pattern):
         if size > MAX_PATTERN or len(count.group()) > MAX_COUNT:
@@ -171,10 +170,7 @@ class ValidationService:
         )
 
     async def prepare(
-        self,
-        candidates: Sequence[Tool],
-        owner: str = "",
-        on_invalid: OnInvalid = refuse,
+        self, candidates: Sequence[Tool], owner: str = "", on_invalid: OnInvalid = refuse
     ) -> None:
         """Check the schemas of tools before their use. `owner` is the key of the request.
         `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or cannot be compiled in

@@ -82,12 +82,12 @@ def _duplicates(answer: Answer) -> None:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made: dict[str, object] = {}
+    members: dict[str, object] = {}
     for name, value in pairs:
-        if name in made:
+        if name in members:
             raise KeyError(name)
-        made[name] = value
-    return made
+        members[name] = value
+    return members
 
 
 @rule(

@@ -45,11 +45,11 @@ class Run:
 async def run(client: Client, checks: Sequence[Check], progress: Progress | None = None) -> Run:
     """Run each scenario once, those that are `alone` after all others, and confirm failures that
     rounding may cause."""
-    made = Run()
+    result = Run()
     scenarios = scenarios_of(checks)
 
     async def one(scenario: Scenario) -> None:
-        made.evidence[scenario.name] = await perform(client, scenario)
+        result.evidence[scenario.name] = await perform(client, scenario)
         if progress is not None:
             progress(scenario)
 
@@ -58,19 +58,19 @@ async def run(client: Client, checks: Sequence[Check], progress: Progress | None
     for scenario in scenarios:
         if scenario.alone:
             await one(scenario)
-    made.results = judge_all(checks, made.evidence)
-    await _confirm(client, made)
-    made.seconds = asyncio.get_running_loop().time() - began
-    made.requests = client.sent
-    return made
+    result.results = judge_all(checks, result.evidence)
+    await _confirm(client, result)
+    result.seconds = asyncio.get_running_loop().time() - began
+    result.requests = client.sent
+    return result
 
 
 def scenarios_of(checks: Iterable[Check]) -> list[Scenario]:
     """Return the scenarios of the checks, each once."""
-    found: dict[str, Scenario] = {}
+    scenarios: dict[str, Scenario] = {}
     for check in checks:
-        found.setdefault(check.scenario.name, check.scenario)
-    return [*found.values()]
+        scenarios.setdefault(check.scenario.name, check.scenario)
+    return [*scenarios.values()]
 
 
 async def perform(client: Client, scenario: Scenario, *, one_by_one: bool = False) -> Evidence:
@@ -145,27 +145,27 @@ def _result(check: Check, verdict: Verdict, error: Exception, evidence: Evidence
     return Result(check, verdict, str(error), evidence.shown)
 
 
-async def _confirm(client: Client, made: Run) -> None:
+async def _confirm(client: Client, run: Run) -> None:
     """Run the scenarios of failed checks with `confirm` again, one request after another."""
-    for scenario in scenarios_of(result.check for result in _unconfirmed(made)):
+    for scenario in scenarios_of(result.check for result in _unconfirmed(run)):
         evidence = await perform(client, scenario, one_by_one=True)
         if evidence.exchanges:
-            made.again[scenario.name] = evidence
-    judge_again(made)
+            run.again[scenario.name] = evidence
+    judge_again(run)
 
 
-def judge_again(made: Run) -> None:
+def judge_again(run: Run) -> None:
     """Replace results that a second run of the scenario has to confirm by those of that run."""
-    for result in _unconfirmed(made):
-        evidence = made.again.get(result.check.scenario.name)
+    for result in _unconfirmed(run):
+        evidence = run.again.get(result.check.scenario.name)
         if evidence is not None:
             second = judge(result.check, evidence)
             result.runs, result.verdict, result.message = 2, second.verdict, second.message
             result.exchange = second.exchange
 
 
-def _unconfirmed(made: Run) -> list[Result]:
-    return [r for r in made.results if r.verdict == Verdict.FAIL and r.check.confirm]
+def _unconfirmed(run: Run) -> list[Result]:
+    return [r for r in run.results if r.verdict == Verdict.FAIL and r.check.confirm]
 
 
 async def _limited(

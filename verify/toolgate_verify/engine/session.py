@@ -97,27 +97,27 @@ class Session:
 
     def _own(self, apis: tuple[Api, ...]) -> list[Check]:
         """Return the checks of the user's tools and samples."""
-        made = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
+        checks = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
         if self.samples is not None:
-            made += checks_of_samples(read_samples(self.samples))
-        return made
+            checks += checks_of_samples(read_samples(self.samples))
+        return checks
 
     def every_check(self) -> list[Check]:
         return [*all_checks(), *self._own(ALL)]
 
     def check(self, name: str) -> Check:
         """Return a check by its ID. Raise ValueError."""
-        found = next((each for each in self.every_check() if each.id == name), None)
-        if found is None:
+        check = next((each for each in self.every_check() if each.id == name), None)
+        if check is None:
             raise ValueError(f"no check is named {name!r}; --list lists them")
-        return found
+        return check
 
     def settings(self) -> dict[str, Any]:
         """For the report, without the key."""
         hidden = ("key", "url", "model")
-        made = {name: value for name, value in asdict(self).items() if name not in hidden}
-        names = {name: each.name for name in ("tools", "samples") if (each := made[name])}
-        return {**made, **names}
+        values = {name: value for name, value in asdict(self).items() if name not in hidden}
+        names = {name: each.name for name in ("tools", "samples") if (each := values[name])}
+        return {**values, **names}
 
 
 def verified(session: Session, console: Console) -> tuple[Run, Target]:
@@ -136,8 +136,8 @@ async def _verified(session: Session, console: Console) -> tuple[Run, Target]:
         scenarios = scenarios_of(checks)
         with _progress(console) as progress:
             task = progress.add_task("scenarios", total=len(scenarios))
-            made = await run(client, checks, lambda _: progress.advance(task))
-        return made, client.target
+            result = await run(client, checks, lambda _: progress.advance(task))
+        return result, client.target
 
 
 def _rest(target: Target) -> tuple[str, Mapping[str, Any], int | None]:

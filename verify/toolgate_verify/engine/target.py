@@ -50,11 +50,11 @@ class Target:
 
     def headers(self, request: Request, api: Api) -> dict[str, str]:
         key = self.key if request.key is None else request.key
-        made = {"authorization": f"Bearer {key}"} if key else {}
+        headers = {"authorization": f"Bearer {key}"} if key else {}
         if api == Api.MESSAGES:
-            made |= {"anthropic-version": ANTHROPIC_VERSION}
-            made |= {"x-api-key": key} if key else {}
-        return made | request.headers
+            headers |= {"anthropic-version": ANTHROPIC_VERSION}
+            headers |= {"x-api-key": key} if key else {}
+        return headers | request.headers
 
     def curl(self, request: Request, api: Api) -> str:
         """Return a `curl` command that sends the request again, without the key of the run. If the

@@ -33,8 +33,8 @@ def junit(run: Run, target: Target) -> str:
             failure = ElementTree.SubElement(
                 case, "failure", message=_clean(result.message), type=check.severity
             )
-            shown = result.exchange
-            command = target.curl(shown.request, check.api) if shown else ""
+            exchange = result.exchange
+            command = target.curl(exchange.request, check.api) if exchange else ""
             failure.text = _clean(f"{check.rule}\n{check.source.url}\n{command}")
         elif result.verdict in (Verdict.SKIP, Verdict.REFUSED):
             text = f"{result.verdict}: {result.message}"

@@ -103,10 +103,7 @@ def _is_client_run(entry: Mapping[str, Any]) -> bool:
 
 
 def _to_member(arguments: dict[str, Any]) -> Member:
-    return {
-        "commands": arguments["commands"],
-        **{name: arguments.get(name) for name in LIMITS},
-    }
+    return {"commands": arguments["commands"], **{name: arguments.get(name) for name in LIMITS}}
 
 
 def _deltas(action: Member) -> Iterator[Event]:
@@ -126,7 +123,7 @@ def _to_text(item: Mapping[str, Any]) -> str:
 
 
 def _printed(chunk: Mapping[str, Any]) -> str:
-    """What a command printed, and how it ended."""
+    """Return what a command printed, and how it ended."""
     parts = [
         f"{head}{text.removesuffix(chr(10))}"
         for head, text in (("", chunk.get("stdout")), ("[stderr]\n", chunk.get("stderr")))

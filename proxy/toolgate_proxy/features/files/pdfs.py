@@ -42,7 +42,7 @@ RENEW_SECONDS = 5.0
 NOT_VALID = "The PDF specified was not valid"
 PROBLEMS: dict[Problem, str] = {
     "base64": f"{NOT_VALID}: its data is not base64.",
-    "invalid": f"{NOT_VALID}: it can't be read. Save it again, or send its text.",
+    "invalid": f"{NOT_VALID}: it cannot be read. Save it again, or send its text.",
     "password": "The PDF specified is password protected. Send it without a password.",
     "size": f"{NOT_VALID}: it is larger than {MAX_BYTES:,} bytes. Send a part of it.",
     "pages": f"A maximum of {MAX_PAGES} PDF pages may be provided. Send a part of it.",
@@ -84,7 +84,7 @@ class Documents:
     async def read(self, request: ChatRequest, owner: str, context: RequestContext) -> ChatRequest:
         """Return the request with the text of its PDFs. `owner`: the team or key that sent it. A
         PDF without text in the result of a call is left out, which is noted in `context`: a tool
-        can't know what models read, and a refusal would end the conversation.
+        cannot know what models read, and a refusal would end the conversation.
 
         Raise InvalidRequest, ChecksBusy and ChecksFailed, and RateLimited if the texts are more
         than the limits have room for."""

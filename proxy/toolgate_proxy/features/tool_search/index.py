@@ -69,7 +69,7 @@ Texts = tuple[str, str, str]
 
 
 class InvalidPattern(ValueError):
-    """A pattern that RE2 can't read, or that is too long. The message is for the model."""
+    """A pattern that RE2 cannot read, or that is too long. The message is for the model."""
 
 
 class Catalogue:
@@ -210,7 +210,7 @@ class SearchJob(BaseModel):
 class SearchResult(BaseModel):
     names: list[str] = []
     error: str | None = None
-    """Why the query can't be read, for the model."""
+    """Why the query cannot be read, for the model."""
 
 
 _POOL = WorkerPool(

@@ -45,15 +45,15 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         call, context = read_call(kwargs, stream=True), current()
         with errors_raised(call.placement.model):
             async with _responding(call) as (writer, answer, events):
-                made = writer.response(answer, answer.head.model)
-                made.logged = True
+                response = writer.response(answer, answer.head.model)
+                response.logged = True
                 async for pieces in events:
-                    for chunk in made.shown(pieces):
+                    for chunk in response.shown(pieces):
                         yield ModelResponseStream(**_kept(chunk))
             context.meter.complete = True
-            for chunk in made.last():
+            for chunk in response.last():
                 yield ModelResponseStream(**chunk)
-            setattr(call.logging, WHOLE, ModelResponse(**made.body()))
+            setattr(call.logging, WHOLE, ModelResponse(**response.body()))
 
     async def aembedding(self, *_: Any, **__: Any) -> Any:
         raise _unsupported("embeddings")

@@ -85,11 +85,11 @@ NO_CREDENTIALS = re.compile(
 
 def named_providers() -> frozenset[str]:
     """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
-    found = {_provider(row["litellm_params"]) for row in rows_of(None)}
+    providers = {_provider(row["litellm_params"]) for row in rows_of(None)}
     config: Mapping[str, Any] = litellm_proxy().proxy_config.get_config_state()
     for section in SECTIONS:
-        found |= {*_providers_in(config.get(section))}
-    return frozenset(found - {PROVIDER, ""})
+        providers |= {*_providers_in(config.get(section))}
+    return frozenset(providers - {PROVIDER, ""})
 
 
 def passed_through(path: str) -> bool:
@@ -117,9 +117,9 @@ def without_credentials(model: str, message: str) -> GatewayMisconfigured | None
 
 def _provider(params: Mapping[str, Any]) -> str:
     """Return the provider of a deployment; "" if LiteLLM finds none."""
-    given = params.get("custom_llm_provider")
-    if isinstance(given, str):
-        return given
+    configured = params.get("custom_llm_provider")
+    if isinstance(configured, str):
+        return configured
     if params["model"].startswith(f"{PROVIDER}/"):
         return PROVIDER
     try:
@@ -134,9 +134,9 @@ def _provider(params: Mapping[str, Any]) -> str:
 def _providers_in(value: Any) -> Iterator[str]:
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, Mapping):
-            yield from (each[name] for name in FIELDS & each.keys() if isinstance(each[name], str))
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            yield from (part[name] for name in FIELDS & part.keys() if isinstance(part[name], str))
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)

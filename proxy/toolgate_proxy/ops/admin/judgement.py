@@ -23,7 +23,7 @@ MAX_SHOWN = 300
 
 
 class Break(BaseModel):
-    """`begin` and `end` are offsets in the text, in UTF-16 code units as JavaScript counts them."""
+    """Where a text breaks its request. `begin`, `end`: offsets in UTF-16 code units."""
 
     begin: int
     end: int
@@ -96,9 +96,9 @@ async def _invalid_calls(
             if text[begin:end] == arguments and violation.keyword:
                 first, last = value_span(arguments, violation.pointer)
                 begin, end = begin + first, begin + last
-            found = _break(text, begin, f"{call.name}: {_problem(violation, tool)}.", end)
-            found.pointer, found.keyword = violation.pointer, violation.keyword or None
-            breaks.append(found)
+            broken = _break(text, begin, f"{call.name}: {_problem(violation, tool)}.", end)
+            broken.pointer, broken.keyword = violation.pointer, violation.keyword or None
+            breaks.append(broken)
     return breaks
 
 
@@ -110,8 +110,8 @@ def _problem(violation: Violation, tool: Tool) -> str:
         demanded = json.dumps(at_pointer(tool.parameters, violation.schema_pointer))
     except LookupError:  # the pointer goes through a reference
         demanded = ""
-    shown = f", which is {demanded}" if 0 < len(demanded) <= MAX_SHOWN else ""
-    return f"{place} `{violation.keyword}`{shown}"
+    detail = f", which is {demanded}" if 0 < len(demanded) <= MAX_SHOWN else ""
+    return f"{place} `{violation.keyword}`{detail}"
 
 
 def _plan_violations(text: str, message: TurnMessage, plan: EnforcementPlan) -> list[Break]:

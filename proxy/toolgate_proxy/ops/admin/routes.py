@@ -112,12 +112,12 @@ async def metrics_route() -> Response:
 @router.post("/tools")
 async def tools_route(request: Request) -> Response:
     try:
-        found = read_document((await _read(request, PastedTools)).tools)
+        document = read_document((await _read(request, PastedTools)).tools)
     except UnknownForm as error:
         steps = error.place.split("/")[1:]
         place = request_path(["tools", *(int(each) if each.isdigit() else each for each in steps)])
         raise InvalidTools(f"{place}: {error}", param=place) from error
-    return JSONResponse({"tools": found.tools, "omitted": [kind for _, kind in found.hosted]})
+    return JSONResponse({"tools": document.tools, "omitted": [kind for _, kind in document.hosted]})
 
 
 @router.post("/unconstrained")
@@ -175,9 +175,9 @@ def _targets(model: str | None) -> list[Deployment]:
     """Return the Toolgate backends of a model, or of all models, without duplicates. Raise
     ModelNotFound if there is none."""
     all_deployments = map(gateway().deployments.at, placements(model))
-    found = list(dict.fromkeys(all_deployments))
-    if not found:
+    deployments = list(dict.fromkeys(all_deployments))
+    if not deployments:
         which = f"named {model!r}" if model else "with a Toolgate backend"
         message = f"There is no model {which}. `GET /toolgate/status` lists the models."
         raise ModelNotFound(message, param="model")
-    return found
+    return deployments

@@ -53,9 +53,9 @@ def is_hosted(entry: object) -> bool:
 def _custom(entry: dict[str, Any]) -> dict[str, Any]:
     """Return the custom tool of the Responses API, whose format has the grammar beside its type."""
     custom = {name: entry[name] for name in ("name", "description", "format") if name in entry}
-    given = custom.get("format")
-    if isinstance(given, dict) and given.get("type") == "grammar" and "grammar" not in given:
-        grammar = {name: given[name] for name in ("syntax", "definition") if name in given}
+    form = custom.get("format")
+    if isinstance(form, dict) and form.get("type") == "grammar" and "grammar" not in form:
+        grammar = {name: form[name] for name in ("syntax", "definition") if name in form}
         custom["format"] = {"type": "grammar", "grammar": grammar}
     return custom
 
@@ -86,16 +86,16 @@ class Tools:
 
 def read_document(document: object) -> Tools:
     """Read the tools of a JSON document. Raise UnknownForm."""
-    found = Tools()
+    tools = Tools()
     for place, entry in _entries(document, ""):
         tool = as_chat_tool(entry)
         if tool is not None:
-            found.tools.append(tool)
+            tools.tools.append(tool)
         elif is_hosted(entry):
-            found.hosted.append((place, entry["type"]))
+            tools.hosted.append((place, entry["type"]))
         else:
             raise UnknownForm(place, _problem(entry))
-    return found
+    return tools
 
 
 def _entries(value: Any, place: str) -> Iterator[tuple[str, Any]]:
