@@ -59,8 +59,8 @@ def content_format(
 
 
 def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
-    """`response_format` of chat completions. None for text. The schema is in `json_schema`, or
-    beside the type, as Together, Fireworks and llama.cpp have it."""
+    """Return `response_format` of chat completions. None for text. The schema is in `json_schema`,
+    or beside the type, as Together, Fireworks and llama.cpp have it."""
     fields, kind = Fields(given, path), given["type"]
     for name in ("json_schema", "schema"):
         if name in given and name not in OF_TYPE[kind]:
@@ -80,7 +80,7 @@ def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool
 
 
 def read_text_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
-    """`text.format` of the Responses API. None for text."""
+    """Return `text.format` of the Responses API. None for text."""
     Fields(given, path).check_known(TEXT_FORMAT[given["type"]])
     return read_format(given, path, open_objects)
 
@@ -104,7 +104,7 @@ def read_format(
 
 
 def read_structured_outputs(given: Mapping[str, Any], open_objects: bool) -> Tool | None:
-    """vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
+    """Return vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
     given = {name: value for name, value in given.items() if value is not None}
     fields = Fields(given, STRUCTURED_OUTPUTS)
     for name in given:
