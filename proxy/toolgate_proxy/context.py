@@ -373,8 +373,7 @@ class RequestContext:
         )
 
     async def guarded(self, content: Content, role: str) -> Content:
-        """Return the content of a message that comes into the prompt late, as the guardrails leave
-        it. Raise ToolgateError."""
+        """Return the content of a late message as the guardrails leave it. Raise ToolgateError."""
         if self.guard is None:
             return content
         [message] = await self.guard([{"role": role, "content": content}])

@@ -46,7 +46,7 @@ class RedisValues:
 
 
 class MemoryValues:
-    """The least recently used values are dropped."""
+    """Kept values in this process. The least recently used ones are dropped."""
 
     def __init__(self, most: int = MEMORY_BYTES) -> None:
         self._life = LIFE_SECONDS

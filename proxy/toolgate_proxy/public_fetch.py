@@ -48,7 +48,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 class NotFetched(Exception):
-    """The message reveals nothing about the content at a URL, which the client may not access."""
+    """A URL was not fetched. The message reveals nothing of its content, which may be secret."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -64,7 +64,7 @@ class Answer:
 
 
 class PublicFetch:
-    """`resolve` and `transport` replace the network in tests."""
+    """Fetches public URLs. `resolve` and `transport` replace the network in tests."""
 
     def __init__(
         self, resolve: Resolve | None = None, transport: httpx.AsyncBaseTransport | None = None

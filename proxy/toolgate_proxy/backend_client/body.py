@@ -48,7 +48,7 @@ GRAMMARS = Bound(32_000_000, 100_000)
 
 
 class Body:
-    """Raise BackendFailed for a body that is compressed or exceeds its bound."""
+    """Reads a body. Raise BackendFailed if it is compressed or exceeds its bound."""
 
     def __init__(self, response: aiohttp.ClientResponse, bound: Bound) -> None:
         self._response = response

@@ -90,22 +90,22 @@ class EngineRun:
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
         deployment, context = self.deployment, self.context
         for _ in range(MAX_SENDS):
-            found = prepared(request, await deployment.backend.info())
-            constraints = await self.constraints.load(found, resample)
+            prepared_request = prepared(request, await deployment.backend.info())
+            constraints = await self.constraints.load(prepared_request, resample)
             plan, owner = constraints.prepared.plan, constraints.needed.owner
             try:
                 generation = await begun(constraints, deployment, context, deadline)
             except GrammarsRefused as refused:
                 deployment.grammars.learn_refused(
-                    refused.verdicts, plan.grammars, found.info, owner
+                    refused.verdicts, plan.grammars, prepared_request.info, owner
                 )
                 continue
             if not constraints.needed.unknown:
                 return generation
             try:
                 verdicts = await generation.verdicts()
-                deployment.grammars.learn(verdicts, plan.grammars, found.info, owner)
-                known = await self.constraints.load(found, resample)
+                deployment.grammars.learn(verdicts, plan.grammars, prepared_request.info, owner)
+                known = await self.constraints.load(prepared_request, resample)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
             except BaseException:
@@ -154,8 +154,8 @@ class EngineRun:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        found = await self.constraints.offered(await self._prepared(request))
-        return await self.deployment.backend.count(found.count_message())
+        offered = await self.constraints.offered(await self._prepared(request))
+        return await self.deployment.backend.count(offered.count_message())
 
     async def _prepared(self, request: ChatRequest) -> PreparedRequest:
         request = await self.with_images(request)
@@ -181,5 +181,5 @@ def _check_permitted(request: ChatRequest, context: RequestContext) -> None:
     for name, reason in costs.items():
         if reason:
             raise PermissionDenied(
-                f"`{name}` requires the gateway's master key, because {reason}. Remove it."
+                f"{name!r} requires the gateway's master key, because {reason}. Remove it."
             )

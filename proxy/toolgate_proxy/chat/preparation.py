@@ -123,19 +123,19 @@ def with_reasoning_switch(request: ChatRequest, dialect: Dialect) -> ChatRequest
     switch = dialect.reasoning.switch if dialect.reasoning else None
     if switch is None:
         return request
-    given = request.template_kwargs or {}
-    effort = given.get("reasoning_effort")
-    own = given.get(switch.argument)
-    if request.reasoning == "default" and own is not None and own != effort:
-        if own == switch.off:
+    arguments = request.template_kwargs or {}
+    effort = arguments.get("reasoning_effort")
+    own_argument = arguments.get(switch.argument)
+    if request.reasoning == "default" and own_argument is not None and own_argument != effort:
+        if own_argument == switch.off:
             return replace(request, reasoning="off")
-        return replace(request, reasoning="on") if own == switch.on else request
+        return replace(request, reasoning="on") if own_argument == switch.on else request
     if request.reasoning == "default":
         return request
     value = _value(switch, effort, on=request.reasoning == "on")
-    if switch.argument in given and switch.argument != "reasoning_effort":
-        value = given[switch.argument]
-    kwargs = {name: each for name, each in given.items() if name != switch.argument}
+    if switch.argument in arguments and switch.argument != "reasoning_effort":
+        value = arguments[switch.argument]
+    kwargs = {name: each for name, each in arguments.items() if name != switch.argument}
     if value is not None:
         kwargs[switch.argument] = value
     return replace(request, template_kwargs=kwargs)

@@ -273,10 +273,10 @@ def _located(text: str, pointer: str) -> int:
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         # Of several members with one name, the last one counts.
-        found = [start for member, start in _members(text, at) if member == name]
-        if not found:
+        starts = [start for member, start in _members(text, at) if member == name]
+        if not starts:
             break
-        at = found[-1]
+        at = starts[-1]
     return at
 
 
@@ -300,9 +300,9 @@ def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
+    space = _SPACE.match(text, at)
+    assert space is not None
+    return space.end()
 
 
 def _start(text: str, at: int) -> ValueStart:

@@ -76,14 +76,14 @@ class ChatResponse:
     invalid and its choice cannot be sampled again.
     """
 
-    def __init__(self, found: PreparedRequest, check: CallCheck, resamples: int = 0) -> None:
+    def __init__(self, prepared: PreparedRequest, check: CallCheck, resamples: int = 0) -> None:
         """`resamples`: maximum number of times a choice is sampled again."""
-        request, info, self._dialect = found.request, found.info, found.dialect
+        request, info, self._dialect = prepared.request, prepared.info, prepared.dialect
         response_id = request.answer_id or request.request_id
         self.head = ResponseHead(response_id, int(time.time()), request.model, fingerprint(info))
         self.request = request
         self._marks = info.marks
-        self._call_ids = CallIds(info, request, found.dialect)
+        self._call_ids = CallIds(info, request, prepared.dialect)
         self._ids: dict[int, tuple[CallStart, str]] = {}
         """By `id` of the event. The event is stored, so that its `id` is not reused."""
         self._begun = False
@@ -98,17 +98,17 @@ class ChatResponse:
         """Of the summary of the conversation, if it was compacted before the response."""
         self.context_length = info.limits.max_model_len
         self._max_resamples = resamples
-        self.begin_round(found, check)
+        self.begin_round(prepared, check)
 
-    def begin_round(self, found: PreparedRequest, check: CallCheck) -> None:
+    def begin_round(self, prepared: PreparedRequest, check: CallCheck) -> None:
         """Take the events of one generation from here on. Those after the first one continue the
         response after calls that the gateway ran. Their requests have one choice."""
         if self._begun:
             self._counts_of_rounds = self.counts
             self._calls_of_rounds += self._choices[0].calls
         self._begun = True
-        self.sent, self._plan, self._check = found.request, found.plan, check
-        self._schemas = {tool.name: tool.parameters for tool in found.plan.candidates}
+        self.sent, self._plan, self._check = prepared.request, prepared.plan, check
+        self._schemas = {tool.name: tool.parameters for tool in prepared.plan.candidates}
         self._choices: list[ResponseChoice] = []
         self._prompt_tokens = 0
         self._cached_tokens = 0

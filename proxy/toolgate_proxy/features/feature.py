@@ -110,8 +110,8 @@ F = TypeVar("F", bound=Feature[Any])
 
 def outputs(features: Iterable[Feature[Out]], response: ChatResponse) -> list[Out]:
     """Return the parts of a response that features make."""
-    made = (feature.output(response) for feature in features)
-    return [output for output in made if output is not None]
+    results = (feature.output(response) for feature in features)
+    return [output for output in results if output is not None]
 
 
 class ActiveFeatures(Generic[F]):
@@ -164,8 +164,8 @@ class ActiveFeatures(Generic[F]):
 
     def runners(self) -> dict[str, GatewayTool]:
         """Return what runs the tools that the request has, by name."""
-        found = (pair for feature in self for pair in feature.runners().items())
-        return {name: tool for name, tool in found if self.input.tools.has(name)}
+        pairs = (pair for feature in self for pair in feature.runners().items())
+        return {name: tool for name, tool in pairs if self.input.tools.has(name)}
 
     def fields(self) -> dict[str, Any]:
         return {name: value for feature in self for name, value in feature.fields().items()}

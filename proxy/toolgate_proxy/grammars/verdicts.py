@@ -24,8 +24,7 @@ from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 
 GRAMMAR_TTL = 7 * 86_400
-"""Seconds for which a grammar is known to be enforceable. A verdict that is not known is asked for
-with the next request."""
+"""Seconds for which a grammar is known to be enforceable. Later, the next request asks for it."""
 FIRST_TTL = 86_400
 """Seconds for which Redis has the record of a grammar that was used once. Most are used daily."""
 MAX_RECORDS = 10_000

@@ -42,7 +42,7 @@ class _CachedSecret:
 
 
 class KeyCache:
-    """`grace`: seconds for which keys remain valid after Redis responded last."""
+    """The keys that the gateway accepts. Valid for `grace` seconds after Redis responded."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ ADMIT, UPDATE = (Script(__package__, name) for name in ("admit.lua", "update.lua
 
 
 class RedisCounter:
-    """`lease`: seconds after which a request without an update no longer counts as in flight."""
+    """Counts in Redis. A request counts as in flight for `lease` seconds after each update."""
 
     def __init__(self, redis: SharedRedis, lease: float) -> None:
         self._redis = RedisBatch(redis)

@@ -145,7 +145,7 @@ class FailedAttempts:
             return
         seconds = max(1, math.ceil(times[0] + WINDOW_SECONDS - moment))
         raise TooManyWrongKeys(
-            "Your address has sent too many wrong API keys. Check the key, and try again in "
-            f"{seconds} s.",
+            "Your address has sent too many wrong API keys. Check the key, and send the "
+            f"request again in {seconds} s.",
             retry_after=seconds,
         )

@@ -136,7 +136,7 @@ class Lease:
 
 
 class Leases:
-    """`lease`: seconds after which a request without an update no longer counts as in flight."""
+    """Updates the leases of requests in flight, which end after `lease` seconds without it."""
 
     def __init__(self, lease: float) -> None:
         self._pause = lease / ROUNDS_PER_LEASE

@@ -162,7 +162,7 @@ def refusal(alias: str, refused: Amount, wait_ms: int) -> RateLimited:
     if wait_ms < 0:
         return kind.error(
             f"The request needs up to {refused.amount} {kind.unit.name}, but the limit of the API "
-            f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower `max_tokens`.",
+            f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower 'max_tokens'.",
             limited=kind.unit.error_type,
         )
     seconds = math.ceil(wait_ms / 1000) or RETRY_AFTER_IN_FLIGHT
@@ -170,8 +170,8 @@ def refusal(alias: str, refused: Amount, wait_ms: int) -> RateLimited:
     if refused.amount > 1:
         used += f", requested {refused.amount}"
     return kind.error(
-        f"The API key {alias!r} has reached its limit of {limit} {kind.title} ({used}). Try again "
-        f"in {seconds} s.",
+        f"The API key {alias!r} has reached its limit of {limit} {kind.title} ({used}). Send the "
+        f"request again in {seconds} s.",
         limited=kind.unit.error_type,
         retry_after=seconds,
     )

@@ -60,7 +60,7 @@ Fault = tuple[Steps, str, bool]
 
 
 class ConfigurationRefused(Exception):
-    """The message names the places and what to do."""
+    """The configuration cannot be used. The message names the places and what to do."""
 
 
 def check_configuration() -> None:

@@ -83,8 +83,7 @@ def has(*hooks: str, guardrail: bool = False) -> bool:
 
 
 def reads_responses() -> bool:
-    """Return whether a callback reads or changes responses before they are sent, or runs beside
-    the request."""
+    """Return whether a callback sees responses before they are sent, or runs beside the request."""
     return any(
         isinstance(each, CustomGuardrail) or any(_overrides(each, hook) for hook in _reading(each))
         for each in _active()

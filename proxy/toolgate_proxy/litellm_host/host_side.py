@@ -34,7 +34,8 @@ logger = logging.getLogger("toolgate")
 
 
 class HostSide:
-    """`body`: as the client sent it, with the model in it. `route`, `sender`: of that model."""
+    """LiteLLM's side of one request. `body`: as the client sent it, with the model in it. `route`,
+    `sender`: of that model."""
 
     def __init__(
         self,

@@ -37,8 +37,9 @@ MAX_RESERVE = 20_000
 
 @dataclass(frozen=True)
 class AgentModel:
-    """What a client is to use: a gateway (its URL without a path), a model, and the lengths of the
-    model's context and of a response, in tokens. Both are None if they are not to be set."""
+    """The model that a client is to use: a gateway (its URL without a path), a model, and the
+    lengths of the model's context and of a response, in tokens. Both are None if they are not to be
+    set."""
 
     url: str
     model: str
@@ -55,8 +56,7 @@ class AgentModel:
         return cls(url, model, tokens, output)
 
     def file(self, client: str) -> Path:
-        """Return the path of the file that Toolgate writes for a client. It is not the user's, and
-        can be removed at any time."""
+        """Return the path of the file that Toolgate, not the user, writes for a client."""
         folder = gateways.user_folder("XDG_CACHE_HOME", ".cache") / "launch"
         return folder / f"{client}-{quote(self.model, safe='')}.json"
 

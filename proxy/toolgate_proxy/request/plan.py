@@ -107,8 +107,8 @@ def _tools_named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> tuple[Tool,
     for name in names:
         if name not in known:
             raise UnknownTool(
-                f"tool_choice names the tool {name!r}, which is not in `tools`. Add it, or correct "
-                "the name.",
+                f"'tool_choice' names the tool {name!r}, which is not in 'tools'. Add it, or "
+                "correct the name.",
                 param="tool_choice",
             )
     return tuple(tool for tool in tools if tool.name in names)

@@ -123,9 +123,9 @@ class Toolset:
 
 def _cannot_be_called(name: str) -> str:
     return (
-        f"tool_choice names the tool {name!r}, which cannot be called yet: it is deferred, and the "
-        "conversation has not added it, or it was removed. Add it first, or send it without "
-        "`defer_loading`."
+        f"'tool_choice' names the tool {name!r}, which cannot be called yet: it is deferred, and "
+        "the conversation has not added it, or it was removed. Add it first, or send it without "
+        "'defer_loading'."
     )
 
 

@@ -106,7 +106,7 @@ TOOLGATE_RESPONSES_QUOTA is 0."""
 def unavailable(reason: str) -> ResponsesUnavailable:
     return ResponsesUnavailable(
         f"Stored responses cannot be read or written, because {reason}. Send the request "
-        "again, or with the whole conversation in `input` and without `background`.",
+        "again, or with the whole conversation in 'input' and without 'background'.",
         retry_after=1,
     )
 

@@ -36,7 +36,7 @@ BROKEN = b"\0"
 
 
 class RedisResponses:
-    """It neither opens responses nor knows what they contain."""
+    """Sealed responses in Redis. It neither opens them nor knows what they contain."""
 
     def __init__(self, redis: SharedRedis, sealer: Sealer, settings: Settings) -> None:
         self._redis = redis
@@ -179,7 +179,8 @@ class _OwnerResponses:
 
 
 class MemoryResponses:
-    """At most `MEMORY_BYTES`. Evicts from the least recently active owner first."""
+    """Sealed responses in this process, at most `MEMORY_BYTES`. Evicts from the least recently
+    active owner first."""
 
     kept: Kept = "process"
 

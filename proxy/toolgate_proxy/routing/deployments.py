@@ -21,8 +21,7 @@ from ..settings import Settings
 logger = logging.getLogger(__name__)
 
 FAILURES = 2
-"""Number of consecutive failed probes after which a backend is down. One refused connection is
-enough."""
+"""Number of consecutive failed probes after which a backend is down. A refused one is enough."""
 
 PROBE_INTERVAL = 1.0
 """Seconds between two probes of a backend."""
@@ -45,8 +44,7 @@ class Placement:
     api_base: str | None
     api_key: str | None
     group: str | None = None
-    """The name under which the configuration has it. Deployments of one name and one key have the
-    same operator."""
+    """The name under which the configuration has it. One name and key: one operator."""
 
 
 @dataclass

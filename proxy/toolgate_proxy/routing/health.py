@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Health:
-    """`placements` returns all placements that are currently configured."""
+    """Probes the backends of `placements()`, which are all that are configured now."""
 
     def __init__(
         self,

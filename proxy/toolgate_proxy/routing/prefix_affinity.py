@@ -252,7 +252,7 @@ def _score(key: bytes, deployment: RankedDeployment) -> float:
 
 
 class PrefixAffinity:
-    """`shared`: whether all owners share the prefix caches of the backends."""
+    """Chooses deployments by prefixes. `shared`: whether all owners share the backends' caches."""
 
     def __init__(self, deployments: Deployments, *, shared: bool = False) -> None:
         self._deployments = deployments

@@ -103,8 +103,7 @@ async def without_database(scope: Scope, context: RequestContext) -> None:
 
 def without_provider(scope: Scope, body: bytes = b"") -> ToolgateError | None:
     """Return the error for a route of LiteLLM that would reach a provider which the configuration
-    does not name. LiteLLM would take the provider's address and key from its defaults and the
-    environment."""
+    does not name. LiteLLM would take its address and key from defaults and the environment."""
     path = route_path(scope)
     route = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
     if route is None or passed_through(path):

@@ -57,17 +57,17 @@ RUNS = b""
 LAST = tuple(f"event: {kind}\n".encode() for kind in ENDS.values())
 NOT_KEPT = errors.InvalidRequest(
     "The events of this response are not kept: they were too large, or it ended more than ten "
-    "minutes ago. Retrieve the response without `stream`.",
+    "minutes ago. Retrieve the response without 'stream'.",
     param="stream",
 )
 TOO_LARGE = errors.RequestTooLarge(
     "The response is too large to be stored (8 MB, compressed), so it cannot be generated in the "
-    "background. Shorten `input`."
+    "background. Shorten 'input'."
 )
 
 
 class Place:
-    """Each method raises ResponsesUnavailable."""
+    """The entries of one background response in Redis. Each method raises ResponsesUnavailable."""
 
     lease = 15.0
     """Seconds after which a process that writes nothing counts as gone."""
@@ -88,7 +88,7 @@ class Place:
         if max(map(len, records)) > self._redis.most:
             raise TOO_LARGE
         if not await self._write(self._queued, 0, records):
-            message = "There is a response with this ID. Send another `request_id`."
+            message = "There is a response with this ID. Send another 'request_id'."
             raise errors.InvalidRequest(message, param="request_id")
 
     async def add(self, events: Sequence[bytes], first: int) -> bool:
@@ -184,8 +184,9 @@ class Place:
 
 
 class BackgroundRun:
-    """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
-    on its own: limits, log and metrics are those of that request."""
+    """ASGI app that generates a response in the background. `app` serves the request with the body
+    `values`, of `size` bytes, a second time and on its own: limits, log and metrics are those of
+    that request."""
 
     def __init__(
         self, app: ASGIApp, scope: Scope, context: RequestContext, values: record.Json, size: int

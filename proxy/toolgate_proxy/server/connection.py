@@ -35,7 +35,7 @@ JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
 
 
 class Reply:
-    """Errors are in the form of the context."""
+    """The response to one request. Errors are in the form of the context."""
 
     def __init__(self, send: Send, context: RequestContext) -> None:
         self._client = send

@@ -31,7 +31,7 @@ Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
 
 
 class Forwarding:
-    """ASGI app."""
+    """ASGI app that passes requests on to LiteLLM's app."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

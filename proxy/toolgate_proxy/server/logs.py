@@ -251,8 +251,7 @@ class _OfRequests(logging.Filter):
 
 
 class _Uncaught(logging.Filter):
-    """Removes the messages of exceptions from the tracebacks of uvicorn, and its errors that are
-    none."""
+    """Removes messages of exceptions from uvicorn's tracebacks, and its errors that are none."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and record.exc_info[1] is not None:

@@ -48,7 +48,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     if wanted in OPERATIONS or work is None:
         raise RouteClosed(
             "This operation of the Responses API is not supported. A response can be retrieved, "
-            "deleted, cancelled, and continued by `previous_response_id`."
+            "deleted, cancelled, and continued by 'previous_response_id'."
         )
     seal = await _identify(scope, context)
     responses = gateway().responses
@@ -66,7 +66,7 @@ MAX_PAGE, PAGE = 100, 20
 
 
 class _Query:
-    """Each method raises InvalidRequest for an invalid value."""
+    """The parameters of a query. Each method raises InvalidRequest for an invalid value."""
 
     def __init__(self, scope: Scope) -> None:
         self._given = QueryParams(scope["query_string"])

@@ -77,8 +77,7 @@ class RecentRequests:
         *,
         omitted: bool = False,
     ) -> None:
-        """`status`: as in the metrics. `omitted`: whether something was left out or replaced before
-        the model saw the request."""
+        """`status`: as in the metrics. `omitted`: whether the model saw less than the request."""
         now = int(self._clock() // 60)
         if not self._minutes or self._minutes[-1].start != now:
             self._minutes.append(Minute(now))

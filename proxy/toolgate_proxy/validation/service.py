@@ -66,8 +66,7 @@ class _Walk:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._weights: dict[str, int | None] = {}
-        """Weights by reference. None while a weight is computed, which means a cycle if it is read
-        then."""
+        """Weights by reference. None while one is computed: reading it then means a cycle."""
 
     def weight(self, value: Any, keyword: str) -> int:
         """Weigh a subschema recursively. The depth of a schema is limited

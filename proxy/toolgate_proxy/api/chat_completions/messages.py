@@ -72,8 +72,8 @@ def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str,
     """Return the body of an error of a later step, which names messages by their place in the
     prompt, with their `paths` in the request."""
 
-    def path_of(found: re.Match[str]) -> str:
-        return paths[int(found[1])] if int(found[1]) < len(paths) else found[0]
+    def path_of(match: re.Match[str]) -> str:
+        return paths[int(match[1])] if int(match[1]) < len(paths) else match[0]
 
     error = body["error"]
     texts = {name: error[name] for name in ("message", "param") if isinstance(error[name], str)}
@@ -100,9 +100,9 @@ class _MessageReader:
             self.history.note("left_out", fields.path("audio"))
         if role not in SYSTEM_ROLES:
             self.tools.begin()
-        given = fields.values.get("content")
-        content = self._content(given, fields.path("content"), role)
-        if not content and given and role in SYSTEM_ROLES:
+        sent_content = fields.values.get("content")
+        content = self._content(sent_content, fields.path("content"), role)
+        if not content and sent_content and role in SYSTEM_ROLES:
             return None
         if content is None and role == "assistant":
             content = fields.text("refusal")  # the text of the message, if it has no content
@@ -120,10 +120,10 @@ class _MessageReader:
         if not isinstance(content, list):
             raise invalid_value(param, "a string or an array of content parts", content)
         changes, parts = ToolChanges(self.tools, self.history), list[dict[str, Any]]()
-        for at, given in enumerate(content):
+        for at, part in enumerate(content):
             path = f"{param}[{at}]"
-            if not self._is_change(given, path, role, changes):
-                read = self._parts(given, path, role)
+            if not self._is_change(part, path, role, changes):
+                read = self._parts(part, path, role)
                 is_system = role in SYSTEM_ROLES
                 parts += self.history.system_parts(read, path) if is_system else read
         return [*parts, *changes.parts(heading=role in SYSTEM_ROLES)]
@@ -233,8 +233,8 @@ class _MessageReader:
 
 def _image(fields: Fields) -> dict[str, Any]:
     """`{"url": …}`, or the URL alone, which some clients send. `detail` has no effect."""
-    given = fields.values.get("image_url")
-    url = given.get("url") if isinstance(given, dict) else given
+    image = fields.values.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else image
     if not isinstance(url, str) or not url:
         raise fields.wrong("image_url", "an object with a non-empty url")
     return {"type": "image_url", "image_url": {"url": url}}

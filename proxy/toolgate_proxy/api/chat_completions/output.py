@@ -78,8 +78,8 @@ FUNCTION = CallForm("function", "arguments")
 
 
 def call_form(features: Iterable[ChatOutput], start: CallStart) -> CallForm:
-    found = (feature.form(start) for feature in features)
-    return next((form for form in found if form is not None), FUNCTION)
+    forms = (feature.form(start) for feature in features)
+    return next((form for form in forms if form is not None), FUNCTION)
 
 
 class ChatCompletion(ApiResponse):

@@ -117,9 +117,9 @@ class ToolUseBlock(Block):
         text = "".join(self._arguments)
         return self._block(json.loads(text, parse_int=_integer, parse_float=_number))
 
-    def _block(self, given: Any) -> dict[str, Any]:
+    def _block(self, arguments: Any) -> dict[str, Any]:
         more = self.use.more
-        return {"type": self.use.type, "id": self.id, "name": self.name, **more, "input": given}
+        return {"type": self.use.type, "id": self.id, "name": self.name, **more, "input": arguments}
 
 
 @dataclass
@@ -178,8 +178,8 @@ class Content:
     def stop_reason(self) -> str | None:
         """Why the response ended, if only a feature knows it."""
         reason = "" if self.finish is None else self.finish.reason
-        found = (feature.stop_reason(reason) for feature in self._features)
-        return next((each for each in found if each is not None), None)
+        reasons = (feature.stop_reason(reason) for feature in self._features)
+        return next((each for each in reasons if each is not None), None)
 
     @property
     def has_calls(self) -> bool:
@@ -236,16 +236,16 @@ class Content:
     def _use(self, name: str) -> Use:
         if name not in self._response.request.gateway_tools:
             return CLIENTS
-        found = (feature.use(name) for feature in self._features)
-        return next((use for use in found if use is not None), GATEWAYS)
+        uses = (feature.use(name) for feature in self._features)
+        return next((use for use in uses if use is not None), GATEWAYS)
 
     def _call_id(self, start: CallStart) -> str:
         shown = shown_id(self._response.call_id(start), self._response.head.id, start.index)
         return f"{self._use(start.name).prefix}{shown}"
 
     def _results(self, call_id: str, shown: object) -> list[dict[str, Any]]:
-        found = (feature.result(call_id, shown) for feature in self._features)
-        return [block for block in found if block is not None]
+        results = (feature.result(call_id, shown) for feature in self._features)
+        return [block for block in results if block is not None]
 
     def _citations(self, text: str) -> Iterator[dict[str, Any]]:
         for feature in self._features:

@@ -57,22 +57,22 @@ BLOCK_FIELDS = {
 
 
 def parse_messages(
-    given: object, system: object, features: ActiveFeatures[MessagesFeature], define: Define
+    messages: object, system: object, features: ActiveFeatures[MessagesFeature], define: Define
 ) -> PromptMessages:
     """`features`: the features of the request. `define` parses the definition of a tool. Raise
     InvalidRequest, UnknownTool and UnsupportedParameter, which name the path of the field."""
-    if not isinstance(given, list) or not given:
-        raise invalid_value("messages", "a non-empty array of messages", given)
+    if not isinstance(messages, list) or not messages:
+        raise invalid_value("messages", "a non-empty array of messages", messages)
     turns = Turns(features.input.history, features.input.tools)
-    for kind in _kinds(given):
+    for kind in _kinds(messages):
         features.of_item(kind)
-    begin = max((feature.begin(given) for feature in features), default=0)
+    begin = max((feature.begin(messages) for feature in features), default=0)
     reader = _BlockReader(features, turns, define)
     if system is not None:
         reader.system(read_system(Fields({"system": system}), "system", turns.history), "system")
-    users = (at for at, message in enumerate(given) if _role(message) == "user")
+    users = (at for at, message in enumerate(messages) if _role(message) == "user")
     latest = max(users, default=0)
-    for at, message in enumerate(given[begin:], begin):
+    for at, message in enumerate(messages[begin:], begin):
         path = f"messages[{at}]"
         fields = Fields.of(message, path)
         reader.read(_as_known(fields, turns.history, features) if at < latest else fields, path)

@@ -57,13 +57,13 @@ def _set_effort(merged: dict[str, Any], effort: Any) -> None:
     config["effort"] = EFFORT_OF.get(effort, effort)
 
 
-def _set_format(merged: dict[str, Any], given: Any) -> None:
+def _set_format(merged: dict[str, Any], form: Any) -> None:
     """JSON without a schema is not a format of this API."""
-    nested = given.get("json_schema") if isinstance(given, dict) else None
+    nested = form.get("json_schema") if isinstance(form, dict) else None
     if isinstance(nested, dict):
         config = merged.setdefault("output_config", {})
         config["format"] = {"type": "json_schema", "schema": nested.get("schema")}
-    elif isinstance(given, dict) and given.get("type") == "json_object":
+    elif isinstance(form, dict) and form.get("type") == "json_object":
         merged["structured_outputs"] = {"json_object": True}
 
 

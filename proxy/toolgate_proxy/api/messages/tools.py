@@ -90,15 +90,15 @@ def _own_function(fields: Fields) -> dict[str, Any]:
     return function
 
 
-def read_tool_choice(given: object) -> tuple[ToolChoice, bool]:
+def read_tool_choice(choice: object) -> tuple[ToolChoice, bool]:
     """Return the choice, and whether the response may have several calls. Raise InvalidRequest and
     UnsupportedParameter."""
-    if given is None:
+    if choice is None:
         return "auto", True
-    if not isinstance(given, dict):
+    if not isinstance(choice, dict):
         written = '{"type": "{}"}'
-        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
-    fields = Fields(given, "tool_choice")
+        raise unknown_value("tool_choice", CHOICE, choice, CHOICE_TYPES, suggestion=written)
+    fields = Fields(choice, "tool_choice")
     kind = fields.text("type")
     if kind is None or kind not in CHOICE_TYPES:
         raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
@@ -107,6 +107,6 @@ def read_tool_choice(given: object) -> tuple[ToolChoice, bool]:
     if kind == "tool":
         name = fields.required_text("name", "the name of a tool")
         return NamedTool(name), parallel
-    if given.get("name") is not None:
+    if choice.get("name") is not None:
         raise fields.wrong("name", 'left out, except with the type "tool"')
     return MODES[kind], parallel

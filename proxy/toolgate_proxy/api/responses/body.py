@@ -208,59 +208,59 @@ def _summary(repeated: Mapping[str, Any]) -> str | None:
 
 
 def repeated(
-    given: Mapping[str, Any], shown: Iterable[EchoedTool] = (), tools: Iterable[Tool] = ()
+    parameters: Mapping[str, Any], shown: Iterable[EchoedTool] = (), tools: Iterable[Tool] = ()
 ) -> dict[str, Any]:
     """Return what a response repeats of the parameters of its request, with the defaults of
     OpenAI's API. `shown`: the tools as the response repeats them, if they are among `tools`, which
     the model is offered."""
-    text = given.get("text", {})
+    text = parameters.get("text", {})
     return {
-        "background": given.get("background", False),
-        "instructions": given.get("instructions"),
-        "max_output_tokens": given.get("max_output_tokens"),
-        "max_tool_calls": given.get("max_tool_calls"),
-        "parallel_tool_calls": given.get("parallel_tool_calls", True),
-        "previous_response_id": given.get("previous_response_id"),
+        "background": parameters.get("background", False),
+        "instructions": parameters.get("instructions"),
+        "max_output_tokens": parameters.get("max_output_tokens"),
+        "max_tool_calls": parameters.get("max_tool_calls"),
+        "parallel_tool_calls": parameters.get("parallel_tool_calls", True),
+        "previous_response_id": parameters.get("previous_response_id"),
         "prompt": None,
-        "prompt_cache_key": given.get("prompt_cache_key"),
-        "prompt_cache_retention": given.get("prompt_cache_retention"),
+        "prompt_cache_key": parameters.get("prompt_cache_key"),
+        "prompt_cache_retention": parameters.get("prompt_cache_retention"),
         "reasoning": {
-            "effort": given.get("reasoning", {}).get("effort"),
-            "summary": _summary(given),
+            "effort": parameters.get("reasoning", {}).get("effort"),
+            "summary": _summary(parameters),
         },
-        "safety_identifier": given.get("safety_identifier"),
+        "safety_identifier": parameters.get("safety_identifier"),
         "service_tier": "default",
-        "store": given.get("store", True),
-        "temperature": given.get("temperature", 1.0),
+        "store": parameters.get("store", True),
+        "temperature": parameters.get("temperature", 1.0),
         "text": {
             "format": _format(text.get("format", {"type": "text"})),
             "verbosity": text.get("verbosity", "medium"),
         },
-        "tool_choice": _choice(given.get("tool_choice", "auto")),
+        "tool_choice": _choice(parameters.get("tool_choice", "auto")),
         "tools": offered(shown, {tool.name for tool in tools}),
-        "top_logprobs": given.get("top_logprobs", 0),
-        "top_p": given.get("top_p", 1.0),
-        "presence_penalty": given.get("presence_penalty", 0.0),
-        "frequency_penalty": given.get("frequency_penalty", 0.0),
-        "truncation": given.get("truncation", "disabled"),
-        "user": given.get("user"),
-        "metadata": given.get("metadata", {}),
+        "top_logprobs": parameters.get("top_logprobs", 0),
+        "top_p": parameters.get("top_p", 1.0),
+        "presence_penalty": parameters.get("presence_penalty", 0.0),
+        "frequency_penalty": parameters.get("frequency_penalty", 0.0),
+        "truncation": parameters.get("truncation", "disabled"),
+        "user": parameters.get("user"),
+        "metadata": parameters.get("metadata", {}),
     }
 
 
-def _choice(given: Any) -> Any:
+def _choice(choice: Any) -> Any:
     """Return a choice in the form of this API."""
-    inner = given.get(given["type"]) if isinstance(given, dict) else None
-    flat = {"type": given["type"], **inner} if isinstance(inner, dict) else given
+    inner = choice.get(choice["type"]) if isinstance(choice, dict) else None
+    flat = {"type": choice["type"], **inner} if isinstance(inner, dict) else choice
     if isinstance(flat, dict) and "tools" in flat:
         return {**flat, "tools": [*map(_choice, flat["tools"])]}
     return flat
 
 
-def _format(given: Mapping[str, Any]) -> dict[str, Any]:
-    if given.get("type") != "json_schema":
-        return dict(given)
-    return {"description": None, "strict": False, **given}
+def _format(form: Mapping[str, Any]) -> dict[str, Any]:
+    if form.get("type") != "json_schema":
+        return dict(form)
+    return {"description": None, "strict": False, **form}
 
 
 def usage_of(counts: TokenCounts) -> dict[str, Any]:

@@ -75,17 +75,17 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     return {**body, "input": [*earlier, *items]}, len(earlier)
 
 
-def as_items(given: object) -> list[Any]:
+def as_items(value: object) -> list[Any]:
     """Return `input` as items; empty if it is invalid."""
-    if isinstance(given, str) and given:
-        return [{"type": "message", "role": "user", "content": given}]
-    return given if isinstance(given, list) else []
+    if isinstance(value, str) and value:
+        return [{"type": "message", "role": "user", "content": value}]
+    return value if isinstance(value, list) else []
 
 
 def too_long() -> RequestTooLarge:
     return RequestTooLarge(
         f"The conversation that {PREVIOUS!r} continues is too long. Begin a new one, with a "
-        "summary in `input`.",
+        "summary in 'input'.",
         param=PREVIOUS,
     )
 
@@ -115,7 +115,7 @@ class StoredHistory:
             if missing != previous:
                 about = f"The response {missing!a}, which {previous!a} continues,"
                 what = f"{about} is not stored any more."
-            message = f"{what} Send the earlier items in `input`."
+            message = f"{what} Send the earlier items in 'input'."
             raise PreviousResponseNotFound(message, param=PREVIOUS)
         _check_continuable(conversation.turns)
         self._found |= {turn.id: turn for turn in conversation.turns}
@@ -231,15 +231,15 @@ def listed(items: Sequence[Json], page: Page) -> Json:
 
 def _shown(item: Mapping[str, Any]) -> Json:
     """Return an item with the fields that clients may leave out."""
-    made = {**item}
+    full_item = {**item}
     if item["type"] == "message" and isinstance(item.get("content"), str):
         kind = "output_text" if item.get("role") == "assistant" else "input_text"
-        made["content"] = [{"type": kind, "text": item["content"]}]
+        full_item["content"] = [{"type": kind, "text": item["content"]}]
         if kind == "output_text":
-            made["content"][0] |= {"annotations": []}
+            full_item["content"][0] |= {"annotations": []}
     if item["type"] in STATUS_OF:
-        made["status"] = item.get("status") or "completed"
-    return made
+        full_item["status"] = item.get("status") or "completed"
+    return full_item
 
 
 def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
@@ -251,8 +251,8 @@ def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
 
 def response_of(item: str) -> str | None:
     """Return the ID of the response that the item belongs to; None if the ID is not one of ours."""
-    found = ITEM_ID.fullmatch(item)
-    return f"resp_{found['response']}" if found is not None else None
+    match = ITEM_ID.fullmatch(item)
+    return f"resp_{match['response']}" if match is not None else None
 
 
 def with_ids(items: Sequence[Any], response_id: str) -> list[Any]:
@@ -261,6 +261,6 @@ def with_ids(items: Sequence[Any], response_id: str) -> list[Any]:
     for at, given in enumerate(items):
         item = {"role": "user", "content": given} if isinstance(given, str) else given
         kind = item.get("type") or "message"
-        own = item_id(PREFIXES.get(kind, "item"), response_id, f"in{at}")
-        named.append({**item, "id": item.get("id") or own, "type": kind})
+        new_id = item_id(PREFIXES.get(kind, "item"), response_id, f"in{at}")
+        named.append({**item, "id": item.get("id") or new_id, "type": kind})
     return named

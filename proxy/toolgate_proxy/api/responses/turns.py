@@ -51,7 +51,7 @@ class ItemTurns(Turns):
             param = f"{path}.call_id"
             raise InvalidRequest(
                 f"{param!r}: no function call with this call_id precedes it. Include that item in "
-                "`input`.",
+                "'input'.",
                 param=param,
             )
         return super().result(call_id, content, path, name=name)

@@ -65,13 +65,13 @@ class History:
         """Return the arguments in a field of a call, as the text of a JSON object. Templates
         iterate over the members, so they cannot show anything else, such as the arguments of a cut
         call."""
-        given = call.values.get(name)
-        if isinstance(given, dict):
-            return json.dumps(given, ensure_ascii=False)
-        if given is None or given == "":
+        value = call.values.get(name)
+        if isinstance(value, dict):
+            return json.dumps(value, ensure_ascii=False)
+        if value is None or value == "":
             return "{}"
-        if isinstance(given, str) and _is_object(given):
-            return given
+        if isinstance(value, str) and _is_object(value):
+            return value
         self.note("arguments", call.path(name))
         return "{}"
 
@@ -83,15 +83,15 @@ class History:
 
     def system(self, text: str, path: str) -> str:
         """Return a text of a system message, without the lines that are no part of the prompt."""
-        if (shown := without_billing(text)) != text:
+        if (prompt_text := without_billing(text)) != text:
             self.note("left_out", path)
-        return shown
+        return prompt_text
 
     def system_parts(self, parts: Iterable[Part], path: str) -> list[Part]:
         """Return the parts of a system message without such lines. A part that has nothing else is
         left out."""
         texts = [(part["text"], self.system(part["text"], path)) for part in parts]
-        return [{"type": "text", "text": text} for given, text in texts if text or not given]
+        return [{"type": "text", "text": text} for sent, text in texts if text or not sent]
 
     def text(self, entry: Mapping[str, Any], path: str) -> str:
         """Return the text of an entry of another service; empty if it is left out."""
@@ -345,15 +345,15 @@ class _Pairing:
     def _begin(self, message: Message, path: str) -> _AnsweredTurn:
         turn = _AnsweredTurn(message, path)
         self._turns.append(turn)
-        own: dict[str, deque[tuple[_AnsweredTurn, int]]] = {}
+        calls_by_id: dict[str, deque[tuple[_AnsweredTurn, int]]] = {}
         for at, call in enumerate(turn.calls):
             call_id = str(call.get("id") or "")
-            calls = own.setdefault(call_id, deque())
+            calls = calls_by_id.setdefault(call_id, deque())
             calls.append((turn, at))
             is_unique = call_id and len(calls) == 1
             call["id"] = call_id if is_unique else f"call_{len(self._turns)}_{at}"
-        own.pop("", None)
-        self._calls |= own
+        calls_by_id.pop("", None)
+        self._calls |= calls_by_id
         return turn
 
     def _assign(self) -> None:
@@ -369,11 +369,11 @@ class _Pairing:
         for at, name in unanswered.items():
             named.setdefault(name, deque()).append(at)
         for message, path in self._unassigned:
-            own = named.get(message.get("name"), deque())
-            while own and own[0] not in unanswered:
-                own.popleft()
+            places = named.get(message.get("name"), deque())
+            while places and places[0] not in unanswered:
+                places.popleft()
             if unanswered:
-                at = own[0] if own else next(iter(unanswered))
+                at = places[0] if places else next(iter(unanswered))
                 del unanswered[at]
                 turn.add_result(at, message, path)
                 continue

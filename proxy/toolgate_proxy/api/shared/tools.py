@@ -132,18 +132,18 @@ class ReadToolCache:
         too large."""
         try:
             text = orjson.dumps(entry)
-            found = self._read.get(kind, {}).get(text)
-            if found is None and (size := len(text) + len(str(kind))) <= MAX_KNOWN_LENGTH:
-                given = orjson.loads(text)
-                found = read(given, *more), given if b"null" in text else None
+            cached = self._read.get(kind, {}).get(text)
+            if cached is None and (size := len(text) + len(str(kind))) <= MAX_KNOWN_LENGTH:
+                sent = orjson.loads(text)
+                cached = read(sent, *more), sent if b"null" in text else None
                 if self._bytes + size <= MAX_KNOWN_BYTES:
-                    self._read.setdefault(kind, {})[text] = found
+                    self._read.setdefault(kind, {})[text] = cached
                 elif self._bytes > MISSED * MAX_KNOWN_BYTES:  # what is known is no longer sent
                     self._read, self._bytes, size = {}, 0, 0
                 self._bytes += size
         except (InvalidRequest, RecursionError, TypeError, ValueError):
             return None
-        known, written = found or (None, None)
+        known, written = cached or (None, None)
         # A number that is not finite is written as null, too.
         return known if written is None or written == entry else None
 
@@ -227,9 +227,9 @@ def read_toolset(
     if len(loaded) > MAX_LOADED:
         raise too_many(len(loaded))
 
-    def first(given: Sequence[OfferedTool], on_invalid: OnInvalid) -> Tool | None:
+    def first(entries_of_name: Sequence[OfferedTool], on_invalid: OnInvalid) -> Tool | None:
         # Several entries of one name are refused, unless they are the same tool.
-        return next(iter(parse(given, on_invalid)), None)
+        return next(iter(parse(entries_of_name, on_invalid)), None)
 
     parsed = {name: partial(first, each) for name, each in deferred.items()}
     searchable = [function_of(each[0].tool) for each in deferred.values()]
@@ -239,14 +239,14 @@ def read_toolset(
 def check_loaded(entries: Iterable[object], kinds: Container[object]) -> None:
     """Raise InvalidRequest for too many functions that are not deferred, before they are read.
     `kinds`: the types of functions."""
-    own = (each for each in entries if isinstance(each, dict) and each.get("type") in kinds)
-    if (count := sum(not deferred_flag(each) for each in own)) > MAX_LOADED:
+    functions = (each for each in entries if isinstance(each, dict) and each.get("type") in kinds)
+    if (count := sum(not deferred_flag(each) for each in functions)) > MAX_LOADED:
         raise too_many(count)
 
 
 def too_many(count: int) -> InvalidRequest:
     return InvalidRequest(
-        f"'tools' has {count:,} tools without `defer_loading`, but at most {MAX_LOADED:,} are "
+        f"'tools' has {count:,} tools without 'defer_loading', but at most {MAX_LOADED:,} are "
         "allowed. Defer some.",
         param="tools",
     )
@@ -305,8 +305,8 @@ def deferred_flag(tool: object) -> object:
     if not isinstance(tool, dict):
         return None
     function = tool.get("function")
-    own = tool.get(DEFERRED)
-    return function.get(DEFERRED) if own is None and isinstance(function, dict) else own
+    flag = tool.get(DEFERRED)
+    return function.get(DEFERRED) if flag is None and isinstance(function, dict) else flag
 
 
 Form = Literal["chat completions", "the Responses API", "the Messages API", "MCP"]
@@ -352,6 +352,6 @@ def own_form(tool: dict[str, Any], expected: Form, path: str) -> tuple[dict[str,
 
 def check_form(tool: Mapping[str, object], expected: Form, path: str) -> None:
     """Raise InvalidTools for a tool in the form of another API than `expected`."""
-    if (found := form_of(tool)) not in (None, expected):
-        other = f"It has the form of {found}. Write it as {WRITTEN[expected]}."
+    if (form := form_of(tool)) not in (None, expected):
+        other = f"It has the form of {form}. Write it as {WRITTEN[expected]}."
         raise InvalidTools(f"{path!r} is no tool of {expected}. {other}", param=path)

@@ -79,11 +79,11 @@ def text_after(text: str, message: Message) -> Message:
 PURPOSE = "compaction"
 
 
-def sealed(made: Summary, seal: OwnerSeal | None) -> str:
+def sealed(summary: Summary, seal: OwnerSeal | None) -> str:
     """Return the conversation in base64; an empty text without a seal."""
     if seal is None:
         return ""
-    data = zlib.compress(json.dumps(asdict(made), separators=(",", ":")).encode())
+    data = zlib.compress(json.dumps(asdict(summary), separators=(",", ":")).encode())
     return base64.b64encode(seal.seal(data, purpose=PURPOSE)).decode()
 
 

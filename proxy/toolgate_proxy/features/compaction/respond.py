@@ -99,8 +99,8 @@ def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: in
     deterministic if the conversation's request is."""
     messages = _asking(list(request.messages[:end]), asked(tokens, rule.instructions))
     paths = request.message_paths
-    given = request.template_kwargs or {}
-    kwargs = {name: value for name, value in given.items() if name not in OWN_ARGUMENTS}
+    arguments = request.template_kwargs or {}
+    kwargs = {name: value for name, value in arguments.items() if name not in OWN_ARGUMENTS}
     free = {
         "n": 1,
         "max_tokens": tokens,
@@ -214,15 +214,15 @@ class Shortening(Shortener):
                 yield responding
             return
         tokens = summary_tokens(request, limit, context)
-        made, response = await _compacted(rule, run, request, division, tokens)
+        summary, response = await _compacted(rule, run, request, division, tokens)
         if rule.pauses:
-            yield response, _alone(made)
+            yield response, _alone(summary)
             return
         meter.begin_generation()
         used = response.summary_counts
-        async with tool_loop.respond(run, _continued(request, made)) as (response, events):
+        async with tool_loop.respond(run, _continued(request, summary)) as (response, events):
             response.summary_counts = used
-            yield response, _preceded(made, events)
+            yield response, _preceded(summary, events)
 
 
 async def _division(
@@ -233,24 +233,24 @@ async def _division(
     replace."""
     messages = request.messages
     if limit is None:
-        found = divided_whole(messages)
-        if found is None:
+        division = divided_whole(messages)
+        if division is None:
             raise InvalidRequest(
                 "The conversation cannot be compacted, because 'messages' has nothing that a "
                 "summary could replace. Send the conversation.",
                 param="messages",
             )
-        return found
+        return division
     if limit <= 0:
         return None
-    found = divided(messages, limit // PART_OF_LIMIT)
-    if found is None:
+    division = divided(messages, limit // PART_OF_LIMIT)
+    if division is None:
         return None
     with suppress(ContextLengthExceeded):
         if await run.count(request) <= limit:
             return None
     # After a pause, the client decides what follows the summary.
-    return divided_whole(messages) if rule.pauses else found
+    return divided_whole(messages) if rule.pauses else division
 
 
 async def _compacted(
@@ -278,16 +278,16 @@ async def _compacted(
         if not (rule.keeps_users and request.messages[at]["role"] == "user")
     )
     summary = await run.context.guarded(summary_of(events, tokens), "user")
-    made = Summary(summary, recent, rule.keeps_users, rule.pauses)
+    replacement = Summary(summary, recent, rule.keeps_users, rule.pauses)
     response = run.response(generation)
     response.request, response.summary_counts = request, writing.counts
-    return made, response
+    return replacement, response
 
 
-def _continued(request: ChatRequest, made: Summary) -> ChatRequest:
+def _continued(request: ChatRequest, summary: Summary) -> ChatRequest:
     """Return the request with the compacted conversation."""
-    stays = made.remaining([message["role"] for message in request.messages])
-    added = made.messages()
+    stays = summary.remaining([message["role"] for message in request.messages])
+    added = summary.messages()
     paths = request.message_paths
     last = paths[-1:] * len(added)
     return replace(
@@ -297,13 +297,13 @@ def _continued(request: ChatRequest, made: Summary) -> ChatRequest:
     )
 
 
-async def _alone(made: Summary) -> Events:
-    yield [ResponseEvent(0, made), ResponseEvent(0, Finish(PAUSED))]
+async def _alone(summary: Summary) -> Events:
+    yield [ResponseEvent(0, summary), ResponseEvent(0, Finish(PAUSED))]
 
 
-async def _preceded(made: Summary, events: Events) -> Events:
-    """Yield `made` with the first event, until which the request can still move."""
-    waiting = [ResponseEvent(0, made)]
+async def _preceded(summary: Summary, events: Events) -> Events:
+    """Yield `summary` with the first event, until which the request can still move."""
+    waiting = [ResponseEvent(0, summary)]
     async for batch in events:
         yield [*waiting, *batch] if batch else batch
         waiting = waiting if not batch else []

@@ -44,16 +44,16 @@ class CompactionInResponses(ResponsesFeature):
         """Read an item of this type. An item that was changed, or sealed for another key or
         service, is left out."""
         if kind == ITEM:
-            made = opened(item.text("encrypted_content"), self.input.client.seal)
-            if made is None:
+            summary = opened(item.text("encrypted_content"), self.input.client.seal)
+            if summary is None:
                 turns.history.note("left_out", item.place)
             else:
-                turns.compacted(made.remaining, made.messages(), item.place)
+                turns.compacted(summary.remaining, summary.messages(), item.place)
         return True
 
     def fields(self) -> Mapping[str, Any]:
-        given = self.input.values.get("input")
-        items = given[self.input.recalled :] if isinstance(given, list) else ()
+        sent_input = self.input.values.get("input")
+        items = sent_input[self.input.recalled :] if isinstance(sent_input, list) else ()
         rule = read_compaction(self.input.values, items)
         return {"shortener": None if rule is None else Shortening(rule)}
 
@@ -81,7 +81,7 @@ def read_compaction(values: Mapping[str, Any], items: Sequence[object]) -> Compa
         if is_trigger(item):
             path = f"input[{at}]"
             raise InvalidRequest(
-                f"{path!r}: an item of the type {TRIGGER!r} must be the last one of `input`.",
+                f"{path!r}: an item of the type {TRIGGER!r} must be the last one of 'input'.",
                 param=path,
             )
     if items and is_trigger(items[-1]):

@@ -112,28 +112,28 @@ class McpInChat(ChatFeature):
         if listing is None or listing.error is not None:
             return None
         deferred = entry.flag(DEFERRED) is True
-        made = read_entry(entry, listing, labelled=False)
-        self.offered += made.allowed
-        self._runners |= made.runners()
+        mcp_entry = read_entry(entry, listing, labelled=False)
+        self.offered += mcp_entry.allowed
+        self._runners |= mcp_entry.runners()
         self._waits = self._waits or entry.values.get("require_approval") != "never"
-        return ReadTool(made.entries(entry.place, deferred=deferred))
+        return ReadTool(mcp_entry.entries(entry.place, deferred=deferred))
 
     def turns(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the calls that the gateway ran in an earlier response, and their results."""
-        given = message.get(FIELDS)
-        if message["role"] != "assistant" or not isinstance(given, dict):
+        fields = message.get(FIELDS)
+        if message["role"] != "assistant" or not isinstance(fields, dict):
             return
         results = {
             result.get("tool_call_id"): result.get("result")
-            for result in _objects(given.get(RESULTS))
+            for result in _objects(fields.get(RESULTS))
             if isinstance(result.get("tool_call_id"), str)
         }
-        for call in _objects(given.get(CALLS)):
+        for call in _objects(fields.get(CALLS)):
             result = results.get(call.get("id")) if isinstance(call.get("id"), str) else None
             if isinstance(result, str) and isinstance(call.get("function"), dict):
                 yield {"role": "assistant", "content": None, "tool_calls": [call]}
                 yield {"role": "tool", "tool_call_id": call["id"], "content": result}
 
 
-def _objects(given: object) -> list[dict[str, Any]]:
-    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

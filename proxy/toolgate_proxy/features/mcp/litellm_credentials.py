@@ -66,7 +66,7 @@ class EntrySecrets:
 
 @dataclass
 class McpCredentials:
-    """Those of one request."""
+    """The credentials for MCP servers that came with one request."""
 
     _values: dict[str, str] = field(default_factory=dict, repr=False)
     """By placeholder."""

@@ -113,14 +113,12 @@ class McpInMessages(MessagesFeature):
             problem = f"names no server of {SERVERS!r}."
             raise entry.refusal("mcp_server_name", problem, InvalidTools)
         default = _config(entry.mapping("default_config"), entry.path("default_config"))
-        given = entry.mapping("configs") or {}
-        configs = {
-            each: _config(value, f"{entry.path('configs')}.{each}") for each, value in given.items()
-        }
+        path, by_tool = entry.path("configs"), entry.mapping("configs") or {}
+        configs = {each: _config(value, f"{path}.{each}") for each, value in by_tool.items()}
         _, listing = self._servers[name]
         for tool in listing.tools:
-            own = next((configs[each] for each in configs if tool.is_called(each)), {})
-            config = {"enabled": True, "defer_loading": False, **default, **own}
+            own_config = next((configs[each] for each in configs if tool.is_called(each)), {})
+            config = {"enabled": True, "defer_loading": False, **default, **own_config}
             if config["enabled"]:
                 self._offer(entry.place, name, tool, deferred=config["defer_loading"])
         return name
@@ -128,14 +126,14 @@ class McpInMessages(MessagesFeature):
     def _read_configuration(self, name: str) -> None:
         """Offer the tools of a server that no entry of `tools` names."""
         server, listing = self._servers[name]
-        given = Fields(
+        configuration = Fields(
             server.mapping("tool_configuration") or {}, server.path("tool_configuration")
         )
-        check_fields(given, ("enabled", "allowed_tools"))
-        allowed = given.items("allowed_tools")
+        check_fields(configuration, ("enabled", "allowed_tools"))
+        allowed = configuration.items("allowed_tools")
         for tool in listing.tools:
             is_allowed = allowed is None or any(tool.is_called(each) for each in allowed)
-            if given.flag("enabled") is not False and is_allowed:
+            if configuration.flag("enabled") is not False and is_allowed:
                 self._offer(server.place, name, tool)
 
     def _offer(self, path: str, server: str, tool: ListedTool, *, deferred: bool = False) -> None:
@@ -146,9 +144,9 @@ class McpInMessages(MessagesFeature):
         self._runners[tool.name] = McpTool(tool.name, listing.servers)
 
 
-def _config(given: object, path: str) -> dict[str, Any]:
-    if given is None:
+def _config(configuration: object, path: str) -> dict[str, Any]:
+    if configuration is None:
         return {}
-    fields = Fields.of(given, path)
+    fields = Fields.of(configuration, path)
     check_fields(fields, CONFIG_FIELDS)
     return {name: fields.flag(name) for name in CONFIG_FIELDS if fields.flag(name) is not None}

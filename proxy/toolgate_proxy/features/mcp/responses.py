@@ -101,15 +101,15 @@ class McpInResponses(ResponsesFeature):
         listing = listing_of(self.input.client, entry.place)
         if listing is None:
             return None
-        made = read_entry(entry, listing)
-        self.entries.append(made)
+        mcp_entry = read_entry(entry, listing)
+        self.entries.append(mcp_entry)
         deferred = entry.flag(DEFERRED) is True
         repeated = {
             name: value
             for name, value in entry.values.items()
             if value is not None and name not in CREDENTIALS
         }
-        return ReadTool(made.entries(entry.place, deferred=deferred), EchoedTool(repeated))
+        return ReadTool(mcp_entry.entries(entry.place, deferred=deferred), EchoedTool(repeated))
 
     @property
     def optional(self) -> frozenset[str]:
@@ -149,7 +149,7 @@ class McpInResponses(ResponsesFeature):
             param = item.path("approval_request_id")
             raise InvalidRequest(
                 f"{param!r}: no `mcp_approval_request` with this id, and without an answer, "
-                "precedes it. Include that item in `input`.",
+                "precedes it. Include that item in 'input'.",
                 param=param,
             )
         if item.flag("approve"):
@@ -181,7 +181,7 @@ class McpInResponses(ResponsesFeature):
             if call.name not in servers or not tools.is_loaded(call.name):
                 raise InvalidRequest(
                     f"The approved call of {call.name!r} at {call.path!r} cannot run: the "
-                    "request does not offer the tool. Send the same MCP servers in `tools`.",
+                    "request does not offer the tool. Send the same MCP servers in 'tools'.",
                     param=call.path,
                 )
             at = servers[call.name]
@@ -283,8 +283,8 @@ class McpCallItem(GatewayCallItem):
         return "completed" if shown.error is None else "failed"
 
     def body(self) -> dict[str, Any]:
-        made = self._outcome or McpOutcome()
-        status = "failed" if made.error is not None else self.status
+        outcome = self._outcome or McpOutcome()
+        status = "failed" if outcome.error is not None else self.status
         return {
             "id": self.id,
             "type": CALL,
@@ -292,9 +292,9 @@ class McpCallItem(GatewayCallItem):
             "server_label": self.label,
             "name": self.name,
             "arguments": self.arguments,
-            "output": made.output,
-            "error": made.error,
-            "approval_request_id": made.approval,
+            "output": outcome.output,
+            "error": outcome.error,
+            "approval_request_id": outcome.approval,
         }
 
 

@@ -77,8 +77,8 @@ class SearchInChat(ChatFeature):
 
     def _written(self, names: Iterable[str]) -> list[Message]:
         changes = ToolChanges(self.input.tools)
-        found = [name for name in dict.fromkeys(names) if self.input.tools.is_deferred(name)]
-        for name in found:
+        deferred = [name for name in dict.fromkeys(names) if self.input.tools.is_deferred(name)]
+        for name in deferred:
             changes.refer(name)
         content = changes.parts()
         if not content:
@@ -86,7 +86,7 @@ class SearchInChat(ChatFeature):
         # The form that the templates of Kimi need. Others leave ids out, or take any.
         call_id = f"functions.{NAME}:{self._calls}"
         self._calls += 1
-        call = tool_call(call_id, NAME, json.dumps({QUERY: " ".join(found)}))
+        call = tool_call(call_id, NAME, json.dumps({QUERY: " ".join(deferred)}))
         return [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": call_id, "content": content},

@@ -48,19 +48,19 @@ class SearchInMessages(MessagesFeature):
         content = block.values.get("content")
         if not isinstance(content, dict):
             return ""
-        found = content.get("tool_references")
-        if not isinstance(found, list):
+        references = content.get("tool_references")
+        if not isinstance(references, list):
             return text_of(content.get("error_message")) or text_of(content.get("error_code"))
-        names = [each.get("tool_name") for each in found if isinstance(each, dict)]
+        names = [each.get("tool_name") for each in references if isinstance(each, dict)]
         return found_content([name for name in names if isinstance(name, str)], self.input.tools)
 
 
-def _found(found: FoundTools) -> dict[str, Any]:
-    if found.error is not None:
+def _found(outcome: FoundTools) -> dict[str, Any]:
+    if outcome.error is not None:
         return {
             "type": "tool_search_tool_result_error",
             "error_code": "invalid_tool_input",
-            "error_message": found.error,
+            "error_message": outcome.error,
         }
-    references = [{"type": "tool_reference", "tool_name": name} for name in found.names]
+    references = [{"type": "tool_reference", "tool_name": name} for name in outcome.names]
     return {"type": "tool_search_tool_search_result", "tool_references": references}

@@ -89,10 +89,10 @@ class SearchInResponses(ResponsesFeature):
             turns.call(item.text("call_id") or "", NAME, arguments, item.place)
             return True
         call_id = item.text("call_id") or ""
-        found = turns.defined(item)
+        tools = turns.defined(item)
         turns.tools.begin()
         changes = ToolChanges(turns.tools)
-        changes.define(found)
+        changes.define(tools)
         turns.result(call_id, changes.parts() or NOTHING_FOUND, item.place, name=NAME)
         return True
 

@@ -51,10 +51,10 @@ class FoundTools:
 
 def method_of(kind: object) -> Method | None:
     """Return how a tool of this type of Anthropic's searches; None if it is no search."""
-    found = TYPE.fullmatch(kind) if isinstance(kind, str) else None
-    if found is None:
+    match = TYPE.fullmatch(kind) if isinstance(kind, str) else None
+    if match is None:
         return None
-    return "regex" if found[1] == "regex" else "bm25"
+    return "regex" if match[1] == "regex" else "bm25"
 
 
 def search_function(name: str, method: Method) -> dict[str, Any]:

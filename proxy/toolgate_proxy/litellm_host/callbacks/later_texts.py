@@ -35,8 +35,8 @@ OWN = ("", ADDED, NO_RESULT)
 
 
 class LaterTexts:
-    """For one request. `data`, `caller`: as LiteLLM's hooks get them. `body`: as they left it.
-    `errors` raises the exceptions of hooks as ToolgateErrors."""
+    """What guardrails make of texts that are read later. `data`, `caller`: as LiteLLM's hooks get
+    them. `body`: as they left it. `errors` raises the exceptions of hooks as ToolgateErrors."""
 
     def __init__(
         self,

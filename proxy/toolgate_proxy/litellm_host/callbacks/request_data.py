@@ -56,7 +56,7 @@ def request_of(scope: MutableMapping[str, Any]) -> Request:
 
 
 class RequestData:
-    """`body`: as the client sent it."""
+    """What LiteLLM's hooks get of a request. `body`: as the client sent it."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ def events_of(frames: bytes) -> Iterator[dict[str, Any]]:
 
 
 class ChatForm:
-    """That of chat completions, which those of the other APIs replace."""
+    """The form of chat completions, which those of the other APIs replace."""
 
     marks: tuple[bytes, ...] = (b'"tool_calls"', b'"function_call"')
     """What is in each event of a stream that has a part of a call."""

@@ -51,7 +51,7 @@ CONTENT = "content"
 
 
 class ResponseHooks:
-    """For the responses of all models at which one request is."""
+    """LiteLLM's hooks on the responses of all models at which one request is."""
 
     def __init__(self, data: RequestData) -> None:
         self._data = data
@@ -232,7 +232,7 @@ class ResponseHooks:
         if after is None or set(self._form.calls(after)) != set(self._streamed(sent)):
             raise HostRefused(
                 f"The guardrail {guardrail.guardrail_name!r} changed the response, which it cannot "
-                "do in a stream. Send the request without `stream`.",
+                "do in a stream. Send the request without 'stream'.",
                 400,
             )
 
@@ -361,8 +361,7 @@ class EventSource:
             raise
 
     def frame(self, item: Any) -> bytes:
-        """Return the event of what the hooks yield: the original one, if they have not changed it.
-        Hooks may yield copies."""
+        """Return the event of what the hooks yield: the original one, or an equal copy of it."""
         return self._made.get(_content(item)) or frame_of(item)
 
     def _taken(self, frame: bytes) -> Any:

@@ -23,7 +23,7 @@ MAX_SHOWN = 300
 
 
 class Break(BaseModel):
-    """`begin` and `end` are offsets in the text, in UTF-16 code units as JavaScript counts them."""
+    """Where a text breaks its request. `begin`, `end`: offsets in UTF-16 code units."""
 
     begin: int
     end: int

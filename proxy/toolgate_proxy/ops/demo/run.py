@@ -54,7 +54,7 @@ def demo(options: StackOptions, *, once: bool) -> int:
 
 
 class Demo:
-    """Prints its parts. Each returns the number of violated properties."""
+    """Runs and prints the parts of the demo. Each returns the number of violated properties."""
 
     def __init__(self, stack: Stack, model: str, console: Console) -> None:
         self._stack, self._console = stack, console
