@@ -87,8 +87,8 @@ def grammar_of(parameters: dict[str, Any]) -> Grammar | None:
     """Return the grammar in canonical parameters; None if they have none."""
     properties = parameters.get("properties")
     text = properties.get(INPUT) if isinstance(properties, dict) else None
-    given = text.get(GRAMMAR) if isinstance(text, dict) else None
-    return None if given is None else Grammar(given["syntax"], given["definition"])
+    grammar = text.get(GRAMMAR) if isinstance(text, dict) else None
+    return None if grammar is None else Grammar(grammar["syntax"], grammar["definition"])
 
 
 def function_definition(

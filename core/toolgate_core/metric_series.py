@@ -20,5 +20,5 @@ class LabelledMetric(Protocol):
 
 def begin_at_zero(metric: LabelledMetric, values: Iterable[str | tuple[str, ...]]) -> None:
     """Export a series for each value. `values`: of the label, or tuples of several labels."""
-    for each in values:
-        metric.labels(*((each,) if isinstance(each, str) else each))
+    for labels in values:
+        metric.labels(*((labels,) if isinstance(labels, str) else labels))

@@ -175,14 +175,14 @@ class StopStrings:
 
     def _content(self, delta: ContentDelta) -> Iterable[Event]:
         text = self._withheld + delta.text
-        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
-        if found:
-            end, at, self.hit = min(found)  # the one completed first, for any split of the text
-            shown = text[: end if self._include else at]
-            return (ContentDelta(shown, delta.logprobs), Finish("stop", self.hit))
+        places = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
+        if places:
+            end, at, self.hit = min(places)  # the one completed first, for any split of the text
+            sent = text[: end if self._include else at]
+            return (ContentDelta(sent, delta.logprobs), Finish("stop", self.hit))
         keep = max(overlap(text, stop) for stop in self._stops)
-        shown, self._withheld = text[: len(text) - keep], text[len(text) - keep :]
-        return (ContentDelta(shown, delta.logprobs),) if shown or delta.logprobs else ()
+        sent, self._withheld = text[: len(text) - keep], text[len(text) - keep :]
+        return (ContentDelta(sent, delta.logprobs),) if sent or delta.logprobs else ()
 
     def _release(self) -> Iterable[Event]:
         withheld, self._withheld = self._withheld, ""

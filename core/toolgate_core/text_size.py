@@ -90,11 +90,11 @@ def half_pair_in(value: Any) -> str | None:
     for pointer, each in values(value):
         name = pointer.rpartition("/")[2]
         for text in (name, each):
-            found = _HALF.search(text) if isinstance(text, str) else None
-            if found is not None:
+            half = _HALF.search(text) if isinstance(text, str) else None
+            if half is not None:
                 place = f" at {pointer.encode(errors='backslashreplace').decode()}"
                 return (
-                    f"half of a surrogate pair (\\u{ord(found[0]):04x} after {found.start()} "
+                    f"half of a surrogate pair (\\u{ord(half[0]):04x} after {half.start()} "
                     f"characters of the text{place if pointer else ''}), which is not valid Unicode"
                 )
     return None

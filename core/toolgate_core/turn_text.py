@@ -94,10 +94,10 @@ def parse(
 
 def _without_end(text: str, dialect: Dialect) -> str:
     """Return `text` without its end-of-turn token. Raise NotInDialect for text after that."""
-    found = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]
-    if not found:
+    ends = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]
+    if not ends:
         return text
-    at, end = min(found)
+    at, end = min(ends)
     before, after = text[: at + len(end)], text[at + len(end) :]
     if after.strip():
         raise NotInDialect(f"The text continues after the end-of-turn token {end}.", before)
@@ -108,8 +108,8 @@ def _tokens(text: str, ids: Mapping[str, int]) -> Iterator[tuple[int, str]]:
     """Yield the marks in `text`, longest first, and the other characters."""
     longest_first = sorted(ids, key=lambda mark: (-len(mark), mark))
     pattern = "|".join([*map(re.escape, longest_first), "."])
-    for found in re.finditer(pattern, text, re.DOTALL):
-        yield ids.get(found.group(), _TEXT), found.group()
+    for match in re.finditer(pattern, text, re.DOTALL):
+        yield ids.get(match.group(), _TEXT), match.group()
 
 
 def _invalid_json(text: str, dialect: Dialect, message: TurnMessage) -> int | None:

@@ -70,17 +70,17 @@ def needed_sources(
 ) -> Mapping[str, Callable[[], wire.GrammarSource]]:
     """Return a function for each key, which makes the source. Schemas of known grammars are not
     read. Raise InvalidRequest if `enforcement` names a grammar that the request does not have."""
-    found = {each.key: partial(_source, each, request) for each in request.grammars}
+    sources = {each.key: partial(_source, each, request) for each in request.grammars}
     enforcement = request.enforcement
     if enforcement is not None:
         named = {enforcement.content, *(each.key for each in enforcement.candidates)} - {None}
-        if not found.keys() >= named:
+        if not sources.keys() >= named:
             raise InvalidRequest(
                 "The request names a grammar that it does not have. Install the same Toolgate "
                 "version on the gateway and the backend.",
                 param="grammars",
             )
-    return found
+    return sources
 
 
 def _source(needed: wire.NeededGrammar, request: wire.GenerateRequest) -> wire.GrammarSource:

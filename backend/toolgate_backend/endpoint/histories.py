@@ -151,7 +151,7 @@ MAX_CHANGES = 50
 Change = tuple[Adaptation, int]
 
 
-class Turn(NamedTuple):
+class HistoryTurn(NamedTuple):
     at: int
     """Place of the message in the request."""
     message: Message
@@ -176,25 +176,25 @@ class TemplateForm:
     gaps: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Roles of messages that are added, by the kinds of the messages before and after them."""
 
-    def tools(self, given: Tools | None) -> Tools | None:
-        if given and self.completes_tools:
-            return [*map(_completed, given)]
-        return given or ([] if self.lists_tools else None)
+    def tools(self, tools: Tools | None) -> Tools | None:
+        if tools and self.completes_tools:
+            return [*map(_completed, tools)]
+        return tools or ([] if self.lists_tools else None)
 
     def messages(self, given: Sequence[Message]) -> tuple[list[Message], tuple[Change, ...]]:
         """Return the messages as the template accepts them, and which of them are changed."""
-        turns = [*map(Turn, count(), given)]
+        turns = [*map(HistoryTurn, count(), given)]
         changes: dict[Change, None] = {}
         if self.calls_as_text:
-            turns = [Turn(at, _as_text(message)) for at, message, _ in turns]
+            turns = [HistoryTurn(at, _as_text(message)) for at, message, _ in turns]
             changes = {("as_text", at): None for at, new, _ in turns if new is not given[at]}
         elif self.single_calls:
             turns = _one_by_one(turns)
             several = [at for at, each in enumerate(given) if len(each.get("tool_calls") or ()) > 1]
             changes = {("split", at): None for at in several}
         messages: list[Message] = []
-        end, last = Turn(len(given) - 1, {"role": "end"}), ""
-        for before, turn in pairwise((Turn(-1, {}), *self._reminding(turns), end)):
+        end, last = HistoryTurn(len(given) - 1, {"role": "end"}), ""
+        for before, turn in pairwise((HistoryTurn(-1, {}), *self._reminding(turns), end)):
             message = turn.message
             if turn.is_reminder:
                 changes["system", turn.at] = None
@@ -209,7 +209,7 @@ class TemplateForm:
             last = last if turn.kind == "system" else turn.kind
         return messages[:-1], tuple(changes)[:MAX_CHANGES]
 
-    def _reminding(self, turns: Iterable[Turn]) -> Iterator[Turn]:
+    def _reminding(self, turns: Iterable[HistoryTurn]) -> Iterator[HistoryTurn]:
         """Yield the turns, with system messages that are too late as text of the user."""
         before = ""
         for number, turn in enumerate(turns):
@@ -221,7 +221,7 @@ class TemplateForm:
             before = turn.kind
             yield turn
 
-    def _joins(self, before: Turn, turn: Turn) -> bool:
+    def _joins(self, before: HistoryTurn, turn: HistoryTurn) -> bool:
         return turn.kind == before.kind and (before.is_reminder or turn.kind in self.joins)
 
     def _filled(self, kind: str, message: Message) -> Message:
@@ -255,14 +255,14 @@ CALLS = [
 def conversation(letters: str) -> list[Message]:
     """Return the conversation of a rule. Its texts are marks; some templates show no calls."""
     roles = {"s": "system", "u": "user", "r": "tool"}
-    made: list[Message] = []
-    for at, each in enumerate(letters):
-        made.append({"role": roles.get(each, "assistant"), "content": f"mark{at}"})
-        if each == "r":
-            made[at]["tool_call_id"] = CALLS[letters[at - 1] == "r"]["id"]
-        elif each in "c2":
-            made[at] |= {"content": None, "tool_calls": CALLS[: 1 + (each == "2")]}
-    return made
+    messages: list[Message] = []
+    for at, letter in enumerate(letters):
+        messages.append({"role": roles.get(letter, "assistant"), "content": f"mark{at}"})
+        if letter == "r":
+            messages[at]["tool_call_id"] = CALLS[letters[at - 1] == "r"]["id"]
+        elif letter in "c2":
+            messages[at] |= {"content": None, "tool_calls": CALLS[: 1 + (letter == "2")]}
+    return messages
 
 
 async def learnt(render: RenderText) -> TemplateForm:
@@ -288,19 +288,19 @@ async def learnt(render: RenderText) -> TemplateForm:
     return form
 
 
-def _one_by_one(turns: Sequence[Turn]) -> list[Turn]:
-    shown: list[list[Turn]] = []
-    by_id: dict[str, list[Turn]] = {}
+def _one_by_one(turns: Sequence[HistoryTurn]) -> list[HistoryTurn]:
+    groups: list[list[HistoryTurn]] = []
+    by_id: dict[str, list[HistoryTurn]] = {}
     for at, message, _ in turns:
         if message["role"] == "tool" and message["tool_call_id"] in by_id:
-            by_id[message["tool_call_id"]].append(Turn(at, message))
+            by_id[message["tool_call_id"]].append(HistoryTurn(at, message))
             continue
         by_id = {}
         for call in message.get("tool_calls") or ():
-            by_id[call["id"]] = [Turn(at, {**message, "tool_calls": [call]})]
+            by_id[call["id"]] = [HistoryTurn(at, {**message, "tool_calls": [call]})]
             message = {"role": "assistant", "content": None}
-        shown += by_id.values() or [[Turn(at, message)]]
-    return [*chain(*shown)]
+        groups += by_id.values() or [[HistoryTurn(at, message)]]
+    return [*chain(*groups)]
 
 
 def _as_text(message: Message) -> Message:

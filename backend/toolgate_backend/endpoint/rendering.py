@@ -309,9 +309,9 @@ def refuse_media_urls(prompt: wire.ChatPrompt) -> None:
 def rendering_error(error: Exception) -> InvalidRequest:
     """Return the error for one of vLLM's renderer."""
     text = str(error)
-    if found := LENGTHS.match(text):
-        prompt = int(found["prompt"]) if found["prompt"] else None
-        return ContextLengthExceeded.of_tokens(int(found["context"]), prompt)
+    if lengths := LENGTHS.match(text):
+        prompt = int(lengths["prompt"]) if lengths["prompt"] else None
+        return ContextLengthExceeded.of_tokens(int(lengths["context"]), prompt)
     if LENGTH_ERROR.match(text):
         return ContextLengthExceeded(text, param="messages")
     return TemplateRefused(
@@ -343,14 +343,14 @@ async def image_error(
 
     vLLM loads the images of a prompt at once, and its errors do not name one. Only after an error,
     the images are decoded here one after the other, in a thread."""
-    found = [*images(messages)]
-    if not found:
+    sent_images = [*images(messages)]
+    if not sent_images:
         return None
     if (limit := TOO_MANY.search(str(error))) is not None:
         most = int(limit[1])
-        path = found[min(most, len(found) - 1)][0]
+        path = sent_images[min(most, len(sent_images) - 1)][0]
         return InvalidRequest(
-            f"The request has {len(found)} images, but this model's backend accepts at most "
+            f"The request has {len(sent_images)} images, but this model's backend accepts at most "
             f"{most}. Send fewer images.",
             param=path,
         )
@@ -360,7 +360,7 @@ async def image_error(
             "send fewer images.",
             param=TRUNCATION,
         )
-    for path, uri in found:
+    for path, uri in sent_images:
         if (problem := await asyncio.to_thread(_problem, uri)) is not None:
             return InvalidRequest(f"The image at {path!r} {problem}", param=path)
     if NOT_IN_PROMPT.match(str(error)):

@@ -129,8 +129,8 @@ def sampling_params(
     _check_allowed(sampling, spec, vocabulary)
     params = defaults | sampling.model_dump(exclude_none=True)
     if sampling.repetition_detection is not None:
-        found = sampling.repetition_detection.model_dump()
-        params["repetition_detection"] = RepetitionDetectionParams(**found)
+        detection = sampling.repetition_detection.model_dump()
+        params["repetition_detection"] = RepetitionDetectionParams(**detection)
     if sampling.logprob_token_ids is not None:
         params["logprobs"] = None  # vLLM reports either these or the requested token ids
     params |= {
@@ -160,9 +160,9 @@ def sampling_params(
     try:
         # vLLM refuses n > 1 with greedy sampling when the parameters are created, and in deep
         # copies. It can run such requests: the choices are equal, as with OpenAI.
-        made = SamplingParams(**params | {"n": 1, "skip_clone": True})
-        made.n = sampling.n
-        return made
+        result = SamplingParams(**params | {"n": 1, "skip_clone": True})
+        result.n = sampling.n
+        return result
     except (ValueError, VLLMClientError) as error:
         raise client_error(error) from error
 
@@ -247,11 +247,11 @@ def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...
 def _bad_words(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
     """Return the same tokenizations as in vLLM's SamplingParams: the word alone, and with a leading
     space if that changes its first token."""
-    found: list[tuple[int, ...]] = []
+    words: list[tuple[int, ...]] = []
     for word in sampling.bad_words:
         alone = vocabulary.encode(word.lstrip())
         spaced = vocabulary.encode(" " + word.lstrip())
-        found.append(alone)
+        words.append(alone)
         if spaced and spaced[0] != alone[0] and len(spaced) == len(alone):
-            found.append(spaced)
-    return tuple(word for word in found if word)
+            words.append(spaced)
+    return tuple(word for word in words if word)

@@ -42,8 +42,8 @@ async def batched(
                 if (now := time.monotonic()) < due:
                     continue
                 due = now + seconds
-            for each in waiting.values():
-                yield wire.joined(each)
+            for tokens in waiting.values():
+                yield wire.joined(tokens)
             waiting.clear()
             if not isinstance(event, wire.TokensEvent):
                 yield event
@@ -181,12 +181,12 @@ class LogprobFormat:
     def _token(self, token: int, entries: Mapping[int, Any]) -> wire.TokenLogprob:
         """vLLM reports the sampled token and the alternatives in no particular order."""
         if self.selected_ids is not None:
-            shown = [each for each in dict.fromkeys(self.selected_ids) if each in entries]
+            ids = [each for each in dict.fromkeys(self.selected_ids) if each in entries]
         else:
-            shown = sorted(entries, key=lambda each: -entries[each].logprob)[: self.top]
+            ids = sorted(entries, key=lambda each: -entries[each].logprob)[: self.top]
         alternatives = tuple(
             wire.TopLogprob(**self._token_fields(each), logprob=_finite(entries[each].logprob))
-            for each in shown
+            for each in ids
         )
         return wire.TokenLogprob(
             **self._token_fields(token), logprob=_finite(entries[token].logprob), top=alternatives
@@ -194,8 +194,8 @@ class LogprobFormat:
 
     def _token_fields(self, token: int) -> dict[str, Any]:
         text = self.vocabulary.token_bytes[token]
-        shown = f"token_id:{token}" if self.as_ids else text.decode(errors="replace")
-        return {"token": shown, "bytes": tuple(text)}
+        written = f"token_id:{token}" if self.as_ids else text.decode(errors="replace")
+        return {"token": written, "bytes": tuple(text)}
 
 
 def prompt_logprobs(

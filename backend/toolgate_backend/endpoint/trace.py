@@ -114,7 +114,7 @@ class Trace:
             spec = replace(self._spec, choice_number=self._spec.choice_number + choice)
             grammars = spec.grammars_in(self._store)
             self._automata[choice] = Automaton(self._turns, spec, *grammars)
-        automaton, found = self._automata[choice], list[TokenTrace]()
+        automaton, traces = self._automata[choice], list[TokenTrace]()
         for token in ids:
             if automaton is None or automaton.is_terminated():
                 break
@@ -127,7 +127,7 @@ class Trace:
                 logger.warning("Toolgate: a trace ends early: %s", error)
                 self._automata[choice] = None
                 break
-            found.append(
+            traces.append(
                 TokenTrace(
                     at=at,
                     id=token,
@@ -137,7 +137,7 @@ class Trace:
                     allowed=allowed,
                 )
             )
-        return TraceEvent(choice=choice, tokens=tuple(found))
+        return TraceEvent(choice=choice, tokens=tuple(traces))
 
 
 def _kind(state: State, allowed: int, vocabulary: Vocabulary) -> TokenKind:

@@ -78,11 +78,11 @@ class TextMatch:
 
     def completing(self, partial: bytes) -> frozenset[int]:
         """Return the tokens that would complete the text after `partial`."""
-        found: set[int] = set()
+        tokens: set[int] = set()
         for done in range(1, min(len(partial) + 1, len(self.text))):
             if partial.endswith(self.text[:done]):
-                found.update(self._index.starting_with(self.text[done:]))
-        return frozenset(found)
+                tokens.update(self._index.starting_with(self.text[done:]))
+        return frozenset(tokens)
 
     def completed(self, partial: bytes, token_units: bytes) -> bytes | None:
         """Return the bytes after the text if a token with these units completes it after `partial`;

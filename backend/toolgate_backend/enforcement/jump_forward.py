@@ -49,8 +49,8 @@ class JumpForward:
         The draft starts with the drafter's proposal, or else with the expected tokens. What is
         expected after it is added. Where nothing can be looked up, it is the proposal. The
         automaton's state is unchanged."""
-        found = self._drafts(Ahead(automaton), proposed, limit)
-        return found or automaton.validate_tokens(proposed[:limit])
+        drafts = self._drafts(Ahead(automaton), proposed, limit)
+        return drafts or automaton.validate_tokens(proposed[:limit])
 
     def plan(
         self,
@@ -145,15 +145,15 @@ class RepeatedText:
         """At most `limit` tokens that followed the end of the text with `last` added, where most of
         it occurred first; none if it did not."""
         end = self._text[-LENGTHS[-1] * WIDTH :] + array("i", last).tobytes()
-        found: int | None = None
+        latest: int | None = None
         for length in LENGTHS:
             at = self._find(end[-length * WIDTH :])
             if at is None:
                 break
-            found = at
-        if found is None:
+            latest = at
+        if latest is None:
             return []
-        return array("i", bytes(self._text[found : found + limit * WIDTH])).tolist()
+        return array("i", bytes(self._text[latest : latest + limit * WIDTH])).tolist()
 
     def _find(self, tokens: bytearray) -> int | None:
         """Return where the text goes on after its first part that has these tokens."""

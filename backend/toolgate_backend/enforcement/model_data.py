@@ -99,11 +99,11 @@ class ModelData:
         """Calls of these tools behind the text `opening`, messages of free text of these `kinds`,
         constrained content behind `content_head`, and the text `end`, after which nothing may
         be called."""
-        found = [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
-        found += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
-        found += [Candidate(content, content_head)] if content is not None else []
-        found += [Candidate(self.end_of_calls, end)] if end else []
-        return self._candidate_set(found)
+        candidates = [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
+        candidates += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
+        candidates += [Candidate(content, content_head)] if content is not None else []
+        candidates += [Candidate(self.end_of_calls, end)] if end else []
+        return self._candidate_set(candidates)
 
     def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
         return self.candidates(self.form.begin, grammars, call_id)
@@ -132,8 +132,8 @@ class ModelData:
         known = self._candidate_sets.get(key)
         if known is None:
             prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
-            made = CandidateSet(key, prefixes, self.graphs)
-            known = self._candidate_sets.setdefault(key, made)
+            new = CandidateSet(key, prefixes, self.graphs)
+            known = self._candidate_sets.setdefault(key, new)
         return known
 
     def may_continue(self, grammars: Sequence[MeasuredGrammar], call_id: str, text: bytes) -> bool:

@@ -135,10 +135,10 @@ class Turn:
             return state
         if state.candidates is None or state.forced:
             return state
-        own: State | None = self._select.begin_after_call(
+        following: State | None = self._select.begin_after_call(
             State(Phase.TOOL_CALL, calls=state.calls - 1),
             remaining.less(-len(tokens)),
         )
         for token in tokens:
-            own = own and self.step(own, remaining, token)
-        return own or state
+            following = following and self.step(following, remaining, token)
+        return following or state

@@ -121,18 +121,18 @@ class TurnGraph:
 
     def step(self, node: TurnNode, token: int) -> Placement | None:
         """Return the place after a token without limits on tokens; None if it is not allowed."""
-        found = node.crossings.get(token)
+        placement = node.crossings.get(token)
         is_plain = node.loop is not None and node.loop[token]
-        if found is None and (known := node if is_plain else node.next.get(token)) is not None:
+        if placement is None and (known := node if is_plain else node.next.get(token)) is not None:
             return Placement(known, known.state)
-        if found is None:
+        if placement is None:
             state = self.turn.step(node.state, UNLIMITED, token)
             if state is None:
                 return None
-            found = self.place(state)
+            placement = self.place(state)
             if self._is_shared(state):
-                _connect(node, token, state, found)
-        return found
+                _connect(node, token, state, placement)
+        return placement
 
     def finish(self, entry: Entry, node: Node, token: int) -> Placement | None:
         """Return the place after the last token of a grammar if nothing limits the tokens. `node`
@@ -296,17 +296,17 @@ class TurnGraphs:
             if generation != self._generation:
                 self._graphs.clear()
                 self._generation = generation
-            found = self._graphs.get(key)
-            if found is not None:
+            cached = self._graphs.get(key)
+            if cached is not None:
                 self._graphs.move_to_end(key)
-                return found
-        made = TurnGraph(self.model, spec, grammars, content)
+                return cached
+        graph = TurnGraph(self.model, spec, grammars, content)
         with self._lock:
-            self._graphs[key] = made
+            self._graphs[key] = graph
             while len(self._graphs) > MAX_TURNS:
                 _, dropped = self._graphs.popitem(last=False)
                 self.model.graphs.memory.add(-dropped.bytes)
-        return made
+        return graph
 
     def _key(
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None

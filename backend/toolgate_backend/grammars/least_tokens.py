@@ -133,14 +133,14 @@ class _Walk:
         self._definitions, self._visited = structure.definitions, set[str]()
         while sum(map(self._shortens, self._definitions)):
             pass
-        self.found = self._of(structure.root)
+        self.least = self._of(structure.root)
 
     def _shortens(self, name: str) -> bool:
         self._visited.add(name)
-        found, known = self._of(self._definitions[name]), self._defined.get(name)
-        if found is None or (known is not None and known.tokens <= found.tokens):
+        shortest, known = self._of(self._definitions[name]), self._defined.get(name)
+        if shortest is None or (known is not None and known.tokens <= shortest.tokens):
             return False
-        self._defined[name] = found
+        self._defined[name] = shortest
         return True
 
     def _of(self, node: nodes.Node) -> _Short | None:
@@ -150,10 +150,10 @@ class _Walk:
                     self._shortens(name)
                 return self._defined.get(name)
             case nodes.Union(options):
-                found = filter(None, map(self._of, options))
+                shorts = filter(None, map(self._of, options))
                 return _least(
                     each if each.length > MAX_UNION_LENGTH else self._short(each.value)
-                    for each in found
+                    for each in shorts
                 )
             case nodes.Object():
                 return self._object(node)
@@ -181,17 +181,16 @@ class _Walk:
             values |= dict(sorted(known, key=lambda each: each[1].tokens)[:missing])
         return _together(
             [*values.values(), *map(self._short, values)],
-            lambda found: dict(zip(values, found, strict=False)),
+            lambda texts: dict(zip(values, texts, strict=False)),
         )
 
 
-def _least(found: Iterable[_Short]) -> _Short | None:
-    return min(found, key=lambda each: each.tokens, default=None)
+def _least(shorts: Iterable[_Short]) -> _Short | None:
+    return min(shorts, key=lambda each: each.tokens, default=None)
 
 
 def _together(shorts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _Short | None:
-    """Return the container that `make` makes of values; None if one is not known, or it is too
-    long."""
+    """Return what `make` makes of the values; None if one is not known, or it is too long."""
     known = [each for each in shorts if each is not None]
     length = sum(each.length for each in known)
     if len(known) < len(shorts) or length > MAX_LENGTH:
@@ -229,10 +228,11 @@ class LeastTokens:
             text = short_match(grammar.definition, "") if grammar.syntax == "regex" else ""
             return self._count(name, {INPUT: text})
         try:
-            found = _Walk(nodes.structure_of(close_objects(schema)), self._cost, self._word).found
+            structure = nodes.structure_of(close_objects(schema))
+            short = _Walk(structure, self._cost, self._word).least
         except (GrammarRefused, RecursionError):
             return None
-        return None if found is None else self._count(name, found.value)
+        return None if short is None else self._count(name, short.value)
 
     def _count(self, name: str, value: dict[str, Any]) -> int:
         before, after = self._form.grammar_texts(name)
@@ -250,8 +250,8 @@ class LeastTokens:
 
     def _fewest(self, encoded: str) -> int:
         text = units(encoded, self._form.marks)
-        found = self._index.fewest(text)
-        return len(text if found is None else found)
+        tokens = self._index.fewest(text)
+        return len(text if tokens is None else tokens)
 
     def _cost_of(self, value: str) -> int:
         """Return the number of tokens by which an argument with a value, given as JSON, is longer

@@ -45,7 +45,7 @@ def misread(schema: dict[str, Any], accepts: Callable[[Any], bool]) -> tuple[Any
     changed = islice(samples.changed(), MAX_VALUES)
     refused = (each for each in values if not accepts(each))
     accepted = (each for each in changed if not valid(each) and accepts(each))
-    return next(((each,) for found in (refused, accepted) for each in found), ())
+    return next(((each,) for group in (refused, accepted) for each in group), ())
 
 
 class _Samples:
@@ -59,7 +59,7 @@ class _Samples:
         """Yield values with one character of a name or a listed string changed."""
         texts = [json.dumps(value) for value in self.values]
         for literal in sorted(filter(_NEEDS_CARE.search, self._literals), key=str.isascii):
-            other = _NEEDS_CARE.sub(lambda found: chr(ord(found[0]) ^ 1), literal, count=1)
+            other = _NEEDS_CARE.sub(lambda match: chr(ord(match[0]) ^ 1), literal, count=1)
             old, new = json.dumps(literal), json.dumps(other)
             yield from (json.loads(text.replace(old, new)) for text in texts if old in text)
 
@@ -84,8 +84,8 @@ class _Samples:
             case nodes.Number(schema):
                 return _first(schema, numbers_of(schema))
             case nodes.Object(members):
-                found = {each.name: self._of(each.value, path) for each in members}
-                known = {name: values for name, values in found.items() if values}
+                sample = {each.name: self._of(each.value, path) for each in members}
+                known = {name: values for name, values in sample.items() if values}
                 self._literals |= known.keys()
                 count = max(map(len, known.values()), default=1)
                 return [{k: v[at % len(v)] for k, v in known.items()} for at in range(count)]

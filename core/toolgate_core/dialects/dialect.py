@@ -277,14 +277,14 @@ class Dialect:
     @property
     def literals(self) -> tuple[str, ...]:
         """All texts of the dialect that can contain special tokens."""
-        found = [text for text in vars(self.content).values() if isinstance(text, str)]
+        literals = [text for text in vars(self.content).values() if isinstance(text, str)]
         if self.reasoning:
-            found += [self.reasoning.begin, self.reasoning.end, self.reasoning.after]
-            found.append(self.reasoning.content_end)
+            literals += [self.reasoning.begin, self.reasoning.end, self.reasoning.after]
+            literals.append(self.reasoning.content_end)
         if self.calls:
-            found += [self.calls.begin, self.calls.separator, self.calls.end]
-            found += [part for part in self.calls.call if isinstance(part, str)]
-            found += [text for text in vars(self.calls.codec).values() if isinstance(text, str)]
+            literals += [self.calls.begin, self.calls.separator, self.calls.end]
+            literals += [part for part in self.calls.call if isinstance(part, str)]
+            literals += [text for text in vars(self.calls.codec).values() if isinstance(text, str)]
             types = getattr(self.calls.codec, "types", ())
-            found += [text for _, text in types]
-        return tuple(text for text in found if text)
+            literals += [text for _, text in types]
+        return tuple(text for text in literals if text)

@@ -36,7 +36,7 @@ class Marks:
         first."""
         if self._pattern is None:
             return literal
-        return self._pattern.sub(lambda found: self._symbols[found.group()], literal)
+        return self._pattern.sub(lambda match: self._symbols[match.group()], literal)
 
     def decode(self, encoded: str) -> str:
         """Return the text of `encoded`, with each surrogate replaced by the mark's text."""
@@ -57,7 +57,7 @@ def marks_in(literals: Iterable[str], added_tokens: Iterable[str]) -> frozenset[
     if not texts:
         return frozenset()
     pattern = re.compile("|".join(map(re.escape, texts)))
-    return frozenset(found for literal in literals for found in pattern.findall(literal))
+    return frozenset(mark for literal in literals for mark in pattern.findall(literal))
 
 
 END_OF_TURN = "<|im_end|>"
@@ -69,11 +69,11 @@ _MARK = re.compile(r'<\|"\|>|<[^<>\s"]+>|\[/?[A-Z_]+\]|｜[A-Z]+｜|\]<\]\w+\[>\
 def mark_texts(dialect: Dialect) -> tuple[str, ...]:
     """Return the texts that are marks: those that the recognition names, and those in the form of
     special tokens (`<tool_call>`, `<|call|>`, `[ARGS]`)."""
-    found = {mark for text in dialect.literals for mark in _MARK.findall(text)}
-    found.update(dialect.recognition.tokens)
+    marks = {mark for text in dialect.literals for mark in _MARK.findall(text)}
+    marks.update(dialect.recognition.tokens)
     if dialect.calls and isinstance(dialect.calls.codec, GemmaValues):
-        found.add(dialect.calls.codec.quote)
-    return tuple(sorted(found))
+        marks.add(dialect.calls.codec.quote)
+    return tuple(sorted(marks))
 
 
 def end_texts(dialect: Dialect) -> tuple[str, ...]:
@@ -93,12 +93,12 @@ def markup(dialect: Dialect) -> tuple[str, ...]:
     """Texts that content does not contain; never empty. Of marks that are text, only the text that
     begins the calls is kept out of content."""
     special = special_tokens(dialect)
-    found = {*special, *(end_texts(dialect) or (END_OF_TURN,))}
+    marks = {*special, *(end_texts(dialect) or (END_OF_TURN,))}
     opening = _opening(dialect)
     is_text = opening and not any(mark in opening for mark in special)
     if is_text and dialect.calls and not dialect.calls.only_at_start:
-        found.add(opening)
-    return tuple(sorted(found))
+        marks.add(opening)
+    return tuple(sorted(marks))
 
 
 def _opening(dialect: Dialect) -> str:
@@ -144,14 +144,14 @@ def _call_literals(dialect: Dialect) -> tuple[str, ...]:
         return ()
     codec = (getattr(calls.codec, name, "") for name in ("begin", "close", "quote", "namespace"))
     parts = (part for part in calls.call if isinstance(part, str))
-    found = (calls.begin, *parts, calls.separator, calls.end, *codec)
-    return tuple(dict.fromkeys(text.strip() for text in found if text.strip()))
+    literals = (calls.begin, *parts, calls.separator, calls.end, *codec)
+    return tuple(dict.fromkeys(text.strip() for text in literals if text.strip()))
 
 
 def _with_marks(dialect: Dialect, texts: tuple[str, ...]) -> tuple[str, ...]:
     marks = set(mark_texts(dialect))
-    found: list[str] = []
+    both: list[str] = []
     for text in texts:
         stripped = text.strip()
-        found += [stripped, *(mark for mark in _MARK.findall(text) if mark in marks)]
-    return tuple(dict.fromkeys(each for each in found if each))
+        both += [stripped, *(mark for mark in _MARK.findall(text) if mark in marks)]
+    return tuple(dict.fromkeys(each for each in both if each))

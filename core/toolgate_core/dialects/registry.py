@@ -60,11 +60,11 @@ _SLOT = re.compile(r"\{(NAME|ID|ARGUMENTS)\}")
 
 def read_families(file: str) -> dict[str, Dialect]:
     """Return the dialects in the text of a file, by name."""
-    found: dict[str, Dialect] = {}
+    dialects: dict[str, Dialect] = {}
     for name, row in tomllib.loads(file).items():
-        other = found[row.pop("like")] if "like" in row else PLAIN
-        found[name] = replace(other, name=name, **_members(row))
-    return found
+        other = dialects[row.pop("like")] if "like" in row else PLAIN
+        dialects[name] = replace(other, name=name, **_members(row))
+    return dialects
 
 
 def _members(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,11 +110,11 @@ def form_of(codec: Codec) -> str:
 
 
 def _representatives() -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, dialect in DIALECTS.items():
         if dialect.calls is not None:
-            found.setdefault(form_of(dialect.calls.codec), name)
-    return found
+            names.setdefault(form_of(dialect.calls.codec), name)
+    return names
 
 
 REPRESENTATIVES = _representatives()

@@ -37,11 +37,11 @@ class ToolgateError(Exception):
     def reworded(self, message: str, param: str | None) -> Self:
         """Return the same error, with another message and path of the parameter: in the words of
         another API. `copy` would call the class with the message only."""
-        made = type(self).__new__(type(self), message)
-        made.__dict__.update(self.__dict__)
-        made.message = shortened(message, MAX_MESSAGE)
-        made.param = param if param is None else shortened(param, MAX_PARAM)
-        return made
+        other = type(self).__new__(type(self), message)
+        other.__dict__.update(self.__dict__)
+        other.message = shortened(message, MAX_MESSAGE)
+        other.param = param if param is None else shortened(param, MAX_PARAM)
+        return other
 
     def body(self) -> dict[str, Any]:
         """OpenAI's error object with the extra fields of the class."""

@@ -151,8 +151,8 @@ def _meant(schema: Any, ref: Any, at: str, spelled: dict[str, list[str]]) -> str
     wanted, at = _plain(wanted), _plain(at)
     around = [at[: slash.start()] + wanted for slash in re.finditer("/|$", at)]
     for text in (*reversed(around), wanted.rpartition(_DEFINITION)[2].removeprefix("/")):
-        if found := spelled.get(text):
-            return "#" + found[0].replace("%", "%25") if len(found) == 1 else None
+        if meant := spelled.get(text):
+            return "#" + meant[0].replace("%", "%25") if len(meant) == 1 else None
     return None
 
 
@@ -163,8 +163,8 @@ def _spelled(schema: Any) -> dict[str, list[str]]:
         if pointer and isinstance(node, dict) and not {"$id", "id"}.isdisjoint(node):
             return {"": []}  # references inside it are relative to it
         text = _plain(pointer)
-        for each in {text, text.rpartition(_DEFINITION)[2]}:
-            spelled.setdefault(each, []).append(pointer)
+        for spelling in {text, text.rpartition(_DEFINITION)[2]}:
+            spelled.setdefault(spelling, []).append(pointer)
     return spelled
 
 

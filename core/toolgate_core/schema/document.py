@@ -81,9 +81,9 @@ class _Document:
 
     def _register_names(self, node: dict[str, Any], base: str, trail: Trail) -> str:
         """Register the `$id` and the anchors of a subschema. Return its base URI."""
-        given = node.get(self._id)
-        if isinstance(given, str) and not (self._legacy and "$ref" in node):
-            uri, fragment = self._resolved(base, given, (trail, f"/{self._id}"))
+        identifier = node.get(self._id)
+        if isinstance(identifier, str) and not (self._legacy and "$ref" in node):
+            uri, fragment = self._resolved(base, identifier, (trail, f"/{self._id}"))
             if uri != base or node is self.root:
                 base = uri
                 self._resources[uri] = node
@@ -128,26 +128,26 @@ class _Document:
         resource = self._resources[uri]
         try:
             if not fragment or fragment.startswith("/"):
-                found = at_pointer(resource, fragment)
+                target = at_pointer(resource, fragment)
             else:
-                found = self._anchors[uri, fragment]
+                target = self._anchors[uri, fragment]
         except (LookupError, ValueError) as error:
             raise self._error(f"The target of the reference {ref!r} is missing.", trail) from error
-        if not isinstance(found, dict | bool):
+        if not isinstance(target, dict | bool):
             raise self._error(f"The target of the reference {ref!r} is not a schema.", trail)
-        if isinstance(found, dict):
-            self.index(found, uri, (None, fragment))
-            self._check_dynamic(keyword, fragment, found, trail)
-        return found
+        if isinstance(target, dict):
+            self.index(target, uri, (None, fragment))
+            self._check_dynamic(keyword, fragment, target, trail)
+        return target
 
     def _check_dynamic(
-        self, keyword: str, fragment: str, found: dict[str, Any], trail: Trail
+        self, keyword: str, fragment: str, target: dict[str, Any], trail: Trail
     ) -> None:
         """Note whether the target of a reference depends on the dynamic scope. Raise for recursive
         references that do."""
-        if keyword == "$dynamicRef" and found.get("$dynamicAnchor") == fragment:
+        if keyword == "$dynamicRef" and target.get("$dynamicAnchor") == fragment:
             self._truly_dynamic |= len(self._dynamic[fragment]) > 1
-        recursive = keyword == "$recursiveRef" and found.get("$recursiveAnchor") is True
+        recursive = keyword == "$recursiveRef" and target.get("$recursiveAnchor") is True
         if recursive and self._recursive > 1:
             raise self._error(
                 "$recursiveRef over several schemas is not supported. Use $dynamicRef.", trail
@@ -242,16 +242,16 @@ class _Document:
 def _translate_patterns(node: dict[str, Any]) -> int:
     """Translate the patterns of one schema, without those inside it, in place. Return the number of
     characters that had to be translated."""
-    given, named = node.get("pattern"), node.get("patternProperties")
+    single, named = node.get("pattern"), node.get("patternProperties")
     count = 0
-    if isinstance(given, str):
-        count += _translated(given)
-        node["pattern"] = portable(given)
+    if isinstance(single, str):
+        count += _translated(single)
+        node["pattern"] = portable(single)
     if isinstance(named, dict):
         count += sum(map(_translated, named))
-        made = {portable(pattern): schema for pattern, schema in named.items()}
-        if len(made) == len(named):  # otherwise, two would become the same one
-            node["patternProperties"] = made
+        translated = {portable(pattern): schema for pattern, schema in named.items()}
+        if len(translated) == len(named):  # otherwise, two would become the same one
+            node["patternProperties"] = translated
     return count
 
 

@@ -112,10 +112,10 @@ def for_engines(pattern: str) -> tuple[str, ...]:
     look-around, with anchors only where engines read them, and with characters that every validator
     accepts."""
     try:
-        given = parse(pattern)
-        parts = without_look_around(given)
-        if parts == (given,):
-            as_given = not has_inner_anchor(given) and with_certain_white_space(given) == given
+        parsed = parse(pattern)
+        parts = without_look_around(parsed)
+        if parts == (parsed,):
+            as_given = not has_inner_anchor(parsed) and with_certain_white_space(parsed) == parsed
             if as_given or not is_maskable(pattern):
                 return (pattern,)
         return tuple(map(_for_engines, parts))
@@ -241,10 +241,10 @@ def _parts(part: Part) -> tuple[Part, ...]:
 
 
 def either(options: list[Part]) -> Part:
-    found = [each for each in dict.fromkeys(options) if each != NOTHING]
-    if len(found) < 2:
-        return found[0] if found else NOTHING
-    return ANYTHING if ANYTHING in found else Alternatives(tuple(found))
+    ways = [each for each in dict.fromkeys(options) if each != NOTHING]
+    if len(ways) < 2:
+        return ways[0] if ways else NOTHING
+    return ANYTHING if ANYTHING in ways else Alternatives(tuple(ways))
 
 
 # --- look-around ---
@@ -257,21 +257,21 @@ def without_look_around(part: Part) -> tuple[Part, ...]:
     begin, *rest = part.parts if isinstance(part, Sequence) and part.parts else (part,)
     if begin != _START:
         return (part,)
-    found: list[Part] = []
+    parts: list[Part] = []
     while rest and isinstance(look := rest[0], Look) and not look.behind:
         del rest[0]
         if look.negative:
-            found += map(_other_beginning, options_of(look.part))
+            parts += map(_other_beginning, options_of(look.part))
         else:
-            found.append(Sequence((_START, look.part)))
+            parts.append(Sequence((_START, look.part)))
     if rest[-1:] == [_END] and isinstance(look := rest[-2:][0], Look) and look.behind:
         del rest[-2]
         if not isinstance(look.part, Characters):
             raise Unsupported("it has a look-behind")
         last = _other(look.part) if look.negative else look.part
         most = Repetition(Sequence((ANYTHING, last)), 0 if look.negative else 1, 1)
-        found.append(Sequence((_START, most, _END)))
-    return (*found, Sequence((_START, *rest))) if rest or not found else tuple(found)
+        parts.append(Sequence((_START, most, _END)))
+    return (*parts, Sequence((_START, *rest))) if rest or not parts else tuple(parts)
 
 
 def _other_beginning(part: Part) -> Part:
@@ -297,10 +297,10 @@ def _other_beginning(part: Part) -> Part:
             rest: list[Part] = [ANYTHING.part]
         case (*word,):
             rest = []
-    for each in reversed(word):
-        if not isinstance(each, Characters):
+    for item in reversed(word):
+        if not isinstance(item, Characters):
             break
-        rest = [Alternatives((_END, _other(each), *(Sequence((each, one)) for one in rest)))]
+        rest = [Alternatives((_END, _other(item), *(Sequence((item, one)) for one in rest)))]
     else:
         if rest:
             return Sequence((_START, *rest))

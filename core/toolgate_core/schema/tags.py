@@ -80,13 +80,13 @@ class _UnionTags:
     def _leaves(self, schema: Any) -> Iterator[Any]:
         pending, seen = [schema], set[int]()
         while pending:
-            each = self._followed(pending.pop())
-            keywords = {*each} & ASSERTIONS if isinstance(each, dict) else set()
+            leaf = self._followed(pending.pop())
+            keywords = {*leaf} & ASSERTIONS if isinstance(leaf, dict) else set()
             if len(keywords) != 1 or keywords.isdisjoint(_UNIONS):
-                yield each
-            elif id(each) not in seen:
-                seen.add(id(each))
-                pending += each[keywords.pop()]
+                yield leaf
+            elif id(leaf) not in seen:
+                seen.add(id(leaf))
+                pending += leaf[keywords.pop()]
 
     def _followed(self, schema: Any) -> Any:
         """Return the target of a schema that is only a reference."""
@@ -103,10 +103,10 @@ class _UnionTags:
         apart."""
         seen = set[str]()
         for arm in arms:
-            found = {sign for leaf in arm if leaf is not False for sign in self._signs(leaf, tag)}
-            if not seen.isdisjoint(found):
+            signs = {sign for leaf in arm if leaf is not False for sign in self._signs(leaf, tag)}
+            if not seen.isdisjoint(signs):
                 return False
-            seen |= found
+            seen |= signs
         return tag is None or "object" not in seen
 
     def _signs(self, leaf: Any, tag: str | None) -> Iterable[str]:

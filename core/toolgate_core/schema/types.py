@@ -39,12 +39,12 @@ class TypeReader:
         item `key` of the arrays."""
         kind = "object" if isinstance(key, str) else "array"
 
-        def own(each: Mapping[str, Any]) -> Types:
-            if kind not in own_types(each):
+        def direct(combined: Mapping[str, Any]) -> Types:
+            if kind not in own_types(combined):
                 return NONE
-            return reduce(frozenset.intersection, map(self.value, own_members(each, key)), ALL)
+            return reduce(frozenset.intersection, map(self.value, own_members(combined, key)), ALL)
 
-        return self._types(schema, own, {})
+        return self._types(schema, direct, {})
 
     def value(self, schema: Any) -> Types:
         """Return the types of the values that `schema` describes."""
@@ -58,21 +58,21 @@ class TypeReader:
         return self._combined[id(schema)][1]
 
     def _types(
-        self, schema: Any, own: Callable[[Mapping[str, Any]], Types], known: dict[int, Types]
+        self, schema: Any, direct: Callable[[Mapping[str, Any]], Types], known: dict[int, Types]
     ) -> Types:
-        """Return the types of a schema whose own keywords allow `own`. Adds them to `known`."""
+        """Return the types of a schema whose own keywords allow `direct`. Adds them to `known`."""
         if not isinstance(schema, Mapping):
             return NONE if schema is False else ALL
         if id(schema) not in known:
-            new = [each for each in self.combined(schema) if id(each) not in known]
-            known.update((id(each), own(each)) for each in new)
+            new = [combined for combined in self.combined(schema) if id(combined) not in known]
+            known.update((id(combined), direct(combined)) for combined in new)
             for _ in range(MAX_ROUNDS):
-                before = [known[id(each)] for each in new]
-                for each in reversed(new):  # a schema after those that it combines
-                    for group in _groups(each, self._document):
+                before = [known[id(combined)] for combined in new]
+                for combined in reversed(new):  # a schema after those that it combines
+                    for group in _groups(combined, self._document):
                         ways = (NONE if way is False else known.get(id(way), ALL) for way in group)
-                        known[id(each)] &= NONE.union(*ways)
-                if before == [known[id(each)] for each in new]:
+                        known[id(combined)] &= NONE.union(*ways)
+                if before == [known[id(combined)] for combined in new]:
                     break
         return known.get(id(schema), ALL)
 
@@ -85,16 +85,16 @@ def argument_types(parameters: Mapping[str, Any], key: str) -> frozenset[str]:
 
 def _combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any]]:
     pending: list[Any] = [schema]
-    found: dict[int, Mapping[str, Any]] = {}
+    combined: dict[int, Mapping[str, Any]] = {}
     while pending:
-        each = pending.pop()
-        if isinstance(each, Mapping) and id(each) not in found:
-            found[id(each)] = each
-            if len(found) > MAX_COMBINED:
+        subschema = pending.pop()
+        if isinstance(subschema, Mapping) and id(subschema) not in combined:
+            combined[id(subschema)] = subschema
+            if len(combined) > MAX_COMBINED:
                 return []
-            for group in _groups(each, document):
+            for group in _groups(subschema, document):
                 pending.extend(group)
-    return [*found.values()]
+    return [*combined.values()]
 
 
 def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
@@ -127,16 +127,16 @@ def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
 
 def own_types(schema: Mapping[str, Any]) -> Types:
     """Return the types that the keywords of `schema` itself allow."""
-    found = ALL
+    types = ALL
     if "type" in schema:
         listed = schema["type"]
-        found = frozenset([listed] if isinstance(listed, str) else listed) & ALL
-        if "number" in found:
-            found |= {"integer"}
+        types = frozenset([listed] if isinstance(listed, str) else listed) & ALL
+        if "number" in types:
+            types |= {"integer"}
     values = [*_list(schema, "enum")] if "enum" in schema else None
     if "const" in schema:
         values = [schema["const"]]
-    return found if values is None else found & types_of(values)
+    return types if values is None else types & types_of(values)
 
 
 _TYPE_NAMES: dict[type, str] = {
@@ -156,8 +156,8 @@ def type_of(value: object) -> str:
 
 def types_of(values: Iterable[object]) -> Types:
     """Return a number such as 3.0 can also be written as an integer."""
-    found = {type_of(value) for value in values}
-    return frozenset(found | {"integer"} if "number" in found else found)
+    types = {type_of(value) for value in values}
+    return frozenset(types | {"integer"} if "number" in types else types)
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:

@@ -108,11 +108,11 @@ class CallReader:
         return False
 
     def _read_name(self, events: list[Event]) -> bool:
-        found = _NAME.match(self._pending)
-        assert found is not None
-        if found.end() == len(self._pending):
+        name = _NAME.match(self._pending)
+        assert name is not None
+        if name.end() == len(self._pending):
             return False
-        self._name, self._pending = found.group(), self._pending[found.end() :]
+        self._name, self._pending = name.group(), self._pending[name.end() :]
         if not self._name:
             raise self._unexpected()
         self._start(events)
@@ -138,9 +138,9 @@ class CallReader:
             return
         identifier = self._id.replace("{name}", self._name) if self._id else None
         self._started = True
-        held, self._held = self._held, []
-        events.append(CallStart(self._index, self._name, self._take_logprobs(held), identifier))
-        events += held
+        deltas, self._held = self._held, []
+        events.append(CallStart(self._index, self._name, self._take_logprobs(deltas), identifier))
+        events += deltas
 
     def _read_arguments(self, events: list[Event]) -> bool:
         if self._parser is None:
@@ -171,8 +171,8 @@ class CallReader:
         logprobs = self._take_logprobs() if self._started else ()
         target.append(ArgumentsDelta(self._index, text, logprobs))
 
-    def _take_logprobs(self, held: list[Event] | None = None) -> tuple[TokenLogprob, ...]:
-        if held:  # the logprobs so far belong to the arguments, which follow
+    def _take_logprobs(self, deltas: list[Event] | None = None) -> tuple[TokenLogprob, ...]:
+        if deltas:  # the logprobs so far belong to the arguments, which follow
             return ()
         taken, self._logprobs = tuple(self._logprobs), []
         return taken

@@ -76,8 +76,8 @@ class TurnForm:
 
     def trigger_token(self) -> int | None:
         """Return the token that begins the calls, if that is one mark."""
-        found = self.triggers(())
-        return self.marks.token(found[0]) if found and self._is_mark(found[0]) else None
+        triggers = self.triggers(())
+        return self.marks.token(triggers[0]) if triggers and self._is_mark(triggers[0]) else None
 
     def further_begin(self) -> str:
         """Return the text with which another call begins, up to its first slot."""
@@ -120,8 +120,8 @@ class FreeText:
         """Return the first of `ends` that occurs, and its position. With `at_start`, only at 0."""
         if at_start:
             return next(((0, end) for end in ends if self.text.startswith(end)), None)
-        found = [(at, end) for end in ends if (at := self.text.find(end)) >= 0]
-        return min(found, default=None)
+        places = [(at, end) for end in ends if (at := self.text.find(end)) >= 0]
+        return min(places, default=None)
 
     def release(self, ends: Sequence[str]) -> tuple[str, tuple[TokenLogprob, ...]]:
         """Return the text that is part of the response, whatever follows; empty if it is white
@@ -165,8 +165,8 @@ class Messages:
 
     def begun(self, written: str) -> tuple[MessageKind, str] | None:
         """Return the message that begins with `written`, and its beginning."""
-        found = (each for each in self._begins if written.startswith(each[0]))
-        longest = max(found, key=lambda each: len(each[0]), default=None)
+        begun = (each for each in self._begins if written.startswith(each[0]))
+        longest = max(begun, key=lambda each: len(each[0]), default=None)
         return None if longest is None else (longest[1], longest[0])
 
     def may_begin(self, written: str) -> bool:

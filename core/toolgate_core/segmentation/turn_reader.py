@@ -130,11 +130,11 @@ class TurnReader:
 
     def _in_reasoning(self, events: list[Event]) -> None:
         end = self._form.reasoning_end
-        found = self._free.find((end,))
-        if found is None:
+        place = self._free.find((end,))
+        if place is None:
             self._release((end,), events)
             return
-        rest = self._split(found, events)
+        rest = self._split(place, events)
         self._phase, self._begun = _Phase.CONTENT, False
         self._skip = self._form.after_reasoning
         self._content_end = self._form.end_after_reasoning
@@ -163,8 +163,8 @@ class TurnReader:
         calls = self._form.calls
         at_start = calls is not None and calls.only_at_start
         triggers = () if at_start and self._begun else self._triggers
-        found = self._free.find(triggers, at_start=at_start)
-        if found is None:
+        place = self._free.find(triggers, at_start=at_start)
+        if place is None:
             if at_start and any(each.startswith(self._free.text) for each in triggers):
                 return
             end = self._content_end
@@ -173,7 +173,7 @@ class TurnReader:
             elif not self._free.text.rstrip().endswith(end):
                 self._release((end, *triggers), events)
             return
-        at, _ = found
+        at, _ = place
         # The logprobs of the withheld text are those of the call if it has begun in that text.
         in_text = self._form.trigger_token() is None and not self._free.text[:at].strip()
         logprobs = tuple(self._free.logprobs) if in_text else ()
@@ -202,11 +202,11 @@ class TurnReader:
             self._free_text(rest, None, events)
 
     def _in_message(self, end: str, events: list[Event]) -> None:
-        found = self._free.find((end,)) if end else None
-        if found is None:
+        place = self._free.find((end,)) if end else None
+        if place is None:
             self._release((end,) if end else (), events)
             return
-        rest = self._split(found, events)
+        rest = self._split(place, events)
         self._phase = _Phase.AFTER_CONTENT
         if rest:
             self._after_content(rest, events)
@@ -226,9 +226,9 @@ class TurnReader:
                 "The model wrote text after its content. Send the request again."
             )
 
-    def _split(self, found: tuple[int, str], events: list[Event]) -> str:
-        """Send the text before `found` without its trailing white space; the text after it."""
-        at, end = found
+    def _split(self, place: tuple[int, str], events: list[Event]) -> str:
+        """Send the text before `place` without its trailing white space; the text after it."""
+        at, end = place
         text, logprobs = self._free.take()
         if before := self._without_end(text[:at]).rstrip():
             self._send(before, logprobs, events)

@@ -68,11 +68,7 @@ class Backend:
     """Client of the backend at `base_url`. Use it within one event loop."""
 
     def __init__(
-        self,
-        base_url: str,
-        key: SecretStr | None,
-        settings: Settings,
-        model: str = "",
+        self, base_url: str, key: SecretStr | None, settings: Settings, model: str = ""
     ) -> None:
         """`model`: its name at the backend, for routers that choose a backend by it. It is used
         until the backend has reported its own."""

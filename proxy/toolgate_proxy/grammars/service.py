@@ -56,10 +56,7 @@ class NeededGrammars:
 
 class GrammarService:
     def __init__(
-        self,
-        backend: Backend,
-        shared_cache: RedisCache | None = None,
-        operator: str = "",
+        self, backend: Backend, shared_cache: RedisCache | None = None, operator: str = ""
     ) -> None:
         """`operator`: whose records in `shared_cache` count."""
         self._backend = backend
@@ -206,10 +203,7 @@ class GrammarService:
 def grammar_keys(tools: Iterable[Tool], info: wire.Info) -> dict[str, str]:
     """Return the grammar keys of tools at a backend, by tool hash."""
     end = keys.grammar_key(
-        "",
-        dialect=info.dialect,
-        tokenizer=info.tokenizer,
-        grammar_format=info.grammar_format,
+        "", dialect=info.dialect, tokenizer=info.tokenizer, grammar_format=info.grammar_format
     )
     return {tool.hash: tool.hash + end for tool in tools}
 

@@ -28,9 +28,7 @@ class Health:
     """Probes the backends of `placements()`, which are all that are configured now."""
 
     def __init__(
-        self,
-        deployments: Deployments,
-        placements: Callable[[], Sequence[Placement]],
+        self, deployments: Deployments, placements: Callable[[], Sequence[Placement]]
     ) -> None:
         self._deployments = deployments
         self._placements = placements

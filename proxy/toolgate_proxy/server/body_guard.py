@@ -13,11 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from toolgate_core.errors import (
-    InvalidRequest,
-    ModelNotFound,
-    UnsupportedParameter,
-)
+from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParameter
 
 from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..litellm_host.control_fields import is_banned, is_control

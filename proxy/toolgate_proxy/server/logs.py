@@ -77,10 +77,10 @@ def set_up(*, as_json: bool) -> None:
             ours.propagate = False
     for handler in of_tools.handlers:
         handler.setFormatter(_ToolFormatter(as_json=as_json))
-    handlers = [usual for name in LITELLM for usual in logging.getLogger(name).handlers]
-    for usual in (*handlers, logging.lastResort):
-        if usual is not None:
-            usual.setFormatter(EventFormatter(as_json=as_json))
+    handlers = [theirs for name in LITELLM for theirs in logging.getLogger(name).handlers]
+    for theirs in (*handlers, logging.lastResort):
+        if theirs is not None:
+            theirs.setFormatter(EventFormatter(as_json=as_json))
     if not isinstance(sys.stdout, PrintedLines):
         logging.captureWarnings(True)
         sys.stdout = PrintedLines(sys.stdout, as_json=as_json)
@@ -221,11 +221,7 @@ def warn(messages: Iterable[str], *, as_json: bool) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-class _ToolFormatter(logging.Formatter):
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__()
-        self._as_json = as_json
-
+class _ToolFormatter(EventFormatter):
     def format(self, record: logging.LogRecord) -> str:
         assert isinstance(record.args, Mapping)
         values = {str(name): value for name, value in record.args.items()}

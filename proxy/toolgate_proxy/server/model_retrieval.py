@@ -195,10 +195,7 @@ def _model_info(model: str) -> dict[str, object]:
 def _window_of_ours(rows: Sequence[Row]) -> dict[str, object]:
     """Return the context length in Anthropic's form."""
     window = _window(rows)
-    return {
-        "max_input_tokens": window,
-        "max_tokens": None if window is None else _output(window),
-    }
+    return {"max_input_tokens": window, "max_tokens": None if window is None else _output(window)}
 
 
 def _window(rows: Sequence[Row]) -> int | None:

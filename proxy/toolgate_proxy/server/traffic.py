@@ -71,11 +71,7 @@ class RecentRequests:
         self._minutes: deque[Minute] = deque(maxlen=MINUTES)
 
     def note(
-        self,
-        status: str,
-        first_token_seconds: float | None,
-        *,
-        omitted: bool = False,
+        self, status: str, first_token_seconds: float | None, *, omitted: bool = False
     ) -> None:
         """`status`: as in the metrics. `omitted`: whether the model saw less than the request."""
         now = int(self._clock() // 60)

@@ -170,10 +170,7 @@ class ValidationService:
         )
 
     async def prepare(
-        self,
-        candidates: Sequence[Tool],
-        owner: str = "",
-        on_invalid: OnInvalid = refuse,
+        self, candidates: Sequence[Tool], owner: str = "", on_invalid: OnInvalid = refuse
     ) -> None:
         """Check the schemas of tools before their use. `owner` is the key of the request.
         `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or cannot be compiled in

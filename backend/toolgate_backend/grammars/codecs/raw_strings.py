@@ -177,16 +177,16 @@ def _length(schema: dict[str, Any]) -> str:
 
 def patterns_of(schema: dict[str, Any]) -> list[str]:
     """Regular expressions of which a string of this schema matches all. Raise GrammarRefused."""
-    found = [whole_text(schema["pattern"])] if "pattern" in schema else []
+    patterns = [whole_text(schema["pattern"])] if "pattern" in schema else []
     if "format" in schema:
         if schema["format"] not in RAW_FORMATS:
             raise GrammarRefused(f"the format {schema['format']!r} of a raw text", "/format")
-        found.append(RAW_FORMATS[schema["format"]])
-    for each in schema.get("allOf", ()):
-        if not isinstance(each, dict) or each.keys() - {"pattern"}:
+        patterns.append(RAW_FORMATS[schema["format"]])
+    for part in schema.get("allOf", ()):
+        if not isinstance(part, dict) or part.keys() - {"pattern"}:
             raise GrammarRefused("allOf of a raw text is not supported", "")
-        found += patterns_of(each)
-    return found
+        patterns += patterns_of(part)
+    return patterns
 
 
 _EMPTY = "(?:)"

@@ -73,8 +73,8 @@ class _Writable:
                 kept = [each for each in values if self.has_text(replace(node, values=(each,)))]
                 return replace(node, values=tuple(kept)) if kept else nodes.NOTHING
             case nodes.Union(options):
-                found = [self.without(each) for each in options]
-                return nodes.Union(tuple(each for each in found if not nodes.is_nothing(each)))
+                ways = [self.without(each) for each in options]
+                return nodes.Union(tuple(each for each in ways if not nodes.is_nothing(each)))
             case nodes.Object():
                 return self._object(node)
             case nodes.Array():
@@ -84,11 +84,11 @@ class _Writable:
 
     def _object(self, node: nodes.Object) -> nodes.Node:
         members = []
-        for each in node.members:
-            value = self.without(each.value) if self.can_be_key(each.name) else nodes.NOTHING
+        for member in node.members:
+            value = self.without(member.value) if self.can_be_key(member.name) else nodes.NOTHING
             if not nodes.is_nothing(value):
-                members.append(replace(each, value=value))
-            elif each.required:
+                members.append(replace(member, value=value))
+            elif member.required:
                 return nodes.NOTHING
         further = node.further
         if further is not None:
@@ -102,8 +102,8 @@ class _Writable:
         first: list[nodes.Node] = []
         most = node.most
         further = self.without(node.further)
-        for each in node.first:
-            value = self.without(each)
+        for item in node.first:
+            value = self.without(item)
             if nodes.is_nothing(value):
                 most = min(len(first), len(first) if most is None else most)
                 further = nodes.NOTHING
@@ -139,15 +139,15 @@ class StructuredGrammar(ABC):
         objects = [each for each in whole.options(whole.root) if isinstance(each, nodes.Object)]
         root = nodes.Union(tuple(self._with_writable_names(each) for each in objects))
         self._structure = self._writable(nodes.Structure(root, whole.definitions))
-        found = self._structure.options(self._structure.root)
-        if not found:
+        options = self._structure.options(self._structure.root)
+        if not options:
             self._refuse(objects, whole)
         self._references = {
             name: f"definition_{at}" for at, name in enumerate(self._structure.definitions)
         }
         ways = [
             self.outermost(self._arguments(each))
-            for each in found
+            for each in options
             if isinstance(each, nodes.Object)
         ]
         self.rules.define("arguments", " | ".join(ways))
@@ -166,8 +166,8 @@ class StructuredGrammar(ABC):
 
     def _refuse(self, objects: Sequence[nodes.Object], whole: nodes.Structure) -> NoReturn:
         """Raise GrammarRefused with the required argument that cannot be written."""
-        for each in objects:
-            for member in each.members:
+        for node in objects:
+            for member in node.members:
                 if not member.required:
                     continue
                 pointer = f"/properties/{escape(member.name)}"
@@ -247,8 +247,8 @@ class StructuredGrammar(ABC):
                 return self.container(node)
 
     def one_of(self, ways: Sequence[str]) -> str:
-        found = list(dict.fromkeys(ways))
-        return found[0] if len(found) == 1 else self.rules.add("value", " | ".join(found))
+        texts = list(dict.fromkeys(ways))
+        return texts[0] if len(texts) == 1 else self.rules.add("value", " | ".join(texts))
 
     def json(self, schema: dict[str, Any]) -> str:
         return self.rules.json(schema, self._definitions, self.options)
@@ -281,9 +281,9 @@ class StructuredGrammar(ABC):
             after = self.rules.add("further", f"({self._separated(True, further)})*")
             ways = [f"{further} {after}", *filter(None, [first])]
             first = self.rules.add("further", " | ".join(ways))
-        for member, each in zip(reversed(written), reversed(node.members), strict=True):
+        for member, member_node in zip(reversed(written), reversed(node.members), strict=True):
             begun, going_on = [f"{member} {after}"], [f"{self._separated(True, member)} {after}"]
-            if not each.required:
+            if not member_node.required:
                 begun, going_on = [*begun, *filter(None, [first])], [*going_on, after]
             first = self.rules.add("members", " | ".join(begun))
             after = self.rules.add("members", " | ".join(going_on))

@@ -115,9 +115,9 @@ class TaggedGrammar:
 
     def _values(self, name: str, schema: Any) -> list[str]:
         """Return the rules of the values of an argument, each with the text after the key's."""
-        found = nodes.alternatives(schema, self._schema)
+        ways = nodes.alternatives(schema, self._schema)
         if not self._codec.types:
-            return self._of_kinds(name, found, argument_types(self._typed_by, name))
+            return self._of_kinds(name, ways, argument_types(self._typed_by, name))
         after = encoded_literal(
             self._marks.encode(self._codec.middle.partition("{type}")[2]), self._marks
         )
@@ -127,19 +127,19 @@ class TaggedGrammar:
         return [
             f"{quoted(attribute)} {after} {way}"
             for attribute, kinds in attributes.items()
-            for way in self._of_kinds(name, found, frozenset(kinds & {"string"} or kinds))
+            for way in self._of_kinds(name, ways, frozenset(kinds & {"string"} or kinds))
         ]
 
-    def _of_kinds(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
+    def _of_kinds(self, name: str, ways: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
         if "string" not in kinds:
-            kept = [each for each in (nodes.restricted(one, kinds) for one in found) if each]
+            kept = [each for each in (nodes.restricted(one, kinds) for one in ways) if each]
             return [f"{self._json(kept)} {self._end}"] if kept else []
         if kinds == {"string"}:
-            return self._texts(found, ())
-        return [*self._texts(found, self._read_as_json(kinds)), *self._others(name, found, kinds)]
+            return self._texts(ways, ())
+        return [*self._texts(ways, self._read_as_json(kinds)), *self._others(name, ways, kinds)]
 
-    def _texts(self, found: list[dict[str, Any]], forbidden: Sequence[str]) -> list[str]:
-        strings = [nodes.restricted(one, frozenset({"string"})) for one in found]
+    def _texts(self, options: list[dict[str, Any]], forbidden: Sequence[str]) -> list[str]:
+        strings = [nodes.restricted(one, frozenset({"string"})) for one in options]
         ways = [self._strings.value(each, forbidden) for each in strings if each]
         return [way for way in ways if way]
 
@@ -149,21 +149,21 @@ class TaggedGrammar:
         begins = [first for kind, first in _FIRST_CHARACTERS.items() if kind in kinds]
         return scalars + [f"{first}(?s:.*)" for first in begins]
 
-    def _others(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
+    def _others(self, name: str, options: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
         """Return the rules for non-string values where raw text is also allowed. Scalars are one
         terminal with their end, because raw text would be preferred to them, and have no bounds."""
         ways = []
         scalars: dict[str, None] = {}
         has_bounds = False
-        for one in found:
-            each = nodes.restricted(one, kinds & _SCALARS)
-            if each is None:
+        for one in options:
+            other = nodes.restricted(one, kinds & _SCALARS)
+            if other is None:
                 continue
-            has_bounds = has_bounds or not each.keys().isdisjoint(nodes.BOUNDS)
-            values = nodes.listed(each)
+            has_bounds = has_bounds or not other.keys().isdisjoint(nodes.BOUNDS)
+            values = nodes.listed(other)
             if values is None:
                 scalars |= dict.fromkeys(
-                    PATTERNS[kind] for kind in PATTERNS if kind in nodes.types(each)
+                    PATTERNS[kind] for kind in PATTERNS if kind in nodes.types(other)
                 )
             else:
                 scalars |= dict.fromkeys(exactly(json.dumps(value)) for value in values)
@@ -172,14 +172,14 @@ class TaggedGrammar:
             self.rules.leave(schema, sorted(nodes.BOUNDS), f"/properties/{escape(name)}")
         if scalars:
             ways.append(self._strings.scalars([*scalars]))
-        containers = [nodes.restricted(one, kinds & _CONTAINERS) for one in found]
-        some = [each for each in containers if each]
+        containers = [nodes.restricted(one, kinds & _CONTAINERS) for one in options]
+        some = [other for other in containers if other]
         if some:
             ways.append(f"{self._json(some)} {self._end}")
         return ways
 
-    def _json(self, found: list[dict[str, Any]]) -> str:
-        schema = found[0] if len(found) == 1 else {"anyOf": found}
+    def _json(self, ways: list[dict[str, Any]]) -> str:
+        schema = ways[0] if len(ways) == 1 else {"anyOf": ways}
         return self.rules.json(schema, self._definitions, self._options)
 
     def _further_arguments(self, further: nodes.FurtherMembers | None) -> str:

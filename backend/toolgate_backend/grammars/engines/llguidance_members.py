@@ -94,9 +94,9 @@ class _Members:
         """Return one object instead of an `allOf` of objects; None if there is none."""
         key = json.dumps(parts)
         if key not in self._merged:
-            found = [self._at_end(part) for part in parts]
-            few = len(self._merged) < MAX_MERGED and all(isinstance(each, dict) for each in found)
-            self._merged[key] = merged(found) if few else None
+            objects = [self._at_end(part) for part in parts]
+            few = len(self._merged) < MAX_MERGED and all(isinstance(each, dict) for each in objects)
+            self._merged[key] = merged(objects) if few else None
         return self._merged[key]
 
     def _at_end(self, node: Any) -> Any:
@@ -171,8 +171,8 @@ class _Members:
         further = self._further(node)
         required = node.get("required", ())
         members = []
-        for name, each in possible(node).items():
-            body = f"{quoted(_name(name))} {self._colon} {self.value(each)}"
+        for name, value in possible(node).items():
+            body = f"{quoted(_name(name))} {self._colon} {self.value(value)}"
             members.append((self.rules.add("member", body), name in required))
         if members:
             inner = self.rules.any_order(members, further, self._item, nodes.member_counts(node))
@@ -184,10 +184,10 @@ class _Members:
 
     def _further(self, node: dict[str, Any]) -> str | None:
         """Return an undeclared member; None if there may be none."""
-        found = nodes.further_members(node)
-        if found is None:
+        further = nodes.further_members(node)
+        if further is None:
             return None
-        body = f"{self._names(found)} {self._colon} {self.value(found.schema)}"
+        body = f"{self._names(further)} {self._colon} {self.value(further.schema)}"
         return self.rules.add("further", body)
 
     def _names(self, names: nodes.FurtherMembers) -> str:
@@ -244,7 +244,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
         return None
     names = dict.fromkeys(name for part in parts for name in nodes.declared_members(part))
     others = [part.get("additionalProperties", True) for part in parts]
-    made = {
+    whole = {
         "type": "object",
         "properties": {
             name: _all(
@@ -255,7 +255,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
         "required": [*dict.fromkeys(n for part in parts for n in part.get("required", ()))],
         "additionalProperties": _all(others),
     }
-    return made if is_plain_object(made) else None
+    return whole if is_plain_object(whole) else None
 
 
 def _all(schemas: list[Any]) -> Any:

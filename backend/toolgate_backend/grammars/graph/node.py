@@ -202,9 +202,9 @@ class GraphMemory:
                 node = self._dropped.pop()
             except IndexError:
                 return
-            found = [*node.next.values(), *(node.texts or {}).values()]
+            following = [*node.next.values(), *(node.texts or {}).values()]
             if isinstance(node.next, CountedEdges):
-                found += node.next.nodes.values()
+                following += node.next.nodes.values()
                 node.next.nodes.clear()
             node.next, node.ends, node.texts, node.position = NOTHING, NOTHING, None, None
-            self._dropped.extend(found)
+            self._dropped.extend(following)

@@ -220,7 +220,7 @@ class NodeMaker:
     def opening(self, place: Place | None, text: bytes) -> tuple[int, PlainTable] | None:
         """Return where the string begins in which a text ends, and its kind; None if it does not
         end in a string that began in it. `place` is the one before the text."""
-        bounds, found = self._bounds, None
+        bounds, begin = self._bounds, None
         if bounds is None or place is None or not self._tables:
             return None
         mark = mark_of(bounds.after(place, text))
@@ -230,9 +230,9 @@ class NodeMaker:
         for at in range(len(text)):
             place = bounds.after(place, text[at : at + 1])
             if is_outside and mark_of(place) is not None:
-                found = at + 1
+                begin = at + 1
             is_outside = mark_of(place) is None
-        return None if found is None else (found, self._tables[mark])
+        return None if begin is None else (begin, self._tables[mark])
 
     def begin_string(self, node: Node) -> None:
         """Find out the language of the string that begins at a node."""

@@ -77,10 +77,10 @@ class _QuotedStrings:
         """Return the place after some more text. `place` is one of this reader's."""
         quote = b""
 
-        def outside(found: re.Match[bytes]) -> bytes:
+        def outside(match: re.Match[bytes]) -> bytes:
             nonlocal quote
-            closed = found.lastindex is not None
-            quote = b"" if closed else next(m for m in self._marks if found[0].startswith(m))
+            closed = match.lastindex is not None
+            quote = b"" if closed else next(m for m in self._marks if match[0].startswith(m))
             return b'"'
 
         text = place.begun + text
@@ -168,11 +168,11 @@ class _NestedTags:
         if at < 0 and not place.between and not (b"<" in text or b">" in text):
             return place._replace(word=_word(place.word + text), tail=self._tail(seen))
         head = seen[at:] if at >= 0 else place.head + text if place.head else b""
-        found = self._value.fullmatch(head)
-        if found is not None:
-            if tags.get(found[1]) == "json":
-                return Place(word=_word(found[2]), tail=self._tail(seen))
-            return BETWEEN._replace(raw=True, tail=self._tail(found[2]))
+        value = self._value.fullmatch(head)
+        if value is not None:
+            if tags.get(value[1]) == "json":
+                return Place(word=_word(value[2]), tail=self._tail(seen))
+            return BETWEEN._replace(raw=True, tail=self._tail(value[2]))
         is_tag = b">" not in head[len(self._namespace) :] and len(head) <= MAX_NAME
         return BETWEEN._replace(head=head if is_tag else b"", tail=self._tail(seen))
 

@@ -44,8 +44,8 @@ class Location:
 
     def _member(self, key: str | int) -> Location:
         types = self._whole.reader.member(self._schema, key) if self._schema["anyOf"] else NONE
-        found = {id(one): one for each in self._combined for one in own_members(each, key)}
-        return Location(self._whole, tuple(found.values()), types or ALL)
+        schemas = {id(one): one for each in self._combined for one in own_members(each, key)}
+        return Location(self._whole, tuple(schemas.values()), types or ALL)
 
     @property
     def _combined(self) -> list[Mapping[str, Any]]:
@@ -202,11 +202,11 @@ class NestedArguments(SteppedParser):
         return text
 
     def _raw(self) -> str | None:
-        found = self._pending.string_until(self._namespace)
-        if found is None or not found[1]:
-            return found and found[0]
+        string = self._pending.string_until(self._namespace)
+        if string is None or not string[1]:
+            return string and string[0]
         self._step = NestedArguments._close_tag
-        return f'{found[0]}"'
+        return f'{string[0]}"'
 
     def _close_container(self) -> str | None:
         closed = self._open[-1].end

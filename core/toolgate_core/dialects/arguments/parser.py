@@ -219,22 +219,22 @@ class JsonArguments(ArgumentsParser):
         self._escaped = self._escaped and not text
         while at < len(text):
             if self._in_string:
-                found = _IN_STRING.search(text, at)
-                if found is None:
+                match = _IN_STRING.search(text, at)
+                if match is None:
                     return None
-                at = found.end()
-                if found.group() == '"':
+                at = match.end()
+                if match.group() == '"':
                     self._in_string = False
                 elif at == len(text):
                     self._escaped = True
                 else:
                     at += 1
                 continue
-            found = _OUTSIDE.search(text, at)
-            if found is None:
+            match = _OUTSIDE.search(text, at)
+            if match is None:
                 return None
-            at = found.end()
-            char = found.group()
+            at = match.end()
+            char = match.group()
             if char == '"':
                 self._in_string = True
             elif char in "{[":

@@ -138,12 +138,12 @@ class TaggedArguments(SteppedParser):
         return written + '"'
 
     def _cdata(self) -> str | None:
-        found = self._pending.string_until(CDATA_END)
-        if found is None or not found[1]:
-            return found and found[0]
+        string = self._pending.string_until(CDATA_END)
+        if string is None or not string[1]:
+            return string and string[0]
         self._pending.take(len(CDATA_END))
         self._step = TaggedArguments._end
-        return found[0] + '"'
+        return string[0] + '"'
 
     def _json(self) -> str | None:
         """JSON until `end` outside a string."""
@@ -152,10 +152,10 @@ class TaggedArguments(SteppedParser):
             if self._escaped:
                 self._escaped, at = False, at + 1
             elif self._in_string:
-                found = _STRING_END.search(text, at)
-                at = found.end() if found else len(text)
-                if found:
-                    self._escaped = found.group() == "\\"
+                quote = _STRING_END.search(text, at)
+                at = quote.end() if quote else len(text)
+                if quote:
+                    self._escaped = quote.group() == "\\"
                     self._in_string = self._escaped
             elif text.startswith(end, at):
                 written = self._pending.take(at)

@@ -174,10 +174,10 @@ def _arrays(node: dict[str, Any], schema: Any) -> None:
     most = min(node.get("maxItems", MAX_LENGTH + 1), len(values) if is_set else MAX_LENGTH + 1)
     counts = range(node.get("minItems", 0), most + 1)
     arrays = (permutations(values, n) if is_set else product(values, repeat=n) for n in counts)
-    made = [[*each] for each in islice(chain.from_iterable(arrays), MAX_ARRAYS + 1)]
-    if len(made) <= MAX_ARRAYS and most <= MAX_LENGTH:
+    listed = [[*each] for each in islice(chain.from_iterable(arrays), MAX_ARRAYS + 1)]
+    if len(listed) <= MAX_ARRAYS and most <= MAX_LENGTH:
         rules = {"$defs": schema.get("$defs", {})} | {k: node[k] for k in _COUNTED & node.keys()}
-        node["enum"] = [*filter(jsonschema_rs.validator_for(rules).is_valid, made)]
+        node["enum"] = [*filter(jsonschema_rs.validator_for(rules).is_valid, listed)]
         for keyword in _LISTED - {"type"}:
             node.pop(keyword, None)
 

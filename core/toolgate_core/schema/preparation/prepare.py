@@ -220,12 +220,12 @@ def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
 
 def removed_occurrences(schema: Any, occurrences: Collection[Occurrence]) -> tuple[Occurrence, ...]:
     """Return all occurrences that `relax` removes for `occurrences`, in the schema's order."""
-    found = []
+    removed = []
     for pointer, node in reachable(schema, opaque=_OPAQUE_ONLY):
         here = {o.keyword for o in occurrences if o.owner == pointer}
         here = {k for keyword in here for k in TOGETHER.get(keyword, (keyword,)) if k in node}
-        found += [Occurrence(f"{pointer}/{escape(k)}", k) for k in node if k in here]
-    return tuple(found)
+        removed += [Occurrence(f"{pointer}/{escape(k)}", k) for k in node if k in here]
+    return tuple(removed)
 
 
 def occurrences_inside(
@@ -237,11 +237,11 @@ def occurrences_inside(
         return set()
     node = at_pointer(schema, occurrence.owner)
     inside = {
-        id(found)
+        id(part)
         for keyword in TOGETHER.get(occurrence.keyword, (occurrence.keyword,))
         if keyword in node
         for start, _ in schemas_in(occurrence.owner, keyword, node[keyword])
-        for _, found in reachable(schema, start=start)
+        for _, part in reachable(schema, start=start)
     }
     return {o for o in others if id(at_pointer(schema, o.owner)) in inside}
 

@@ -24,13 +24,13 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 
 def ranges_of(parts: Iterable[tuple[int, int]]) -> Ranges:
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for low, high in sorted(_without_surrogates(parts)):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
+        if ranges and low <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], high))
         else:
-            found.append((low, high))
-    return tuple(found)
+            ranges.append((low, high))
+    return tuple(ranges)
 
 
 def _without_surrogates(parts: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
@@ -43,12 +43,12 @@ def _without_surrogates(parts: Iterable[tuple[int, int]]) -> Iterable[tuple[int,
 
 def other_than(ranges: Ranges) -> Ranges:
     """Return all other characters."""
-    found, start = [], 0
+    others, start = [], 0
     for low, high in ranges:
-        found.append((start, low - 1))
+        others.append((start, low - 1))
         start = high + 1
-    found.append((start, _LAST))
-    return ranges_of((low, high) for low, high in found if low <= high)
+    others.append((start, _LAST))
+    return ranges_of((low, high) for low, high in others if low <= high)
 
 
 def union(*sets: Ranges) -> Ranges:
@@ -153,16 +153,16 @@ def _folding(unicode: bool) -> tuple[list[int], list[list[int]]]:
 
 
 def _simple(character: str) -> str:
-    for made in (character.casefold(), character.lower()):
-        if len(made) == 1:
-            return made
+    for other in (character.casefold(), character.lower()):
+        if len(other) == 1:
+            return other
     return character
 
 
 def _capital(character: str) -> str:
-    made = character.upper()
-    is_foreign = not character.isascii() and made.isascii()
-    return character if len(made) != 1 or is_foreign else made
+    capital = character.upper()
+    is_foreign = not character.isascii() and capital.isascii()
+    return character if len(capital) != 1 or is_foreign else capital
 
 
 class Unsupported(Exception):
@@ -273,8 +273,8 @@ def with_inside(part: Part, changed: Callable[[Part], Part]) -> Part:
 
 def every_part(part: Part) -> Iterator[Part]:
     yield part
-    for each in inside(part):
-        yield from every_part(each)
+    for inner in inside(part):
+        yield from every_part(inner)
 
 
 def is_always_empty(part: Part) -> bool:

@@ -345,10 +345,7 @@ def _trace(raised: Exception) -> str:
 
 
 def report_refused(
-    surface: Surface,
-    scope: MutableMapping[str, Any],
-    context: RequestContext,
-    error: ToolgateError,
+    surface: Surface, scope: MutableMapping[str, Any], context: RequestContext, error: ToolgateError
 ) -> None:
     """Send LiteLLM's log event of a request that was refused before its model was known."""
     if wants_events():

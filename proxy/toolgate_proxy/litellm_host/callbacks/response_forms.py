@@ -248,10 +248,7 @@ def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
         {
             "id": block["id"],
             "type": "function",
-            "function": {
-                "name": block["name"],
-                "arguments": orjson.dumps(block["input"]).decode(),
-            },
+            "function": {"name": block["name"], "arguments": orjson.dumps(block["input"]).decode()},
         }
         for block in blocks
         if block["type"] == "tool_use"
