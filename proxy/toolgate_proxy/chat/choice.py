@@ -155,7 +155,7 @@ class ResponseChoice:
         return fresh
 
     async def _feed_one_by_one(self, event: wire.TokensEvent) -> list[Event]:
-        """Feeds single tokens, so that tokens after a stop or an invalid call are not counted."""
+        """Feed single tokens, so that tokens after a stop or an invalid call are not counted."""
         events: list[Event] = []
         for at, token in enumerate(event.ids):
             if self.stopped or self.resample is not None:

@@ -1,4 +1,4 @@
-"""Runs one chat request at one backend: plan → grammars → backend → segment → validate.
+"""Run one chat request at one backend: plan → grammars → backend → segment → validate.
 
 The engine is independent of API and host. A choice whose call failed validation is sampled again:
 masks cannot enforce a few keywords of JSON Schema, so calls of tools with such keywords are held

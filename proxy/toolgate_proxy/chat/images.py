@@ -135,7 +135,7 @@ def without_images_in_results(
 
 
 def _images(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
-    """URL and request parameter of each image."""
+    """Yield the URL and request parameter of each image."""
     for at, message in enumerate(messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
@@ -153,7 +153,7 @@ def _with_images(message: Message, new: Iterator[Message]) -> Message:
 
 
 def _is_base64(encoded: bytes) -> bool:
-    """Takes a fifth of the time of decoding, which would block other requests."""
+    """Return whether it is base64. Decoding, which takes five times as long, would block others."""
     digits = encoded.rstrip(b"=")
     padding = len(encoded) - len(digits)
     return len(encoded) % 4 == 0 and padding <= 2 and not digits.translate(None, BASE64)

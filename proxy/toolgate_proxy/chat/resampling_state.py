@@ -111,7 +111,7 @@ class ResamplingState:
         self._call.append(sampled)
 
     def note_written(self, length: int) -> None:
-        """Records the length of the call's arguments after the last token was fed."""
+        """Record the length of the call's arguments after the last token was fed."""
         self._written.append(length)
 
     @property
@@ -218,7 +218,7 @@ def derived_seed(seed: int, choice: int, attempt: int) -> int:
 
 
 def choice_events(events: Iterable[wire.StreamEvent], choice: int) -> Iterator[wire.StreamEvent]:
-    """Converts the events of a resample request to events of the choice that it continues. Data on
+    """Convert the events of a resample request to events of the choice that it continues. Data on
     its prompt is removed, because that prompt includes the accepted tokens."""
     for event in events:
         match event:

@@ -237,7 +237,7 @@ def _numbered(event: ChoiceEvent, earlier: int) -> ChoiceEvent:
 
 
 def fingerprint(info: wire.Info) -> str:
-    """Changes with everything that can change the response to a seeded request (OpenAI API
+    """Return a digest of everything that can change the response to a seeded request (OpenAI API
     reference)."""
     return _hash(info.model, info.vllm_version, info.adapter, info.tokenizer, info.grammar_format)
 

@@ -314,7 +314,7 @@ def _known_block(
 
 
 def _mark_error(parts: list[Part], paths: list[str], path: str) -> None:
-    """Templates have no field for a failed call, so the text says it."""
+    """Say in the text that the call failed: templates have no field for it."""
     if parts and parts[0]["type"] == "text":
         parts[0] = text_part(f"Error: {parts[0]['text']}")
         return

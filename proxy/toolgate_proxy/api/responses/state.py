@@ -76,7 +76,7 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
 
 
 def as_items(value: object) -> list[Any]:
-    """`input` as items; empty if it is invalid."""
+    """Return `input` as items; empty if it is invalid."""
     if isinstance(value, str) and value:
         return [{"type": "message", "role": "user", "content": value}]
     return value if isinstance(value, list) else []
@@ -256,7 +256,7 @@ def response_of(item: str) -> str | None:
 
 
 def with_ids(items: Sequence[Any], response_id: str) -> list[Any]:
-    """Items of `input` as they are stored: each with a type and an ID."""
+    """Return items of `input` as they are stored: each with a type and an ID."""
     named = []
     for at, given in enumerate(items):
         item = {"role": "user", "content": given} if isinstance(given, str) else given

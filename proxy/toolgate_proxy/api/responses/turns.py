@@ -73,7 +73,7 @@ class ItemTurns(Turns):
         return self._define(item.items("tools") or [], item.path("tools"))
 
     def additional(self, tools: Sequence[Tool], path: str) -> None:
-        """Tools that are added from here on."""
+        """Add tools that can be called from here on."""
         changes = ToolChanges(self.tools)
         changes.define(tools)
         if parts := changes.parts(heading=True):

@@ -58,8 +58,8 @@ def content_format(
 
 
 def read_response_format(form: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
-    """`response_format` of chat completions. None for text. The schema is in `json_schema`, or
-    beside the type, as Together, Fireworks and llama.cpp have it."""
+    """Return `response_format` of chat completions. None for text. The schema is in `json_schema`,
+    or beside the type, as Together, Fireworks and llama.cpp have it."""
     fields, kind = Fields(form, path), form["type"]
     for name in ("json_schema", "schema"):
         if name in form and name not in OF_TYPE[kind]:
@@ -79,7 +79,7 @@ def read_response_format(form: Mapping[str, Any], path: str, open_objects: bool)
 
 
 def read_text_format(form: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
-    """`text.format` of the Responses API. None for text."""
+    """Return `text.format` of the Responses API. None for text."""
     Fields(form, path).check_known(TEXT_FORMAT[form["type"]])
     return read_format(form, path, open_objects)
 
@@ -103,7 +103,7 @@ def read_format(
 
 
 def read_structured_outputs(members: Mapping[str, Any], open_objects: bool) -> Tool | None:
-    """vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
+    """Return vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
     members = {name: value for name, value in members.items() if value is not None}
     fields = Fields(members, STRUCTURED_OUTPUTS)
     for name in members:

@@ -237,7 +237,7 @@ class Turns:
         return self.begin({**result, "content": content}, path)
 
     def other_result(self, name: str, content: Content, path: str) -> None:
-        """What a tool returned that another service ran, as the result of a call of it."""
+        """Add what a tool returned that another service ran, as the result of a call of it."""
         call_id = f"other_{len(self._turns)}"
         self.call(call_id, name, "{}", path)
         self.result(call_id, content, path)
@@ -307,7 +307,7 @@ class _AnsweredTurn:
 
 
 class _Pairing:
-    """Assigns results to calls, in time proportional to the number of both, whatever their ids."""
+    """Pairs calls and results, in time proportional to their number, whatever their ids are."""
 
     def __init__(self, history: History) -> None:
         self._history = history

@@ -22,7 +22,7 @@ ADDITION, REMOVAL = "tool_addition", "tool_removal"
 """Types of blocks of a system message."""
 ADDED = "These tools can be called from here on:"
 LISTED = "These tools can be called: {}"
-REMOVED = "These tools can't be called any more: {}"
+REMOVED = "These tools cannot be called any more: {}"
 
 
 @dataclass

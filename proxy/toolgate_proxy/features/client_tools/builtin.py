@@ -199,7 +199,7 @@ def _patch_deltas(operation: Member) -> Iterator[Event]:
 
 
 def _patch_text(item: Mapping[str, Any]) -> str:
-    """Templates have no field for a failed call, so the text says it."""
+    """Return the output, which says if the call failed: templates have no field for it."""
     output, failed = item.get("output"), item.get("status") == "failed"
     if isinstance(output, str) and output:
         return f"Error: {output}" if failed else output

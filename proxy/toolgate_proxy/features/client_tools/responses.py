@@ -54,7 +54,7 @@ class ClientToolsInResponses(ResponsesFeature):
         """Their types, which are their names."""
 
     def take(self, entry: Fields) -> ReadTool | None:
-        """Tools that OpenAI runs are not taken."""
+        """Read the entry, unless OpenAI runs its tool."""
         tool = BY_TYPE[entry.values["type"]]
         if not tool.is_client_run(entry.values):
             return None
