@@ -91,6 +91,8 @@ class CallCheck:
 
 
 class HeldCalls:
+    """Holds the events of the calls of one choice back until they are validated."""
+
     def __init__(self, check: CallCheck) -> None:
         self._check = check
         self._name = ""

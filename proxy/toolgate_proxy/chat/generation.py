@@ -130,7 +130,7 @@ async def _sent(
 
 @dataclass(frozen=True)
 class UnconstrainedGeneration:
-    """The events have all tokens, with the marks of the dialect."""
+    """A generation without enforcement. Its events have all tokens and the dialect's marks."""
 
     prepared: PreparedRequest
     """What the request asks for. Nothing enforces its plan."""

@@ -44,6 +44,8 @@ class Engine:
 
 @dataclass(frozen=True)
 class PreparedRequest:
+    """A request in the terms of one backend, with its plan."""
+
     request: ChatRequest
     """In the terms of the model."""
     info: wire.Info

@@ -58,7 +58,7 @@ class TextBlock(Block):
 
 @dataclass
 class ThinkingBlock(Block):
-    """`omitted`: the client gets the signature only."""
+    """The thinking, with its signature. `omitted`: the client gets the signature only."""
 
     sign: Callable[[str], str]
     omitted: bool
@@ -148,8 +148,8 @@ def _number(text: str) -> Any:
 
 
 class Content:
-    """`eager`: names of the tools whose input is streamed before it is complete. `thinking`: makes
-    the block of thinking at a place."""
+    """Makes the blocks of a message of the events of a response. `eager`: names of the tools whose
+    input is streamed before it is complete. `thinking`: makes the block of thinking at a place."""
 
     def __init__(
         self,

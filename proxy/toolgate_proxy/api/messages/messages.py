@@ -267,13 +267,9 @@ class _BlockReader:
         self.turns.call(original_id(call_id), name, arguments, block.place)
 
 
-def _kinds(messages: Sequence[object]) -> set[str]:
+def _kinds(messages: Sequence[Any]) -> set[str]:
     """Return the types of the blocks in the messages of the assistant."""
-    contents = [
-        message.get("content")
-        for message in messages
-        if isinstance(message, dict) and message.get("role") == "assistant"
-    ]
+    contents = [each.get("content") for each in messages if _role(each) == "assistant"]
     blocks = [each for content in contents if isinstance(content, list) for each in content]
     kinds = (each.get("type") for each in blocks if isinstance(each, dict))
     return {kind for kind in kinds if isinstance(kind, str)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from toolgate_core.deltas import Finish
@@ -156,9 +157,7 @@ class MessagesWriter(Writer):
     """The paths of the parts of each message's content."""
 
     def response(self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Message:
-        def thinking(index: int) -> ThinkingBlock:
-            return ThinkingBlock(index, self.sign, self.omits_thinking)
-
+        thinking = partial(ThinkingBlock, sign=self.sign, omitted=self.omits_thinking)
         features = outputs(self.features, answer)
         return Message(answer, model, Content(answer, features, self.eager, thinking))
 

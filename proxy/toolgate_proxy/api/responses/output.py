@@ -248,7 +248,7 @@ class ResponsesWriter(Writer):
 
 @dataclass
 class CompactWriter(ResponsesWriter):
-    """Of the operation that only compacts a conversation."""
+    """Writes the response to a request that only compacts a conversation."""
 
     def response(
         self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT

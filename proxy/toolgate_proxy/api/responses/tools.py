@@ -110,14 +110,12 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         if description:
             self.features.input.history.note("left_out", fields.path("description"))
         if not name:
-            where = f"{fields.place}.name"
-            raise InvalidTools(f"{where} must be a non-empty string.", param=where)
-        inner, where = fields.items("tools"), f"{fields.place}.tools"
+            raise fields.refusal("name", "must be a non-empty string.", InvalidTools)
+        inner = fields.items("tools")
         if not inner:
-            raise InvalidTools(
-                f"{where} must be a non-empty array of functions and custom tools.", param=where
-            )
-        entries, shown = self.collected(inner, where, name)
+            problem = "must be a non-empty array of functions and custom tools."
+            raise fields.refusal("tools", problem, InvalidTools)
+        entries, shown = self.collected(inner, fields.path("tools"), name)
         # OpenAI's model of a response requires the description.
         body = {"type": "namespace", "name": name, "description": description or ""}
         return ReadTool(entries, EchoedTool(body, inner=shown))

@@ -152,6 +152,8 @@ def joined(parts: list[Part]) -> Content:
 
 @dataclass(frozen=True)
 class PromptMessages:
+    """The messages of the prompt, with their places in the request."""
+
     messages: tuple[Message, ...]
     paths: tuple[str, ...]
     """The path of each message in the request's body."""

@@ -71,11 +71,9 @@ def _check_logprobs(values: dict[str, Any], sampling: dict[str, Any]) -> None:
     if (n := sampling.get("n", 1)) > 1 and "logprobs" in sampling:
         entries = 1 + max(sampling["logprobs"], len(sampling.get("logprob_token_ids", ())))
         if n * entries > MAX_LOGPROBS:
-            raise InvalidRequest(
-                f"'n' ({n}) choices with {entries} logprobs for each token exceed "
-                f"{MAX_LOGPROBS} at a time. Lower 'n' or the number of alternatives.",
-                param="n",
-            )
+            most = f"{entries} logprobs for each token exceed {MAX_LOGPROBS} at a time"
+            problem = f"({n}) choices with {most}. Lower 'n' or the number of alternatives."
+            raise BODY.refusal("n", problem, InvalidRequest)
 
 
 def _check_pattern_sizes(detection: dict[str, int]) -> None:
@@ -166,10 +164,7 @@ def _prompt_end(values: Mapping[str, Any]) -> dict[str, Any]:
     generation = values.get("add_generation_prompt")
     if values.get("continue_final_message"):
         if generation:
-            raise InvalidRequest(
-                "'continue_final_message' and 'add_generation_prompt' cannot both be true. Remove "
-                "'add_generation_prompt'.",
-                param="continue_final_message",
-            )
+            problem = "and 'add_generation_prompt' cannot both be true. Remove the latter."
+            raise BODY.refusal("continue_final_message", problem, InvalidRequest)
         return {"continue_final_message": True, "add_generation_prompt": False}
     return {} if generation is None else {"add_generation_prompt": generation}

@@ -27,7 +27,8 @@ REMOVED = "These tools cannot be called any more: {}"
 
 @dataclass
 class ToolChanges:
-    """Changes at the beginning of the conversation are not shown: they change the list there."""
+    """Makes and shows the changes of one message. Those at the beginning of the conversation are
+    not shown: they change the list there."""
 
     toolset: Toolset
     history: History = field(default_factory=History)

@@ -92,6 +92,8 @@ class HostedTools:
 
 
 class OfferedTool(NamedTuple):
+    """A tool that the model is offered, as its request has it."""
+
     path: str
     """Of the tool in the request."""
     tool: Any
@@ -162,7 +164,7 @@ class EchoedTool(NamedTuple):
 
 
 class ReadTool(NamedTuple):
-    """What an entry of `tools` is."""
+    """What an entry of `tools` was read as."""
 
     entries: Sequence[OfferedTool] = ()
     """The tools that the model is offered."""

@@ -90,9 +90,8 @@ class ClientToolsInResponses(ResponsesFeature):
 
 @dataclass
 class BuiltinCall(CallItem):
-    """Its events are sent when the call is complete and valid, because its members have to be known
-    at the beginning. Clients run what an item has, and the beginning of a command or of a patch is
-    another one."""
+    """The item of a call of a shell or of `apply_patch`. It is sent when the call is complete and
+    valid: clients run what an item has, and the beginning of a command or patch is another one."""
 
     announced = False
     tool: BuiltinTool

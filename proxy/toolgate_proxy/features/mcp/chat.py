@@ -12,6 +12,7 @@ from typing import Any
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
 
 from ...api.chat_completions.feature import ChatFeature, ChatOutput
+from ...api.shared.history import tool_call
 from ...api.shared.tools import ReadTool
 from ...chat.choice import ChoiceEvent, GatewayCallRan
 from ...chat.response import ChatResponse
@@ -72,14 +73,7 @@ class ChatMcpOutput(ChatOutput):
         """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
         if not self._ran:
             return {}
-        calls = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": "".join(call.arguments)},
-            }
-            for call in self._ran
-        ]
+        calls = [tool_call(call.id, call.name, "".join(call.arguments)) for call in self._ran]
         results = [
             {"tool_call_id": call.id, "result": call.result, "name": call.name}
             for call in self._ran

@@ -119,8 +119,8 @@ def found(shown: Iterable[EchoedTool], names: Container[str]) -> list[dict[str, 
 
 @dataclass
 class SearchCall(CallItem):
-    """Its arguments are an object, so that no event has a part of them. A call that is cut stays
-    without its `done` event, and without arguments."""
+    """The item of a search. Its arguments are an object, of which no event has a part. A call that
+    is cut stays without its `done` event, and without arguments."""
 
     PREFIX = "tsc"
     call_id: str

@@ -105,7 +105,7 @@ class WebInResponses(ResponsesFeature):
 
 @dataclass
 class WebSearchCall(GatewayCallItem):
-    """One that is cut stays without a query."""
+    """The item of a search with its results. One that is cut stays without a query."""
 
     PREFIX = "ws"
     EVENTS = "response.web_search_call"

@@ -220,7 +220,7 @@ class Citation:
 
 @dataclass
 class FoundPages:
-    """Those of all searches of a response so far."""
+    """Collects the pages that the searches of a response find, and finds citations of them."""
 
     _pages: dict[str, WebPage] = field(default_factory=dict)
     """By address."""
