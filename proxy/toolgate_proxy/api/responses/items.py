@@ -41,7 +41,7 @@ def is_trigger(item: object) -> bool:
 
 
 def parse_input(
-    given: object,
+    items: object,
     instructions: str | None,
     features: ActiveFeatures[ResponsesFeature],
     define: Define,
@@ -55,14 +55,14 @@ def parse_input(
     turns = ItemTurns(features, define)
     if instructions:
         turns.message("system", instructions, "instructions")
-    if isinstance(given, str) and given:
-        turns.message("user", given, "input")
+    if isinstance(items, str) and items:
+        turns.message("user", items, "input")
         return turns.finished()
-    if not isinstance(given, list) or not given:
-        raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
-    for item in given[:recalled]:
+    if not isinstance(items, list) or not items:
+        raise invalid_value("input", "a non-empty string or a non-empty array of items", items)
+    for item in items[:recalled]:
         _add(item, PREVIOUS, turns, features)
-    for at, item in enumerate(given[recalled:]):
+    for at, item in enumerate(items[recalled:]):
         _add(item, f"input[{at}]", turns, features)
     if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
